@@ -1,0 +1,46 @@
+# One front door. Every target sets up what it needs first, in .venv; nothing needs root.
+.DEFAULT_GOAL := help
+.PHONY: help run check test bench clean lint types unit spark
+
+READY := .venv/.ready
+PYTHON := .venv/bin/python
+TYPED := $(wildcard millpond examples benchmarks)
+# Extra words for pytest: make check PYTEST_ARGS="-k manifest --hypothesis-seed=1"
+PYTEST_ARGS ?=
+
+help: ## Show what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(READY) ## Run the example: a recommender on an embedded Spark
+	@$(PYTHON) -m examples.recommender
+
+check: lint types unit ## Check style and types, and run every test that needs no JVM
+
+test: check spark ## Run everything: check, then the tests on Spark
+
+bench: $(READY) ## Measure keyed state, word count and latency, one after the other
+	@$(PYTHON) -m benchmarks keyed_state
+	@$(PYTHON) -m benchmarks word_count
+	@$(PYTHON) -m benchmarks latency
+
+clean: ## Remove caches and what runs left behind; .venv stays
+	@rm -rf build dist out artifacts spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name .venv -prune -o -name .git -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+lint: $(READY)
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+
+types: $(READY)
+	@$(PYTHON) -m mypy $(TYPED)
+
+unit: $(READY)
+	@$(PYTHON) -m pytest -q -n 2 -m "not spark" $(PYTEST_ARGS)
+
+spark: $(READY)
+	@$(PYTHON) -m pytest -q -m spark $(PYTEST_ARGS)
+
+$(READY): pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh
+	@touch $@
