@@ -1,0 +1,61 @@
+"""The only door to time: a system clock, and a manual one for tests."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time, and how long something took."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, UTC."""
+        ...
+
+    def ticks(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, UTC."""
+        return time.time_ns() // 1_000_000
+
+    def ticks(self) -> float:
+        """Seconds on a clock that never goes back."""
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class ManualClock:
+    """A clock that a test turns by hand; `sleep` returns at once and turns it."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds as set by the test."""
+        return self._now_ms
+
+    def ticks(self) -> float:
+        """Seconds as set by the test."""
+        return self._now_ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        """Turn the clock by `seconds`."""
+        self.advance(int(seconds * 1000))
+
+    def advance(self, ms: int) -> None:
+        """Turn the clock."""
+        self._now_ms += ms

@@ -1,0 +1,100 @@
+"""Every exception of Millpond and its code.
+
+An error tells its place, what was expected, what was found, and the next step. The code is stable: people search for
+it, tests match on it, and `docs/ERRORS.md` explains it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A span of the user's source, shown with a caret under it."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+    width: int = 1
+
+    def render(self) -> str:
+        """Return the place as `file:line:column`, the line, and carets below the span."""
+        number = str(self.line)
+        gutter = " " * len(number)
+        carets = " " * self.column + "^" * max(1, self.width)
+        return f"  {self.file}:{self.line}:{self.column + 1}\n    {number} | {self.text}\n    {gutter} | {carets}"
+
+
+class MillpondError(Exception):
+    """The base of all errors that Millpond raises; `code` is stable, `str()` is for people."""
+
+    def __init__(
+        self,
+        code: str,
+        summary: str,
+        *,
+        places: tuple[SourcePlace, ...] = (),
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.code = code
+        self.summary = summary
+        self.places = places
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        lines = [f"{self.code} {self.summary}"]
+        lines += [place.render() for place in self.places]
+        for label, text in (("expected", self.expected), ("found", self.found), ("next", self.hint)):
+            if text is not None:
+                lines.append(f"  {label:<9} {text}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.code, self.summary, self.places, self.expected, self.found, self.hint))
+
+
+def _rebuild(
+    kind: type[MillpondError],
+    code: str,
+    summary: str,
+    places: tuple[SourcePlace, ...],
+    expected: str | None,
+    found: str | None,
+    hint: str | None,
+) -> MillpondError:
+    return kind(code, summary, places=places, expected=expected, found=found, hint=hint)
+
+
+class ProgramError(MillpondError):
+    """MP1xx: the program can't be compiled as it is written."""
+
+
+class StateError(MillpondError):
+    """MP2xx: a key or a value does not fit its state element, or a local store can't be used."""
+
+
+class StorageError(MillpondError):
+    """MP3xx: durable bytes are damaged, missing, or can't be written."""
+
+
+class EpochError(MillpondError):
+    """MP4xx: an epoch can't be run or committed without loss or double application."""
+
+
+class FeedError(MillpondError):
+    """MP5xx: a feed, a sink or an option does not fit the program."""
+
+
+class RowError(MillpondError):
+    """MP6xx: a row of a feed is bad, or the user's code raised on it."""
+
+
+class SetupError(MillpondError):
+    """MP7xx: the machine lacks something that Millpond needs."""
