@@ -1,0 +1,1 @@
+"""State: containers, codecs, the overlay of an epoch, and the local store beside the workers."""

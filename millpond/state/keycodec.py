@@ -1,0 +1,148 @@
+"""Keys as bytes whose order is the order of the keys.
+
+Supported: int (64 bits), str, bytes, bool, datetime.date and tuples of them. A key is encoded by its declared type, so
+equal keys of different types never meet.
+"""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, get_args, get_origin
+
+import numpy as np
+
+from millpond.errors import StateError
+from millpond.keygroups import INT_MAX, INT_MIN, encode_text
+from millpond.state.typenames import type_text
+
+_SIGN = 1 << 63
+_INT = struct.Struct(">Q")
+_DAY = struct.Struct(">I")
+_END = b"\x00\x00"
+_ZERO = b"\x00\xff"
+
+Encode = Callable[[Any], bytes]
+
+
+class KeyCodec:
+    """Encodes and decodes the keys of one declared type."""
+
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
+        self._check_supported(hint)
+
+    def _check_supported(self, hint: Any) -> None:
+        if get_origin(hint) is tuple:
+            parts = get_args(hint)
+            if Ellipsis in parts:
+                raise _unsupported(hint)
+            for part in parts:
+                if get_origin(part) is tuple:
+                    raise _unsupported(hint)
+                self._check_supported(part)
+        elif hint not in (int, str, bytes, bool, datetime.date):
+            raise _unsupported(hint)
+
+    def check(self, key: Any) -> None:
+        """Refuse a key that can't be encoded: of another type, out of range, or text without a UTF-8 form."""
+        self.encode(key)
+
+    def _check_type(self, key: Any) -> None:
+        if get_origin(self.hint) is tuple:
+            kinds = get_args(self.hint)
+            good = (
+                type(key) is tuple
+                and len(key) == len(kinds)
+                and all(type(k) is t for k, t in zip(key, kinds, strict=True))
+            )
+        else:
+            good = type(key) is self.hint
+        if not good:
+            raise StateError(
+                "MP207",
+                "a key is not of its declared type",
+                expected=type_text(self.hint),
+                found=f"{type(key).__name__}: {key!r}"[:80],
+            )
+        for part in key if type(key) is tuple else (key,):
+            if type(part) is int and not INT_MIN <= part <= INT_MAX:
+                raise StateError(
+                    "MP201", "an integer key is out of range", expected="64 bits, signed", found=str(part)[:40]
+                )
+
+    def encode(self, key: Any) -> bytes:
+        """Encode one key, checked."""
+        self._check_type(key)
+        if self.hint is int:
+            return _INT.pack(key + _SIGN)
+        if self.hint is str:
+            return encode_text(key)
+        if self.hint is bytes:
+            return bytes(key)
+        if type(key) is tuple:
+            return b"".join(_encode_part(part) for part in key)
+        return _encode_part(key)
+
+    def encode_many(self, keys: Sequence[Any]) -> list[bytes]:
+        """Encode a column of keys, checked; integers are encoded as one array."""
+        if self.hint is int and keys and set(map(type, keys)) == {int}:
+            try:
+                column = np.array(keys, dtype=np.int64)
+            except OverflowError:
+                return [self.encode(key) for key in keys]
+            flat = (column.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
+            fixed: list[bytes] = flat.view("V8").tolist()
+            return fixed
+        return [self.encode(key) for key in keys]
+
+    def decode(self, data: bytes) -> Any:
+        """Decode one key."""
+        if self.hint is str:
+            return data.decode("utf-8")
+        if self.hint is bytes:
+            return data
+        if get_origin(self.hint) is tuple:
+            parts = []
+            at = 0
+            for kind in get_args(self.hint):
+                part, at = _decode_part(kind, data, at)
+                parts.append(part)
+            return tuple(parts)
+        return _decode_part(self.hint, data, 0)[0]
+
+
+def _encode_part(part: Any) -> bytes:
+    if type(part) is int:
+        return _INT.pack(part + _SIGN)
+    if type(part) is bool:
+        return b"\x01" if part else b"\x00"
+    if type(part) is datetime.date:
+        return _DAY.pack(part.toordinal())
+    data = part if type(part) is bytes else encode_text(part)
+    return data.replace(b"\x00", _ZERO) + _END
+
+
+def _decode_part(kind: Any, data: bytes, at: int) -> tuple[Any, int]:
+    if kind is int:
+        return _INT.unpack_from(data, at)[0] - _SIGN, at + 8
+    if kind is bool:
+        return data[at] == 1, at + 1
+    if kind is datetime.date:
+        return datetime.date.fromordinal(_DAY.unpack_from(data, at)[0]), at + 4
+    end = at
+    while data[end : end + 2] != _END:
+        end += 2 if data[end : end + 2] == _ZERO else 1
+    raw = data[at:end].replace(_ZERO, b"\x00")
+    return (raw if kind is bytes else raw.decode("utf-8")), end + 2
+
+
+def _unsupported(hint: Any) -> StateError:
+    return StateError(
+        "MP202",
+        "this type can't be a key",
+        expected="int, str, bytes, bool, datetime.date, or a flat tuple of them such as tuple[str, int]",
+        found=type_text(hint),
+        hint="use one of these types; floats are refused because equal-looking floats differ",
+    )

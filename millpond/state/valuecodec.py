@@ -1,0 +1,253 @@
+"""Values as msgpack bytes of their declared type, checked; never pickle.
+
+A value must come back exactly as it was: an `int` where `float` is declared, a NumPy scalar, or a tuple where a list
+is declared would change its nature after a restart, so it is refused when it is saved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import types
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+from msgspec import inspect
+
+from millpond.errors import StateError
+from millpond.state.typenames import type_text
+
+_SCALARS = (int, float, str, bytes, bool)
+_ARRAY32 = b"\xdd"
+_UNFIT = (TypeError, OverflowError, ValueError, RecursionError)
+"""What the encoder raises for a value that it can't write."""
+
+_encode_plain = msgspec.msgpack.Encoder().encode
+_encode_struct = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class ValueCodec:
+    """Encodes, checks and decodes the values of one declared type."""
+
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
+        try:
+            kinds = _kinds(hint)
+            self._one: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(hint)
+            self._many: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[hint])
+        except (TypeError, NameError) as error:
+            raise _unkept(hint, str(error)) from None
+        if inspect.CustomType in kinds:
+            raise _unkept(hint, "it holds a class that has no stored form")
+        # Sets have no order of their own; sorting makes equal values equal bytes. Dicts keep theirs.
+        has_sets = not kinds.isdisjoint((inspect.SetType, inspect.FrozenSetType))
+        self._encode: Callable[[Any], bytes] = _encode_sorted if has_sets else _encode_plain
+        self._scalars = _scalar_types(hint)
+        self._columns = _column_types(hint)
+        self._items = _item_types(hint)
+
+    @property
+    def immutable(self) -> bool:
+        """Whether no value of this type can be changed in place."""
+        return self._scalars is not None or self._columns is not None
+
+    def encode(self, value: Any) -> bytes:
+        """Encode one value, checked."""
+        return self.encode_many((value,))[0]
+
+    def encode_many(self, values: Sequence[Any]) -> list[bytes]:
+        """Encode values in order, each checked against the declared type."""
+        encode = self._encode
+        if self._scalars is not None:
+            if not self._scalars.issuperset(map(type, values)):
+                self._refuse(next(v for v in values if type(v) not in self._scalars))
+        elif self._columns is not None and values:
+            self._check_columns(values)
+        try:
+            encoded = list(map(encode, values))
+        except _UNFIT as error:
+            raise self._misfit(self._first_failing(encode, values), str(error)) from None
+        if self._scalars is None and self._columns is None:
+            for value, data in zip(values, encoded, strict=True):
+                if self._items is None:
+                    self._check_round_trip(value, data)
+                elif not _has_items(value, self._items):
+                    self._refuse(value)
+        return encoded
+
+    def decode(self, data: bytes) -> Any:
+        """Decode one value."""
+        try:
+            return self._one.decode(data)
+        except msgspec.MsgspecError as error:
+            raise self._foreign(error) from error
+
+    def decode_many(self, values: Sequence[bytes]) -> list[Any]:
+        """Decode values in order: one call for all of them."""
+        try:
+            return self._many.decode(_ARRAY32 + len(values).to_bytes(4, "big") + b"".join(values))
+        except msgspec.MsgspecError as error:
+            raise self._foreign(error) from error
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that would not come back as it is."""
+        self.encode_many((value,))
+
+    def _check_columns(self, values: Sequence[Any]) -> None:
+        assert self._columns is not None
+        width = len(self._columns)
+        if set(map(type, values)) != {tuple} or set(map(len, values)) != {width}:
+            self._refuse(next(v for v in values if type(v) is not tuple or len(v) != width))
+        for place, allowed in enumerate(self._columns):
+            if not allowed.issuperset(map(type, map(itemgetter(place), values))):
+                self._refuse(next(v for v in values if type(v[place]) not in allowed))
+
+    def _check_round_trip(self, value: Any, data: bytes) -> None:
+        try:
+            back = self._one.decode(data)
+        except msgspec.ValidationError as error:
+            raise self._misfit(value, str(error)) from None
+        if self._encode(back) != data or not _alike(back, value):
+            self._refuse(value)
+
+    def _first_failing(self, encode: Callable[[Any], bytes], values: Iterable[Any]) -> Any:
+        for value in values:
+            try:
+                encode(value)
+            except _UNFIT:
+                return value
+        raise AssertionError
+
+    def _refuse(self, value: Any) -> None:
+        raise self._misfit(value, None)
+
+    def _misfit(self, value: Any, why: str | None) -> StateError:
+        try:
+            found = f"{type(value).__name__}: {value!r}"[:120]
+        except RecursionError:
+            found = f"{type(value).__name__}, nested too deeply to show"
+        return StateError(
+            "MP209",
+            "a value does not fit the declared type of its state",
+            expected=type_text(self.hint),
+            found=f"{found} ({why})" if why else found,
+            hint="convert it before you store it, e.g. float(x), int(x), list(x)",
+        )
+
+    def _foreign(self, cause: msgspec.MsgspecError) -> StateError:
+        return StateError(
+            "MP215",
+            "a stored value is not of the declared type of its state",
+            expected=type_text(self.hint),
+            found=str(cause),
+            hint="was a class changed since the checkpoint was made? run with the definition that wrote it",
+        )
+
+
+def _unkept(hint: Any, why: str) -> StateError:
+    return StateError(
+        "MP208",
+        "this type can't be kept in state",
+        expected="numbers, str, bytes, bool, None, dates, Decimal, UUID, collections, dataclasses, enums",
+        found=f"{type_text(hint)} ({why})",
+    )
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) in (Union, types.UnionType):
+        return get_args(hint)
+    return (hint,)
+
+
+def _scalar_types(hint: Any) -> frozenset[type] | None:
+    kinds = {type(None) if member is None else member for member in _members(hint)}
+    if kinds <= {*_SCALARS, type(None)}:
+        return frozenset(kinds)
+    return None
+
+
+def _column_types(hint: Any) -> tuple[frozenset[type], ...] | None:
+    if get_origin(hint) is not tuple:
+        return None
+    columns = [_scalar_types(part) if part is not Ellipsis else None for part in get_args(hint)]
+    if not columns or None in columns:
+        return None
+    return tuple(column for column in columns if column is not None)
+
+
+def _item_types(hint: Any) -> tuple[frozenset[type], ...] | None:
+    if get_origin(hint) not in (list, dict):
+        return None
+    items = [_scalar_types(part) for part in get_args(hint)]
+    known = tuple(item for item in items if item is not None)
+    return known if len(known) == len(items) else None
+
+
+def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
+    """Whether a value is a list or a dict of exactly these scalars: then it comes back as it is."""
+    if len(allowed) == 1:
+        return type(value) is list and allowed[0].issuperset(map(type, value))
+    keys, items = allowed
+    return type(value) is dict and keys.issuperset(map(type, value)) and items.issuperset(map(type, value.values()))
+
+
+def _kinds(hint: Any) -> set[type]:
+    """The kinds of all types that a hint is made of; a class may mention itself."""
+    seen: dict[int, inspect.Type] = {}
+    waiting: list[Any] = [inspect.type_info(hint)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting += part
+        elif isinstance(part, inspect.Field):
+            waiting.append(part.type)
+        elif isinstance(part, inspect.Type) and id(part) not in seen:
+            seen[id(part)] = part
+            waiting += (getattr(part, name) for name in part.__struct_fields__)
+    return {type(part) for part in seen.values()}
+
+
+def _encode_sorted(value: Any) -> bytes:
+    return _encode_plain(_sorted_sets(value))
+
+
+def _sorted_sets(value: Any) -> Any:
+    """The value with each set as a list in the order of its members' bytes, and all else in its own order."""
+    if isinstance(value, set | frozenset):
+        return [msgspec.Raw(data) for data in sorted(map(_encode_sorted, value))]
+    if isinstance(value, list | tuple):
+        return [_sorted_sets(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _sorted_sets(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _sorted_sets(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return msgspec.Raw(_encode_struct(value)) if isinstance(value, msgspec.Struct) else value
+
+
+def _alike(back: Any, value: Any) -> bool:
+    """Whether a decoded value is what was encoded: equal, of the same types, and in the same order."""
+    if type(back) is not type(value):
+        return False
+    match back:
+        case list() | tuple():
+            return len(back) == len(value) and all(map(_alike, back, value))
+        case dict():
+            return _alike(list(back), list(value)) and _alike(list(back.values()), list(value.values()))
+        case set() | frozenset():
+            return bool(back == value) and set(map(type, back)) == set(map(type, value))
+        case datetime.datetime() | datetime.time():
+            # The stored form knows UTC and no other zone, and the same moment of another zone is equal to it.
+            return bool(back == value) and back.fold == value.fold and str(back.tzinfo) == str(value.tzinfo)
+    names = _field_names(back)
+    if names:
+        return all(_alike(getattr(back, name), getattr(value, name)) for name in names)
+    # NaN is not equal to itself, so the text decides there.
+    return bool(back == value) or repr(back) == repr(value)
+
+
+def _field_names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
