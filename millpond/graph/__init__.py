@@ -1,0 +1,1 @@
+"""The stateful dataflow graph: task elements, state elements, and the edges between them."""

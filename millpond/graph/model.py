@@ -1,0 +1,104 @@
+"""The stateful dataflow graph as data: frozen, checked when built, knows no Python source."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from millpond.errors import ProgramError
+
+
+class Dispatch(enum.Enum):
+    """How a task element's input reaches it."""
+
+    BY_KEY = "by key"
+    ANY = "any"
+    ONE_TO_ALL = "one-to-all"
+    ALL_TO_ONE = "all-to-one"
+
+
+class Mode(enum.Enum):
+    """How a task element accesses a state element."""
+
+    KEYED = "keyed"
+    LOCAL = "local"
+    GLOBAL = "global"
+
+
+@dataclass(frozen=True, slots=True)
+class StateNode:
+    """A state element; every task element that touches it runs at step `level`."""
+
+    name: str
+    type: str
+    distribution: str
+    by: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A task element's access to a state element."""
+
+    state: str
+    mode: Mode
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNode:
+    """A task element: a piece of one entry point that runs at one step, without moving."""
+
+    name: str
+    entry: str
+    step: int
+    accesses: tuple[Access, ...]
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A dataflow edge; `source` is None for the feed of an entry point, `target` None for its reply."""
+
+    source: str | None
+    target: str | None
+    dispatch: Dispatch
+    key: str
+    carries: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A program as states, tasks and edges."""
+
+    program: str
+    states: tuple[StateNode, ...]
+    tasks: tuple[TaskNode, ...]
+    edges: tuple[Edge, ...]
+
+    def __post_init__(self) -> None:
+        levels = {state.name: state.level for state in self.states}
+        steps = {task.name: task.step for task in self.tasks}
+        if len(levels) != len(self.states) or len(steps) != len(self.tasks):
+            raise ProgramError("MP190", "a name is used twice in the graph", found=self.program)
+        for task in self.tasks:
+            for access in task.accesses:
+                if levels.get(access.state) != task.step:
+                    raise ProgramError(
+                        "MP191",
+                        f"task {task.name} touches {access.state} outside its level",
+                        expected=f"step {levels.get(access.state)}",
+                        found=f"step {task.step}",
+                    )
+        for edge in self.edges:
+            ends = [end for end in (edge.source, edge.target) if end is not None]
+            if not ends or any(end not in steps for end in ends):
+                raise ProgramError("MP192", "an edge has no such end", found=f"{edge.source} -> {edge.target}")
+            if len(ends) == 2 and steps[ends[0]] >= steps[ends[1]]:
+                raise ProgramError("MP193", "an edge does not go to a later step", found=f"{ends[0]} -> {ends[1]}")
+
+    @property
+    def steps(self) -> int:
+        """How many steps an epoch takes."""
+        return 1 + max((task.step for task in self.tasks), default=0)

@@ -1,0 +1,65 @@
+"""Global access and collection: `each` asks every instance of a partial element, `merged` makes one of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from millpond.errors import ProgramError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Collected:
+    """The answers of all instances to one question, in the order of the instances; only `merged` can open it."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = list(values)
+
+    def __repr__(self) -> str:
+        return f"Collected({self.values!r})"
+
+
+class Each:
+    """Every instance of a partial element at once; an operation on it is done on each."""
+
+    __slots__ = ("_instances",)
+
+    def __init__(self, instances: Sequence[Any]) -> None:
+        self._instances = instances
+
+    def __getattr__(self, name: str) -> Callable[..., Collected]:
+        def ask_all(*args: Any, **kwargs: Any) -> Collected:
+            return Collected([getattr(instance, name)(*args, **kwargs) for instance in self._instances])
+
+        return ask_all
+
+    # Without these, `x in each(...)` and `for x in each(...)` would try the keys 0, 1, 2, ... for ever.
+    __contains__ = None
+    __iter__ = None
+
+    def __getitem__(self, key: Any) -> Collected:
+        return Collected([instance[key] for instance in self._instances])
+
+
+def each(element: T) -> T:
+    """Ask all instances of a partial element one question, as in `each(self.together).multiply(row)`.
+
+    In plain Python there is one instance. The result has one value per instance, and only `merged` can use it.
+    """
+    return cast("T", Each((element,)))
+
+
+def merged(values: T, merge: Callable[[list[T]], R]) -> R:
+    """Reconcile the answers of all instances by `merge`, which takes them as a list, e.g. `sum`."""
+    if not isinstance(values, Collected):
+        raise ProgramError(
+            "MP106",
+            "merged() takes what each() gave",
+            expected="merged(each(self.state).method(...), function)",
+            found=f"{type(values).__name__}: {values!r}"[:80],
+        )
+    return merge(values.values)

@@ -1,0 +1,59 @@
+"""The base class of programs: collects declarations and entry points, and runs them as plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from millpond.errors import ProgramError
+from millpond.program.declare import Element
+from millpond.program.entries import EntryPoint, entry_points
+from millpond.state.storekey import ELEMENTS_MAX
+
+
+class ProgramBase:
+    """A plain Python class with state; an instance runs it as ordinary sequential Python.
+
+    >>> from millpond import Counter, Partitioned, Program, entry
+    >>> class Words(Program):
+    ...     counts = Partitioned(Counter[str])
+    ...
+    ...     @entry
+    ...     def add(self, word: str) -> int:
+    ...         self.counts[word] += 1
+    ...         return self.counts[word]
+    >>> words = Words()
+    >>> words.add("mill"), words.add("mill")
+    (1, 2)
+    """
+
+    _elements: ClassVar[Mapping[str, Element]] = MappingProxyType({})
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        elements: dict[str, Element] = {}
+        for base in reversed(cls.__mro__):
+            for name, member in vars(base).items():
+                elements.pop(name, None)
+                if isinstance(member, Element):
+                    elements[name] = member
+        if len(elements) > ELEMENTS_MAX:
+            raise ProgramError(
+                "MP107", "too many state elements", expected=f"at most {ELEMENTS_MAX}", found=str(len(elements))
+            )
+        cls._elements = MappingProxyType(elements)
+
+    def __init__(self) -> None:
+        for name, element in type(self)._elements.items():  # noqa: SLF001
+            vars(self)[name] = element.plain()
+
+    @classmethod
+    def elements(cls) -> Mapping[str, Element]:
+        """The program's state elements by name, in the order of their declaration."""
+        return cls._elements
+
+    @classmethod
+    def entries(cls) -> Mapping[str, EntryPoint]:
+        """The program's entry points by name, in the order of their definition."""
+        return entry_points(cls)
