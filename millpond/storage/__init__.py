@@ -1,0 +1,1 @@
+"""Storage: bytes under a name, put once, durable on return, checked when read."""

@@ -1,0 +1,81 @@
+"""What every storage backend promises, and which names a file may have."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import Protocol
+
+from millpond.errors import StorageError
+
+NAME_CHARS_MAX = 512
+PART_CHARS_MAX = 200
+"""Below the 255 bytes that common file systems allow, to leave room for what a backend adds."""
+
+_PART = re.compile(rf"[A-Za-z0-9_=-][A-Za-z0-9._=-]{{0,{PART_CHARS_MAX - 1}}}", re.ASCII)
+
+Names = list[str]
+"""Named here because a class with a method `list` can't say `list[str]`."""
+
+
+class PutOutcome(Enum):
+    """How a put ended: the name was free and is ours, or it was taken."""
+
+    WON = auto()
+    PRESENT = auto()
+
+
+class Storage(Protocol):
+    """Bytes under names, each written once. A backend passes `tests/contract/test_storage.py`."""
+
+    @property
+    def url(self) -> str:
+        """How another process opens the same storage, with `open_storage`."""
+        ...
+
+    def put(self, name: str, data: bytes) -> PutOutcome:
+        """Store `data` under a free name, whole or not at all.
+
+        On return what stands under the name is durable, also if it is PRESENT and somebody else's. Of several writers
+        exactly one wins. If it raises, the data may or may not be there.
+        """
+        ...
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes under a name; `StorageError` MP304 if there are none."""
+        ...
+
+    def contains(self, name: str) -> bool:
+        """Whether there is something under a name."""
+        ...
+
+    def list(self, prefix: str) -> Names:
+        """All names inside the folder `prefix`, at any depth, sorted; an empty prefix lists everything."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Take a name away if it is there; after a power cut it may be there again."""
+        ...
+
+
+def check_name(name: str) -> str:
+    """Return the name if it is a relative path of plain parts; anything that could lead elsewhere is refused."""
+    if len(name) <= NAME_CHARS_MAX and all(_PART.fullmatch(part) for part in name.split("/")):
+        return name
+    raise StorageError(
+        "MP305",
+        "this can't be the name of a stored file",
+        expected="parts of letters, digits and _ = - . that do not begin with a dot, joined by /",
+        found=ascii(name[:80]),
+        hint="names come from Millpond itself; a manifest that names such a file did not",
+    )
+
+
+def missing(name: str, url: str) -> StorageError:
+    """Return the error for a name under which nothing is stored."""
+    return StorageError(
+        "MP304",
+        f"{name} is missing",
+        expected=f"a file in {url}",
+        hint="restore it from a copy of the checkpoint; check that the checkpoint's path is the right one",
+    )

@@ -1,0 +1,112 @@
+"""The one door to the disk: every call that storage makes to the operating system.
+
+The fault model, in words. A process may die between any two calls, and then everything it wrote is still seen by the
+next process. The machine may die between any two calls, and then
+- the content of a file is certain only if `sync` returned after the last `write`; before that it may be whole, cut
+  short, or garbage;
+- a name in a folder (made by `create`, `link`, `rename` or `mkdir`, or taken away by `unlink`) is certain only if
+  `sync_folder` returned after it; before that each of them may or may not have happened, in any combination.
+Any call may fail with an `OSError`, and a `write` may take fewer bytes than it was given. After a failed `sync` the
+operating system may have thrown the data away and may report success if asked again: so nobody asks again.
+
+A test replaces this class to make calls fail, or to record them and play the death of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+class EntryKind(Enum):
+    """What stands under a name on the disk; a symbolic link is OTHER."""
+
+    FILE = auto()
+    FOLDER = auto()
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the disk says of a name, without following it if it is a link."""
+
+    kind: EntryKind
+    size_bytes: int
+    modified_ms: int
+
+
+class Door:
+    """The real disk. Every method is one primitive and raises a plain `OSError` when it fails."""
+
+    def create(self, path: Path) -> int:
+        """Make a new empty file that only its owner may read, and return its descriptor."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        """Write the beginning of `data` and return how many bytes were taken."""
+        return os.write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Make the content of a file durable."""
+        os.fsync(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Give a descriptor back."""
+        os.close(descriptor)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name; `FileExistsError` if the name is taken."""
+        os.link(source, target, follow_symlinks=False)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move a file to another name, replacing what is there: no fence, only for names that are ours alone."""
+        source.rename(target)
+
+    def unlink(self, path: Path) -> None:
+        """Take a name away."""
+        path.unlink()
+
+    def mkdir(self, path: Path) -> None:
+        """Make a folder that only its owner may enter."""
+        path.mkdir(mode=FOLDER_MODE)
+
+    def sync_folder(self, path: Path) -> None:
+        """Make the names in a folder durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read(self, path: Path) -> bytes:
+        """Read a whole file; a link raises ELOOP, and anything else that is no plain file raises `OSError`."""
+        # Not blocking, because opening a pipe that somebody put here would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(0, "not a plain file", str(path))
+            return file.read()
+
+    def listdir(self, path: Path) -> list[str]:
+        """The names in a folder, in no order."""
+        return [entry.name for entry in path.iterdir()]
+
+    def entry(self, path: Path) -> Entry | None:
+        """What stands under a name; None if nothing does."""
+        try:
+            status = path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISREG(status.st_mode):
+            kind = EntryKind.FILE
+        elif stat.S_ISDIR(status.st_mode):
+            kind = EntryKind.FOLDER
+        else:
+            kind = EntryKind.OTHER
+        return Entry(kind, status.st_size, status.st_mtime_ns // 1_000_000)

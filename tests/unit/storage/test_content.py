@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from millpond.errors import StorageError
+from millpond.storage.content import FileRef, get_content, put_content
+from millpond.storage.memory import MemoryStorage
+
+
+def test_a_file_is_named_by_its_content():
+    storage = MemoryStorage()
+    ref = put_content(storage, "deltas", b"content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    assert ref == FileRef(f"deltas/{digest[:40]}", 7, digest)
+    assert get_content(storage, ref) == b"content"
+
+
+def test_writing_the_same_content_twice_is_one_file():
+    storage = MemoryStorage()
+    assert put_content(storage, "deltas", b"x") == put_content(storage, "deltas", b"x")
+    assert len(storage.list("deltas")) == 1
+
+
+@pytest.mark.parametrize("damaged", [b"content!", b"Content", b"", b"conten"])
+def test_other_bytes_than_those_written_are_refused_by_name(damaged):
+    storage = MemoryStorage()
+    ref = put_content(storage, "deltas", b"content")
+    storage.delete(ref.name)
+    storage.put(ref.name, damaged)
+    with pytest.raises(StorageError, match=ref.name) as caught:
+        get_content(storage, ref)
+    assert caught.value.code == "MP310"
+
+
+def test_a_second_writer_does_not_build_on_a_damaged_file():
+    storage = MemoryStorage()
+    ref = put_content(storage, "deltas", b"content")
+    storage.delete(ref.name)
+    storage.put(ref.name, b"c0ntent")
+    with pytest.raises(StorageError) as caught:
+        put_content(storage, "deltas", b"content")
+    assert caught.value.code == "MP310"
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "digest"), [("", 1, "0" * 64), ("a", -1, "0" * 64), ("a", 1, "0" * 63), ("a", 1, "G" * 64)]
+)
+def test_a_reference_that_makes_no_sense_is_not_born(name, size, digest):
+    with pytest.raises(StorageError) as caught:
+        FileRef(name, size, digest)
+    assert caught.value.code == "MP314"
