@@ -1,0 +1,105 @@
+"""From an epoch's work to its manifest."""
+
+from __future__ import annotations
+
+from millpond.epochs.deltas import merge_segments, write_changes
+from millpond.epochs.manifest import FORMAT, EpochDeltas, Genesis, Manifest, Offer, StateFile
+from millpond.epochs.snapshots import snapshot_due
+from millpond.epochs.work import EpochWork, Parent
+from millpond.errors import EpochError
+from millpond.ids import EpochId, ManifestHash
+from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind
+
+DELTAS_KEPT = 8
+"""Epochs whose deltas stay listed after a snapshot, so that a store a little behind catches up without a restore."""
+
+
+def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) -> Parent:
+    """Return the point that the next epoch starts from."""
+    return Parent(
+        uuid=genesis.uuid,
+        epoch=head.epoch if head else EpochId(0),
+        hash=head_hash,
+        key_groups=genesis.key_groups,
+        instances=genesis.instances,
+        snapshot_epoch=head.snapshot_epoch if head else EpochId(0),
+        snapshot=head.snapshot if head else (),
+        deltas=head.deltas if head else (),
+        snapshot_due=snapshot_due(head),
+    )
+
+
+def check_work(work: EpochWork, key_groups: int, partitions: int) -> None:
+    """Refuse work that does not fit the checkpoint, before any of it is written."""
+    for part in work.parts:
+        if not 0 <= part.partition < partitions:
+            raise _misfit(f"partitions 0 to {partitions - 1}", f"partition {part.partition}")
+        for state in (*part.files, *part.snapshot):
+            if state.last_group >= key_groups:
+                raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
+
+
+def write_segment(storage: Storage, work: EpochWork) -> StateFile | None:
+    """Write the small changes of all partitions as one delta; None if there are none."""
+    keys, values = merge_segments([part.inline for part in work.parts if part.inline is not None])
+    return write_changes(storage, FrameKind.DELTA, keys, values) if keys else None
+
+
+def next_manifest(
+    parent: Parent,
+    head: Manifest | None,
+    offer: Offer,
+    work: EpochWork,
+    segment: StateFile | None,
+    *,
+    partitions: int,
+) -> Manifest:
+    """Build the manifest of the epoch after `parent`."""
+    epoch = EpochId(parent.epoch + 1)
+    files = tuple(state for part in work.parts for state in part.files)
+    own = EpochDeltas(epoch, parent.hash, files if segment is None else (segment, *files))
+    snapshot_epoch, snapshot = parent.snapshot_epoch, parent.snapshot
+    fresh = tuple(state for part in work.parts for state in part.snapshot)
+    if parent.snapshot_due and _covers_all(fresh, parent.key_groups):
+        snapshot_epoch, snapshot = epoch, fresh
+    oldest = min(snapshot_epoch, epoch - DELTAS_KEPT)
+    runs = head.runs if head else ()
+    stream = head.stream if head else None
+    return Manifest(
+        format=FORMAT,
+        checkpoint=parent.uuid,
+        epoch=epoch,
+        parent=parent.hash,
+        query=offer.query,
+        batch=offer.batch,
+        sources=offer.sources,
+        partitions=partitions,
+        snapshot_epoch=snapshot_epoch,
+        snapshot=snapshot,
+        deltas=tuple(delta for delta in (*parent.deltas, own) if delta.epoch > oldest),
+        outputs=work.outputs,
+        runs=runs if offer.run is None else (*runs, offer.run),
+        counters=dict(work.counters),
+        stream=offer if offer.run is None else stream,
+    )
+
+
+def _covers_all(files: tuple[StateFile, ...], key_groups: int) -> bool:
+    """Whether a snapshot speaks for every key group; one that leaves a group out would forget it."""
+    next_group = 0
+    for state in sorted(files, key=lambda state: state.first_group):
+        if state.first_group > next_group:
+            return False
+        next_group = max(next_group, state.last_group + 1)
+    return next_group >= key_groups
+
+
+def _misfit(expected: str, found: str) -> EpochError:
+    return EpochError(
+        "MP415",
+        "the work of an epoch does not fit its checkpoint",
+        expected=expected,
+        found=found,
+        hint="this is a fault of Millpond, please report it; nothing was committed",
+    )

@@ -1,0 +1,122 @@
+"""What an epoch changed, as bytes: sorted store keys, and for each its new value or a tombstone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+from operator import lt
+
+import msgspec
+
+from millpond.epochs.manifest import StateFile
+from millpond.errors import EpochError, StorageError
+from millpond.state.storekey import PREFIX_BYTES, element_of, group_of
+from millpond.storage.content import put_content
+from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind, seal
+
+Changes = tuple[list[bytes], list[bytes | None]]
+"""Keys in ascending order, each once, and their values; None is a tombstone."""
+
+FOLDERS = {FrameKind.DELTA: "deltas", FrameKind.SNAPSHOT: "snapshots"}
+"""Where each kind of state file lies in a checkpoint."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Changes)
+
+
+def encode_changes(keys: list[bytes], values: list[bytes | None]) -> bytes:
+    """Return the payload of a delta or a snapshot."""
+    assert len(keys) == len(values), (len(keys), len(values))
+    return _encoder.encode((keys, values))
+
+
+def decode_changes(payload: bytes, name: str) -> Changes:
+    """Read a payload, or raise a `StorageError` that names the file; order is checked by `check_changes`."""
+    try:
+        keys, values = _decoder.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _bad_changes(name, "an array of keys and an array of values", str(error)[:200]) from error
+    if len(keys) != len(values):
+        raise _bad_changes(name, f"{len(keys)} values", f"{len(values)}")
+    return keys, values
+
+
+def check_changes(keys: list[bytes], name: str) -> None:
+    """Raise a `StorageError` unless these are store keys in ascending order, each once."""
+    if keys and min(map(len, keys)) < PREFIX_BYTES:
+        raise _bad_changes(name, f"keys of {PREFIX_BYTES} bytes or more", "a shorter one")
+    if not all(map(lt, keys, islice(keys, 1, None))):
+        raise _bad_changes(name, "keys in ascending order, each once", "another order")
+
+
+def merge_segments(segments: list[Changes]) -> Changes:
+    """Merge the changes of several partitions into one; partitions own disjoint keys, and sharing one is an error."""
+    merged: dict[bytes, bytes | None] = {}
+    total = 0
+    for keys, values in segments:
+        merged.update(zip(keys, values, strict=True))
+        total += len(keys)
+    if len(merged) != total:
+        raise EpochError(
+            "MP411",
+            "two partitions changed the same key in one epoch",
+            expected="each key owned by one partition",
+            found=f"{total - len(merged)} of {total} changes for a key that another partition changed too",
+            hint="this is a fault of Millpond, please report it; nothing was committed",
+        )
+    ordered = sorted(merged)
+    return ordered, list(map(merged.__getitem__, ordered))
+
+
+def group_span(keys: list[bytes]) -> tuple[int, int]:
+    """Return the lowest and the highest key group among sorted store keys; (0, 0) if there are none."""
+    lowest, highest = (group_of(keys[0]), group_of(keys[0])) if keys else (0, 0)
+    start = 0
+    while start < len(keys):
+        element = element_of(keys[start])
+        end = bisect_left(keys, bytes((element + 1,)), start) if element < 0xFF else len(keys)
+        lowest = min(lowest, group_of(keys[start]))
+        highest = max(highest, group_of(keys[end - 1]))
+        start = end
+    return lowest, highest
+
+
+def write_changes(
+    storage: Storage,
+    kind: FrameKind,
+    keys: list[bytes],
+    values: list[bytes | None],
+    covers: tuple[int, int] | None = None,
+) -> StateFile:
+    """Store sorted changes as a delta or a snapshot chunk.
+
+    `covers` is the range of key groups that the file speaks for, by default the one its keys lie in. A chunk of a
+    snapshot must say it, since groups without any key belong to the snapshot too.
+    """
+    name = FOLDERS[kind]
+    check_changes(keys, name)
+    if kind is FrameKind.SNAPSHOT and None in values:
+        raise _bad_changes(name, "no tombstones in a snapshot", "one")
+    first, last = covers or group_span(keys)
+    ref = put_content(storage, name, seal(kind, encode_changes(keys, values)))
+    return StateFile(ref, first, last, len(keys))
+
+
+def kind_of(state_file: StateFile) -> FrameKind:
+    """Tell a delta from a snapshot chunk by the folder it lies in."""
+    name = state_file.file.name
+    for kind, folder in FOLDERS.items():
+        if name.startswith(f"{folder}/"):
+            return kind
+    raise _bad_changes(name, f"a file in one of {sorted(FOLDERS.values())}", "another place")
+
+
+def _bad_changes(name: str, expected: str, found: str) -> StorageError:
+    return StorageError(
+        "MP315",
+        f"the state in {name} makes no sense",
+        expected=expected,
+        found=found,
+        hint="restore this file from a copy of the checkpoint",
+    )

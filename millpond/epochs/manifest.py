@@ -1,0 +1,249 @@
+"""The records of a checkpoint: its genesis, and one manifest per epoch, chained by hashes.
+
+A manifest is the commit point of its epoch: what it names exists, and what no manifest names was never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from millpond.errors import EpochError, MillpondError, StorageError
+from millpond.ids import EpochId, ManifestHash
+from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.state.storekey import ELEMENTS_MAX
+from millpond.storage.content import FileRef
+from millpond.storage.frame import FrameKind, seal, unseal
+
+FORMAT = 1
+"""The version of genesis and manifest; docs/FORMAT.md says what each version holds."""
+
+GENESIS_NAME = "genesis"
+MANIFESTS = "manifests"
+EPOCH_DIGITS = 10
+
+RUN_PREFIX = "run:"
+"""How the query of a bounded run begins; Spark's query ids are UUIDs and never do."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A state element as the checkpoint knows it; its place in the genesis is its index in every store key."""
+
+    name: str
+    kind: str
+    distribution: str
+    by: str
+    key: str
+    value: str
+
+    def __str__(self) -> str:
+        by = f" by {self.by}" if self.by else ""
+        return f"{self.name}: {self.distribution} {self.kind}[{self.key}, {self.value}]{by}"
+
+
+class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is fixed for the life of a checkpoint."""
+
+    format: int
+    uuid: str
+    key_groups: int
+    instances: int
+    elements: tuple[ElementSchema, ...]
+    created_ms: int
+
+    def __post_init__(self) -> None:
+        _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
+        _claim(_UUID.fullmatch(self.uuid) is not None, "uuid", "a UUID in lower case", self.uuid)
+        _claim(1 <= self.key_groups <= KEY_GROUPS_MAX, "key_groups", f"1 to {KEY_GROUPS_MAX}", self.key_groups)
+        _claim(1 <= self.instances <= self.key_groups, "instances", f"1 to {self.key_groups}", self.instances)
+        _claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
+        _claim_unique((element.name for element in self.elements), "elements")
+
+
+class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A delta or a chunk of a snapshot, and the range of key groups that it covers, both ends included."""
+
+    file: FileRef
+    first_group: int
+    last_group: int
+    entries: int
+
+    def __post_init__(self) -> None:
+        ordered = 0 <= self.first_group <= self.last_group < KEY_GROUPS_MAX
+        _claim(ordered, "key groups", "first <= last", (self.first_group, self.last_group))
+        _claim(self.entries >= 0, "entries", "0 or more", self.entries)
+
+    def overlaps(self, first_group: int, last_group: int) -> bool:
+        """Whether the file covers a group of the given range, both ends included."""
+        return self.first_group <= last_group and first_group <= self.last_group
+
+
+class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one epoch changed, and the hash of the manifest it changed: so a store knows which deltas it lacks."""
+
+    epoch: EpochId
+    parent: ManifestHash
+    files: tuple[StateFile, ...]
+
+    def __post_init__(self) -> None:
+        _claim(self.epoch >= 1, "epoch", "1 or more", self.epoch)
+        _claim(_HASH.fullmatch(self.parent) is not None, "parent", "a SHA-256 in hex", self.parent)
+        _claim_unique((state.file.name for state in self.files if state.entries), "files")
+
+
+class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of replies; its name is relative to the root of its sink."""
+
+    sink: str
+    file: FileRef
+    rows: int
+
+    def __post_init__(self) -> None:
+        _claim(self.rows >= 0, "rows", "0 or more", self.rows)
+
+
+class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch that somebody wants applied: a batch of Spark's query, or the only batch of a bounded run."""
+
+    query: str
+    batch: int
+    sources: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _claim(self.query not in {"", RUN_PREFIX}, "query", "a name", self.query)
+        _claim(self.batch >= 0, "batch", "0 or more", self.batch)
+        _claim(self.run is None or self.batch == 0, "batch", "0, since a bounded run is one epoch", self.batch)
+
+    @property
+    def run(self) -> str | None:
+        """The name of the bounded run; None for a stream."""
+        return self.query.removeprefix(RUN_PREFIX) if self.query.startswith(RUN_PREFIX) else None
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A committed epoch.
+
+    `deltas` end with the epoch's own and reach back at least to the snapshot, and further for stores that lag a
+    little. `stream` is the last batch of a stream up to here, this one included: bounded runs in between keep it.
+    """
+
+    format: int
+    checkpoint: str
+    epoch: EpochId
+    parent: ManifestHash
+    query: str
+    batch: int
+    sources: tuple[str, ...]
+    partitions: int
+    snapshot_epoch: EpochId
+    snapshot: tuple[StateFile, ...]
+    deltas: tuple[EpochDeltas, ...]
+    outputs: tuple[OutputFile, ...]
+    runs: tuple[str, ...]
+    counters: dict[str, int]
+    stream: Offer | None
+
+    def __post_init__(self) -> None:
+        _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
+        _claim(_UUID.fullmatch(self.checkpoint) is not None, "checkpoint", "a UUID in lower case", self.checkpoint)
+        _claim(1 <= self.epoch < 10**EPOCH_DIGITS, "epoch", f"1 to {EPOCH_DIGITS} digits", self.epoch)
+        _claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
+        _claim(0 <= self.snapshot_epoch <= self.epoch, "snapshot_epoch", f"0 to {self.epoch}", self.snapshot_epoch)
+        _claim(self.snapshot_epoch > 0 or not self.snapshot, "snapshot", "none at epoch 0", len(self.snapshot))
+        self._check_deltas()
+        self._check_offer()
+        _claim_unique((state.file.name for state in self.snapshot if state.entries), "snapshot")
+        _claim_unique(((output.sink, output.file.name) for output in self.outputs), "outputs")
+        _claim_unique(self.runs, "runs")
+
+    def _check_deltas(self) -> None:
+        epochs = [delta.epoch for delta in self.deltas]
+        first = epochs[0] if epochs else self.epoch + 1
+        _claim(epochs == list(range(first, self.epoch + 1)), "deltas", f"contiguous up to {self.epoch}", epochs)
+        _claim(epochs != [], "deltas", "at least the epoch's own", epochs)
+        _claim(first <= self.snapshot_epoch + 1, "deltas", f"from {self.snapshot_epoch + 1} or before", epochs)
+        _claim(self.deltas[-1].parent == self.parent, "parent", self.deltas[-1].parent, self.parent)
+
+    def _check_offer(self) -> None:
+        offer = Offer(self.query, self.batch, self.sources)
+        if offer.run is None:
+            _claim(self.stream == offer, "stream", "the epoch's own batch", self.stream)
+        else:
+            _claim(offer.run in self.runs, "runs", f"{offer.run} among them", self.runs)
+
+    @property
+    def name(self) -> str:
+        """The name under which this manifest is committed."""
+        return manifest_name(self.epoch)
+
+
+_Record = TypeVar("_Record", Genesis, Manifest)
+
+
+def manifest_name(epoch: int) -> str:
+    """Return the name of an epoch's manifest; names sort by epoch."""
+    return f"{MANIFESTS}/{epoch:0{EPOCH_DIGITS}}"
+
+
+def manifest_hash(data: bytes) -> ManifestHash:
+    """Return the hash of a manifest's (or the genesis') file, which names a point of one timeline."""
+    return ManifestHash(hashlib.sha256(data).hexdigest())
+
+
+def encode_genesis(genesis: Genesis) -> bytes:
+    """Return the bytes of the genesis file; equal records give equal bytes."""
+    return seal(FrameKind.GENESIS, msgspec.json.encode(genesis, order="sorted"))
+
+
+def decode_genesis(data: bytes) -> Genesis:
+    """Read a genesis file, or raise a `StorageError`."""
+    return _decode(Genesis, FrameKind.GENESIS, data, GENESIS_NAME)
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the bytes of a manifest's file; equal records give equal bytes."""
+    return seal(FrameKind.MANIFEST, msgspec.json.encode(manifest, order="sorted"))
+
+
+def decode_manifest(data: bytes, name: str) -> Manifest:
+    """Read a manifest's file, or raise a `StorageError` that names it."""
+    return _decode(Manifest, FrameKind.MANIFEST, data, name)
+
+
+def _decode(record: type[_Record], kind: FrameKind, data: bytes, name: str) -> _Record:
+    payload = unseal(kind, data, name)
+    try:
+        return msgspec.json.decode(payload, type=record)
+    except (msgspec.MsgspecError, MillpondError, ValueError, RecursionError) as error:
+        raise StorageError(
+            "MP312",
+            f"{name} can't be understood",
+            expected=f"a {kind.name.lower()} of format {FORMAT}",
+            found=str(error)[:400],
+            hint="run the version of Millpond that wrote the checkpoint, or a newer one",
+        ) from error
+
+
+def _claim(holds: bool, field: str, expected: str, found: object) -> None:
+    if not holds:
+        raise EpochError(
+            "MP412",
+            f"a record of the checkpoint contradicts itself in `{field}`",
+            expected=expected,
+            found=str(found)[:200],
+        )
+
+
+def _claim_unique(values: Iterable[object], field: str) -> None:
+    listed = list(values)
+    twice = (
+        sorted({str(value) for value in listed if listed.count(value) > 1}) if len(set(listed)) < len(listed) else []
+    )
+    _claim(not twice, field, "each once", ", ".join(twice))

@@ -1,0 +1,80 @@
+"""What passes between the commit protocol and those who run an epoch: the parent goes out, work comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import msgspec
+
+from millpond.epochs.deltas import Changes
+from millpond.epochs.manifest import EpochDeltas, Manifest, OutputFile, StateFile
+from millpond.errors import EpochError
+from millpond.ids import EpochId, ManifestHash, PartitionId
+
+
+class JobAborted(EpochError):  # noqa: N818 - an event of the protocol, told by raising it
+    """The job of an epoch was given up before it gave a result; the epoch may be tried again from its parent."""
+
+
+class Parent(msgspec.Struct, frozen=True):
+    """The committed point that an epoch starts from: all that a task needs to open its state."""
+
+    uuid: str
+    epoch: EpochId
+    hash: ManifestHash
+    key_groups: int
+    instances: int
+    snapshot_epoch: EpochId
+    snapshot: tuple[StateFile, ...]
+    deltas: tuple[EpochDeltas, ...]
+    snapshot_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """What one partition changed: small changes inline, large ones in files that it wrote.
+
+    If a snapshot is due, `snapshot` holds the partition's whole state after the epoch, in files whose ranges cover all
+    of its key groups, empty groups included.
+    """
+
+    partition: PartitionId
+    inline: Changes | None = None
+    files: tuple[StateFile, ...] = ()
+    snapshot: tuple[StateFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EpochWork:
+    """All that an epoch computed."""
+
+    parts: tuple[PartResult, ...]
+    outputs: tuple[OutputFile, ...]
+    counters: dict[str, int]
+
+
+class EpochResult(Enum):
+    """How an offer ended well."""
+
+    COMMITTED = auto()
+    ALREADY_COMMITTED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimings:
+    """Where the time of an epoch went, in seconds."""
+
+    compute_s: float = 0.0
+    segment_s: float = 0.0
+    commit_s: float = 0.0
+    publish_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EpochOutcome:
+    """How an offer ended, and the manifest that holds it."""
+
+    result: EpochResult
+    manifest: Manifest
+    timings: EpochTimings

@@ -1,0 +1,273 @@
+"""Every order of events that two drivers, a forgetful Spark, and crashes can produce within two epochs (R1).
+
+A world is what is durable plus two drivers, each a real machine with the actions it still has to perform and at most
+one answer not yet delivered. One transition performs one action or delivers one answer, so a crash can fall between
+any two of them. Small budgets bound what goes wrong: two crashes, one aborted job, one mistake.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+
+import pytest
+
+from millpond.epochs.machine import (
+    ADOPTABLE,
+    Aborted,
+    Compute,
+    Computed,
+    Done,
+    Event,
+    Fail,
+    Head,
+    MachineState,
+    ManifestPut,
+    Offered,
+    Phase,
+    Publish,
+    Published,
+    PutManifest,
+    Reason,
+    Resumed,
+    WriteSegment,
+    advance,
+    judge,
+    start,
+    step,
+)
+from millpond.epochs.manifest import Offer
+from millpond.storage.contract import PutOutcome
+
+FEEDS = ("rate",)
+EPOCHS = 2
+RETRIES = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One process: its machine, what it has to do, an answer on its way, and the offer it works on."""
+
+    machine: MachineState
+    todo: tuple[object, ...] = ()
+    answer: Event | None = None
+    offered: Offered | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    offer: Offer
+    adopted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What survives (commits, publications, Spark's own log) and what does not (the drivers)."""
+
+    commits: tuple[Committed, ...] = ()
+    published: frozenset[int] = frozenset()
+    spark_done: int = -1
+    drivers: tuple[Driver | None, ...] = (None, None)
+    crashes: int = 2
+    aborts: int = 1
+    mistakes: int = 1
+
+
+def head_of(world):
+    head = Head()
+    for commit in world.commits:
+        head = advance(head, commit.offer)
+    return head
+
+
+def with_driver(world, index, driver):
+    drivers = list(world.drivers)
+    drivers[index] = driver
+    return replace(world, drivers=tuple(drivers))
+
+
+def finished(world):
+    return len(world.commits) >= EPOCHS
+
+
+def all_done(world):
+    return finished(world) and world.published == frozenset(range(1, len(world.commits) + 1))
+
+
+def offers(world):
+    """What Spark may hand over, and its price: the batch after its log, or by mistake something that it should not."""
+    following = Offer("q", world.spark_done + 1, FEEDS)
+    head = head_of(world)
+    yield Offered(following, retries=RETRIES), 0
+    if judge(head, following) in ADOPTABLE:
+        yield Offered(following, adopt=True), 0
+    if "june" in head.runs:
+        yield Offered(Offer("run:june", 0, FEEDS)), 0
+    strange = [
+        Offer("q", max(0, world.spark_done), FEEDS),
+        Offer("q", world.spark_done + 2, FEEDS),
+        Offer("q", world.spark_done + 3, FEEDS),
+        Offer("other", 0, FEEDS),
+        Offer("other", 1, FEEDS),
+        Offer("q", world.spark_done + 1, ("rate", "more")),
+        Offer("run:june", 0, FEEDS),
+    ]
+    for offer in strange:
+        yield Offered(offer), 1
+    yield Offered(Offer("q", world.spark_done + 2, FEEDS), adopt=True), 1
+
+
+def successors(world):
+    for index, driver in enumerate(world.drivers):
+        if driver is None:
+            yield from begin(world, index)
+            continue
+        if world.crashes:
+            yield replace(with_driver(world, index, None), crashes=world.crashes - 1)
+        if driver.answer is not None:
+            machine, actions = step(driver.machine, driver.answer)
+            yield with_driver(world, index, replace(driver, machine=machine, todo=actions, answer=None))
+        elif driver.todo:
+            yield from perform(world, index, driver)
+        else:
+            yield from idle(world, index, driver)
+
+
+def begin(world, index):
+    """The first driver is always started again; a second one beside it is a mistake."""
+    mistakes = world.mistakes - index
+    if not all_done(world) and mistakes >= 0:
+        yield replace(with_driver(world, index, Driver(start(head_of(world)))), mistakes=mistakes)
+
+
+def idle(world, index, driver):
+    if driver.machine.phase is Phase.STOPPED:
+        yield with_driver(world, index, replace(driver, answer=Resumed()))
+        return
+    if not driver.machine.head_published:
+        yield with_driver(world, index, replace(driver, answer=Resumed()))
+    if finished(world):
+        if driver.machine.head.epoch < len(world.commits):
+            # It was overtaken. One more batch would end at the fence, and beyond the epochs that we look at.
+            yield with_driver(world, index, None)
+        return
+    for offered, price in offers(world):
+        if world.mistakes >= price:
+            after = with_driver(world, index, replace(driver, answer=offered, offered=offered))
+            yield replace(after, mistakes=world.mistakes - price)
+
+
+def perform(world, index, driver):
+    action, rest = driver.todo[0], driver.todo[1:]
+    waiting = replace(driver, todo=rest)
+    match action:
+        case Compute(epoch):
+            assert epoch == driver.machine.head.epoch + 1
+            assert driver.machine.head.epoch in world.published | {0}, "computing on what the world has not seen"
+            yield with_driver(world, index, replace(waiting, answer=Computed()))
+            if world.aborts:
+                yield replace(with_driver(world, index, replace(waiting, answer=Aborted())), aborts=world.aborts - 1)
+        case WriteSegment():
+            yield with_driver(world, index, waiting)
+        case PutManifest(epoch):
+            yield put_manifest(world, index, waiting, epoch)
+        case Publish(epoch):
+            assert epoch <= len(world.commits), "publishing what is not committed"
+            after = replace(world, published=world.published | {epoch})
+            yield with_driver(after, index, replace(waiting, answer=Published()))
+        case Done(reason):
+            yield with_driver(acknowledged(world, driver, reason), index, replace(waiting, offered=None))
+        case Fail():
+            # The call raises: the process ends and is started anew, or somebody calls it again.
+            yield with_driver(world, index, None)
+            yield with_driver(world, index, replace(waiting, offered=None))
+
+
+def put_manifest(world, index, waiting, epoch):
+    if len(world.commits) >= epoch:
+        return with_driver(world, index, replace(waiting, answer=ManifestPut(PutOutcome.PRESENT)))
+    assert len(world.commits) == epoch - 1, "an epoch without a parent"
+    commit = Committed(waiting.offered.offer, waiting.machine.pursuit.verdict is Reason.ADOPTED)
+    after = replace(world, commits=(*world.commits, commit))
+    return with_driver(after, index, replace(waiting, answer=ManifestPut(PutOutcome.WON)))
+
+
+def acknowledged(world, driver, reason):
+    """Spark writes its own log when the call returns; only then it goes on to the next batch."""
+    if reason is Reason.RESUMED or driver.offered.offer.query != "q":
+        return world
+    return replace(world, spark_done=max(world.spark_done, driver.offered.offer.batch))
+
+
+def check(world):
+    """No batch twice, none skipped, unless adopted; epochs are published in their order."""
+    head = Head()
+    for commit in world.commits:
+        verdict = judge(head, commit.offer)
+        assert commit.adopted or verdict in {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN}, world
+        head = advance(head, commit.offer)
+    applied = Counter((commit.offer.query, commit.offer.batch) for commit in world.commits if not commit.adopted)
+    assert all(times == 1 for times in applied.values()), world
+    assert world.published >= set(range(1, len(world.commits))), world
+
+
+def reasons_in(world):
+    for driver in world.drivers:
+        if driver is not None:
+            yield from (action.reason for action in driver.todo if isinstance(action, Done | Fail))
+            if driver.machine.pursuit is not None and driver.machine.pursuit.verdict is not None:
+                yield driver.machine.pursuit.verdict
+
+
+def explore(first):
+    """Breadth first: every world, and for each the worlds it can come from."""
+    origins = {first: []}
+    frontier = deque([first])
+    while frontier:
+        world = frontier.popleft()
+        check(world)
+        for after in successors(world):
+            if after not in origins:
+                origins[after] = []
+                frontier.append(after)
+            origins[after].append(world)
+    return origins
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    return explore(World())
+
+
+def test_no_order_of_events_applies_a_batch_twice_or_skips_one(worlds):
+    # `check` ran on every world; this is the number of worlds it ran on.
+    assert len(worlds) > 10_000, len(worlds)
+
+
+def test_every_reason_is_reached(worlds):
+    reached = {reason for world in worlds for reason in reasons_in(world)}
+    assert reached == set(Reason)
+
+
+def test_from_every_world_the_work_can_still_be_finished(worlds):
+    reaching = {world for world in worlds if all_done(world)}
+    frontier = deque(reaching)
+    while frontier:
+        for before in worlds[frontier.popleft()]:
+            if before not in reaching:
+                reaching.add(before)
+                frontier.append(before)
+    assert reaching == set(worlds)
+
+
+def test_a_machine_that_forgets_to_publish_first_would_be_caught():
+    world = World(commits=(Committed(Offer("q", 0, FEEDS), adopted=False),))
+    careless = replace(start(head_of(world)), head_published=True)
+    with pytest.raises(AssertionError, match="not seen"):
+        explore(with_driver(world, 0, Driver(careless)))
+
+
+def test_a_commit_without_a_fence_would_be_caught():
+    first = Committed(Offer("q", 0, FEEDS), adopted=False)
+    with pytest.raises(AssertionError):
+        check(World(commits=(first, first), published=frozenset({1, 2})))

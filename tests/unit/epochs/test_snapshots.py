@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from millpond.epochs.manifest import FORMAT, EpochDeltas, Manifest, Offer, StateFile
+from millpond.epochs.snapshots import DELTA_BYTES_MIN, DELTA_EPOCHS_MAX, snapshot_due
+from millpond.storage.content import FileRef
+
+UUID = "12345678-1234-4234-8234-123456789abc"
+
+
+def file(name, size_bytes):
+    return StateFile(FileRef(name, size_bytes, "a" * 64), 0, 0, 1)
+
+
+def manifest(sizes, snapshot_bytes=0, kept_before=0):
+    """A head with one delta of each size after its snapshot, and some kept from before it."""
+    snapshot_epoch = 100 if snapshot_bytes else kept_before
+    first = snapshot_epoch - kept_before + 1
+    all_sizes = [DELTA_BYTES_MIN] * kept_before + list(sizes)
+    deltas = tuple(
+        EpochDeltas(first + i, f"{first + i:064x}", (file(f"deltas/{i}", size),)) for i, size in enumerate(all_sizes)
+    )
+    epoch = deltas[-1].epoch
+    return Manifest(
+        format=FORMAT,
+        checkpoint=UUID,
+        epoch=epoch,
+        parent=deltas[-1].parent,
+        query="q",
+        batch=epoch,
+        sources=(),
+        partitions=1,
+        snapshot_epoch=snapshot_epoch,
+        snapshot=(file("snapshots/a", snapshot_bytes),) if snapshot_bytes else (),
+        deltas=deltas,
+        outputs=(),
+        runs=(),
+        counters={},
+        stream=Offer("q", epoch, ()),
+    )
+
+
+def test_a_fresh_checkpoint_needs_no_snapshot():
+    assert not snapshot_due(None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "snapshot_bytes", "due"),
+    [
+        ([1], 0, False),
+        ([DELTA_BYTES_MIN], 0, False),
+        ([DELTA_BYTES_MIN, 1], 0, True),
+        ([DELTA_BYTES_MIN, 1], 3 * DELTA_BYTES_MIN, False),
+        ([DELTA_BYTES_MIN] * 3 + [1], 3 * DELTA_BYTES_MIN, True),
+        ([1] * (DELTA_EPOCHS_MAX - 1), 0, False),
+        ([1] * DELTA_EPOCHS_MAX, 0, True),
+    ],
+)
+def test_a_snapshot_is_due_when_deltas_outweigh_it_or_are_many(sizes, snapshot_bytes, due):
+    assert snapshot_due(manifest(sizes, snapshot_bytes)) is due
+
+
+def test_deltas_from_before_the_snapshot_do_not_count():
+    assert not snapshot_due(manifest([1], snapshot_bytes=1, kept_before=8))
