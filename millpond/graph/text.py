@@ -43,7 +43,7 @@ def dispatch_text(edge: Edge) -> str:
     """How an edge delivers: `by key user`, `one-to-all`."""
     if edge.dispatch is Dispatch.BY_KEY:
         return f"by key {edge.key}" if edge.key else "by the only key"
-    return edge.dispatch.value
+    return str(edge.dispatch.value)
 
 
 def access_text(access: Access) -> str:

@@ -1,0 +1,145 @@
+"""Values that are shared where the method is cut: after a cut each variable is a copy, so sharing would be lost unseen.
+
+Needs: Method.pieces, Method.body.
+Leaves: the draft as it is. A carried variable that is, or holds, an object of state is refused; so are two that
+share one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from millpond.compiler.diagnostics import refuse
+from millpond.compiler.draft import Draft, Method, Piece
+from millpond.compiler.mutability import can_travel, is_frozen
+from millpond.compiler.sharing import Sharing
+from millpond.errors import ProgramError
+from millpond.program import Element
+from millpond.state.typenames import type_text
+
+_UNTRAVELLED: Mapping[type[ast.AST], str] = {
+    ast.Lambda: "a function",
+    ast.GeneratorExp: "a generator",
+    ast.FunctionDef: "a function",
+}
+_VIEWS = frozenset(("items", "keys", "values"))
+
+
+def check_aliases(draft: Draft) -> Draft:
+    """Refuse what a cut would tear apart."""
+    for method in draft.methods:
+        _check_doubled(method, draft.elements)
+        for piece in method.pieces[1:]:
+            _Cut(method, piece, draft.elements).check()
+    return draft
+
+
+def _check_doubled(method: Method, elements: Mapping[str, Element]) -> None:
+    for value, element, where in Sharing(method, method.body, elements).doubled():
+        raise refuse(
+            "MP165",
+            f"this puts into self.{element} an object that is also in {where}",
+            method.source,
+            value,
+            expected="an object of its own",
+            hint="a checkpoint keeps each place by itself, so a change of one would be lost in the other: store a copy",
+        )
+
+
+class _Cut:
+    def __init__(self, method: Method, piece: Piece, elements: Mapping[str, Element]) -> None:
+        self._method = method
+        self._piece = piece
+        self._before = method.body[: piece.start]
+        self._changed = _changed_names(method.body[piece.start :])
+        self._sharing = Sharing(method, self._before, elements)
+
+    def check(self) -> None:
+        """Check the variables that the cut carries."""
+        for name in self._piece.inputs:
+            self._check_travels(name)
+            self._check_state(name)
+        names = list(self._piece.inputs)
+        for number, one in enumerate(names):
+            for other in names[number + 1 :]:
+                self._check_pair(one, other)
+
+    def _refuse(self, code: str, summary: str, name: str, expected: str, hint: str) -> ProgramError:
+        source = self._method.source
+        there = source.place(self._method.body[self._piece.start])
+        node = self._sharing.origin(name) or self._method.body[self._piece.start]
+        return refuse(code, summary, source, node, expected=expected, found=self._piece.reason, hint=hint, also=[there])
+
+    def _check_travels(self, name: str) -> None:
+        for value in self._sharing.values(name):
+            kind = _UNTRAVELLED.get(type(value))
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS:
+                kind = f"a view ({value.func.attr}())"
+            if not can_travel(self._sharing.hint(value)):
+                kind = f"of type {type_text(self._sharing.hint(value))}"
+            if kind is not None:
+                raise self._refuse(
+                    "MP164",
+                    f"{_called(name)} is {kind}, and the method moves on before it is used",
+                    name,
+                    "a value that can travel: numbers, text, lists, dicts, ...",
+                    "take what you need of it before the move (a list, a field), or make it after",
+                )
+
+    def _check_state(self, name: str) -> None:
+        for share in self._sharing.of(name):
+            if not is_frozen(share.hint) and (share.sure or name in self._changed):
+                code = "MP162" if share.stored else "MP161"
+                what = "was stored in" if share.stored else "is an object of"
+                raise self._refuse(
+                    code,
+                    f"{_called(name)} {what} self.{share.element}, and the method moves on before it is used",
+                    name,
+                    "a copy, or a value that can't be changed",
+                    "after a move it is a copy and no longer the state's own: "
+                    + (
+                        "store a copy, e.g. list(x)"
+                        if share.stored
+                        else "copy it when you read it, e.g. list(self.m[k])"
+                    ),
+                )
+
+    def _check_pair(self, one: str, other: str) -> None:
+        link = self._sharing.link(one, other)
+        if link is None or not (link or {one, other} & self._changed):
+            return
+        raise self._refuse(
+            "MP163",
+            f"{_called(one)} and {_called(other)} may be one object, and the method moves on before they are used",
+            other,
+            "values of their own",
+            "after a move they are two: copy one of them, or keep only one name",
+        )
+
+
+def _called(name: str) -> str:
+    return "the value of this expression" if "__" in name else f"`{name}`"
+
+
+def _changed_names(statements: tuple[ast.stmt, ...]) -> frozenset[str]:
+    """The variables that some statements may change in place, as far as it can be seen."""
+    return frozenset(name for statement in statements for node in ast.walk(statement) for name in _changes(node))
+
+
+def _changes(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.AugAssign(target=target):
+            yield from _root(target)
+        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+            yield from _root(node)
+        case ast.Call(func=ast.Attribute(value=owner)):
+            yield from _root(owner)
+
+
+def _root(node: Any) -> Iterator[str]:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id

@@ -1,0 +1,252 @@
+"""What a method may not do: leave the subset, reach out of its program, or give another result when it is run again.
+
+Needs: Method.tree, source and scope.
+Leaves: the draft as it is; every later pass may rely on what was refused here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from typing import Final
+
+from millpond.compiler.callees import helper_function, is_static, read_helper
+from millpond.compiler.determinism import why_undetermined
+from millpond.compiler.diagnostics import refuse
+from millpond.compiler.draft import Draft, Method
+from millpond.compiler.patterns import assigned_inside, certain_parts, is_each, is_merged
+from millpond.compiler.scope import MISSING
+from millpond.errors import ProgramError
+from millpond.program import ProgramBase
+
+_SUSPENDS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef)
+_STATEMENTS: Final = {
+    ast.ClassDef: "define the class at module level",
+    ast.Import: "import at module level",
+    ast.ImportFrom: "import at module level",
+    ast.TryStar: "use a plain except",
+}
+_MUTATORS: Final = frozenset(
+    (
+        "add",
+        "append",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "setdefault",
+        "sort",
+        "update",
+    )
+)
+
+
+def restrict(draft: Draft) -> Draft:
+    """Check every method, and every helper that it calls."""
+    helpers: set[str] = set()
+    for method in draft.methods:
+        helpers |= _Check(draft, method, helper=False).run()
+    checked: set[str] = set()
+    while helpers - checked:
+        name = min(helpers - checked)
+        checked.add(name)
+        helpers |= _Check(draft, read_helper(draft.program, name), helper=True).run()
+    return draft
+
+
+class _Check(ast.NodeVisitor):
+    def __init__(self, draft: Draft, method: Method, *, helper: bool) -> None:
+        self._draft = draft
+        self._method = method
+        self._helper = helper
+        self._self = "" if helper and is_static(draft.program, method.name) else method.self_name
+        self._helpers: set[str] = set()
+        self._inner = {name for statement in method.tree.body for name in assigned_inside(statement)}
+
+    def run(self) -> set[str]:
+        """Check the method's body and return the helpers that it uses."""
+        decorators = self._method.tree.decorator_list
+        if self._helper and len(decorators) > is_static(self._draft.program, self._method.name):
+            raise self._refuse("MP118", "a helper has a decorator", decorators[0], "no decorator but @staticmethod")
+        for statement in self._method.tree.body:
+            self.visit(statement)
+        return self._helpers
+
+    def _refuse(self, code: str, summary: str, node: ast.AST, expected: str, hint: str | None = None) -> ProgramError:
+        return refuse(code, summary, self._method.source, node, expected=expected, hint=hint)
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Refuse what has no place in any method, then go on inside."""
+        if isinstance(node, _SUSPENDS) or (isinstance(node, ast.comprehension) and node.is_async):
+            at = node.target if isinstance(node, ast.comprehension) else node
+            raise self._refuse("MP111", "a method can't be suspended", at, "no yield, await or async")
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            raise self._refuse(
+                "MP113", "a method can't bind outside names", node, "state", "declare it as state of the program"
+            )
+        if type(node) in _STATEMENTS:
+            raise self._refuse(
+                "MP123", "this statement can't stand in a method", node, "plain statements", _STATEMENTS[type(node)]
+            )
+        if isinstance(node, ast.stmt):
+            self._check_walrus(node)
+        super().generic_visit(node)
+
+    def _check_walrus(self, statement: ast.stmt) -> None:
+        parts = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
+        sure = {id(node) for part in parts for node in certain_parts(part)}
+        for node in (node for part in parts for node in _expressions(part)):
+            if isinstance(node, ast.NamedExpr) and id(node) not in sure:
+                raise self._refuse(
+                    "MP123",
+                    "this `:=` may be skipped",
+                    node,
+                    "a `:=` that is always evaluated",
+                    "assign on a line before",
+                )
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Check a nested function."""
+        self._check_closed(node)
+        self.generic_visit(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """Check a lambda."""
+        self._check_closed(node)
+        self.generic_visit(node)
+
+    def _check_closed(self, node: ast.AST) -> None:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and part.id == self._self:
+                raise self._refuse(
+                    "MP112",
+                    "a function inside a method can't use the program",
+                    part,
+                    "a function of its own arguments",
+                    "read what it needs into a variable first, and let the function use that",
+                )
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Check a name that stands alone."""
+        if node.id == self._self or (
+            node.id in ("super", "__class__") and self._method.scope.lookup(node.id) is not MISSING
+        ):
+            raise self._refuse(
+                "MP116",
+                f"`{node.id}` is used by itself",
+                node,
+                "self.name: a state element, a constant or a helper",
+                "pass what is needed, not the program",
+            )
+        self._check_determined(node)
+
+    def _check_determined(self, node: ast.expr) -> None:
+        why = why_undetermined(node, self._method.scope)
+        if why:
+            raise refuse(
+                "MP117",
+                "this would give another result when it is run again",
+                self._method.source,
+                node,
+                expected="a result that follows from the row and the state alone",
+                found=f"{ast.unparse(node)}: {why}",
+                hint="make it a column of the feed, and a parameter of the method",
+            )
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Check a call."""
+        if self._helper and (is_each(node, self._method.scope) or is_merged(node, self._method.scope)):
+            raise self._state_in_helper(node)
+        match node.func:
+            case ast.Attribute(value=owner, attr=name) if name in _MUTATORS and self._is_shared(owner):
+                raise self._changes_shared(owner)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """Check an attribute: of the program, or of anything else."""
+        if isinstance(node.value, ast.Name) and node.value.id == self._self:
+            self._own(node)
+            return
+        if not isinstance(node.ctx, ast.Load) and self._is_shared(node.value):
+            raise self._changes_shared(node.value)
+        self._check_determined(node)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        """Check that nothing outside state is changed."""
+        if not isinstance(node.ctx, ast.Load) and self._is_shared(node.value):
+            raise self._changes_shared(node.value)
+        self.generic_visit(node)
+
+    def _is_shared(self, node: ast.AST) -> bool:
+        """Whether a node is a constant of the class or a name of the module: one object for all rows."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self._self:
+            return node.attr not in self._draft.elements
+        if not isinstance(node, ast.Name) or node.id in self._inner:
+            return False
+        return self._method.scope.lookup(node.id) is not MISSING
+
+    def _changes_shared(self, node: ast.AST) -> ProgramError:
+        return self._refuse(
+            "MP122",
+            "this changes something that is not state",
+            node,
+            "changes to state elements and local variables",
+            "declare it as state: Partitioned(...) or Partial(...)",
+        )
+
+    def _own(self, node: ast.Attribute) -> None:
+        name = node.attr
+        program = self._draft.program
+        if not isinstance(node.ctx, ast.Load):
+            state = name in self._draft.elements
+            raise self._refuse(
+                "MP114",
+                "a state element can't be replaced" if state else "an attribute of the program is not state",
+                node,
+                f"an operation on it, such as self.{name}.clear()" if state else "a declared state element",
+                None
+                if state
+                else f"declare `{name} = Partitioned(Value[...])` in the class, and use self.{name}.set(x)",
+            )
+        if name in self._draft.elements:
+            if self._helper:
+                raise self._state_in_helper(node)
+        elif name in program.entries():
+            raise self._refuse(
+                "MP119",
+                "an entry point calls another",
+                node,
+                "code of its own",
+                "put what both do into a helper that takes values and returns values",
+            )
+        elif helper_function(program, name) is not None and not hasattr(ProgramBase, name):
+            self._helpers.add(name)
+        elif not self._is_constant(name):
+            raise self._refuse("MP115", f"the program has no `{name}`", node, "a state element, a constant or a helper")
+
+    def _is_constant(self, name: str) -> bool:
+        member = inspect.getattr_static(self._draft.program, name, MISSING)
+        special = isinstance(member, property | classmethod) or hasattr(ProgramBase, name)
+        return member is not MISSING and not special
+
+    def _state_in_helper(self, node: ast.AST) -> ProgramError:
+        return self._refuse(
+            "MP120",
+            f"the helper `{self._method.name}` touches state",
+            node,
+            "a helper of its arguments and the class's constants",
+            "read state in the entry point, and pass the value to the helper",
+        )
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and what is in it, down to nested statements."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.stmt):
+            yield from _expressions(child)

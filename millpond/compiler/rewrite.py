@@ -1,0 +1,77 @@
+"""From a method's syntax to a task's: state as arguments, constants and helpers as globals, returns as results."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millpond.compiler.patterns import is_each, is_merged
+from millpond.compiler.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Renames:
+    """What the generated code calls the elements, constants and helpers that the method calls `self.name`."""
+
+    self_name: str
+    names: Mapping[str, str]
+
+
+class Rewrite(ast.NodeTransformer):
+    """Takes `self`, `each` and `merged` out of a piece of a method."""
+
+    def __init__(self, renames: Renames, scope: Scope) -> None:
+        self._renames = renames
+        self._scope = scope
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Turn `self.name` into a name."""
+        if isinstance(node.value, ast.Name) and node.value.id == self._renames.self_name:
+            return ast.copy_location(ast.Name(self._renames.names[node.attr], node.ctx), node)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Turn `each(x)` into `x` and `merged(x, f)` into `f(x)`."""
+        if is_each(node, self._scope):
+            inner: ast.AST = self.visit(node.args[0])
+            return inner
+        if is_merged(node, self._scope):
+            values, function = node.args
+            return self.generic_visit(ast.copy_location(ast.Call(function, [values], []), node))
+        return self.generic_visit(node)
+
+
+class Returns(ast.NodeTransformer):
+    """Turns `return x` into the task's way to give a result.
+
+    In a loop over rows, that is an append and a `continue`; in a function per row, it stays a return.
+    """
+
+    def __init__(self, *, append: str, reply: str, per_row: bool) -> None:
+        self._append = append
+        self._reply = reply
+        self._per_row = per_row
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        """Replace one return."""
+        value = node.value or ast.copy_location(ast.Constant(None), node)
+        if self._reply:
+            value = ast.copy_location(ast.Call(ast.Name(self._reply, ast.Load()), [value], []), node)
+        return give(value, node, append=self._append, per_row=self._per_row)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Leave a nested function's own returns alone."""
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        """Leave lambdas alone."""
+        return node
+
+
+def give(value: ast.expr, at: ast.AST, *, append: str, per_row: bool) -> list[ast.stmt]:
+    """The statements that leave a row with its result."""
+    if per_row:
+        return [ast.copy_location(ast.Return(value), at)]
+    call = ast.copy_location(ast.Call(ast.Name(append, ast.Load()), [value], []), at)
+    return [ast.copy_location(ast.Expr(call), at), ast.copy_location(ast.Continue(), at)]

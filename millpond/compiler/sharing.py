@@ -1,0 +1,281 @@
+"""Which variables may be one object with state or with each other, told from a method's assignments.
+
+No types are inferred beyond hints; where nothing is known, sharing is assumed, except that the result of a call of
+unknown code is only suspected (`sure` is false) to be one of its arguments.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from millpond.compiler.draft import Method, Site
+from millpond.compiler.mutability import field_of, is_frozen, items_of
+from millpond.compiler.patterns import Sites
+from millpond.compiler.scope import MISSING, Names
+from millpond.program import Element
+from millpond.state.access import Operation
+
+_FRESH: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, copy.deepcopy, range)
+_SHALLOW: Final = (list, tuple, set, frozenset, dict, sorted, reversed, enumerate, zip, min, max, sum, next, copy.copy)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A value may be an object of `element` with type `hint`; `stored` if it went there, else it came from there."""
+
+    element: str
+    hint: Any
+    sure: bool = True
+    stored: bool = False
+
+
+Shares = frozenset[Share]
+NOTHING: Shares = frozenset()
+
+
+class Sharing:
+    """What the variables of some statements share, as the statements leave them."""
+
+    def __init__(self, method: Method, statements: Sequence[ast.stmt], elements: Mapping[str, Element]) -> None:
+        self._method = method
+        self._elements = elements
+        self._hints = dict(method.point.parameters)
+        self._shares: dict[str, Shares] = {}
+        self._values: dict[str, list[ast.AST]] = {}
+        self._links: dict[frozenset[str], bool] = {}
+        finder = Sites(method, elements)
+        self._sites = {id(site.node): site for statement in statements for site in finder.of(statement)}
+        self._nodes = nodes = [node for statement in statements for node in ast.walk(statement)]
+        for node in nodes:
+            for name, value in _bindings(node):
+                self._values.setdefault(name, []).append(value)
+        # Assignments are taken in any order, twice: what a loop carries round is found by the second round.
+        for _ in range(2):
+            for node in nodes:
+                self._take(node)
+
+    def of(self, name: str) -> Shares:
+        """What a variable shares with state."""
+        return self._shares.get(name, NOTHING)
+
+    def values(self, name: str) -> list[ast.AST]:
+        """The expressions that a variable is assigned from."""
+        return self._values.get(name, [])
+
+    def hint(self, value: ast.AST) -> Any:
+        """The declared type of a value that is read from state as it is, or None."""
+        site = self._sites.get(id(value))
+        if site is None or not self._operation(site).shares or not self._operation(site).keyed:
+            return None
+        return self._elements[site.element].type.value_hint
+
+    def origin(self, name: str) -> ast.AST | None:
+        """Where a variable got its value, for showing."""
+        return next(iter(self.values(name)), None)
+
+    def link(self, one: str, other: str) -> bool | None:
+        """Whether two variables may be one object: surely possible (True), suspected (False), or not (None)."""
+        return self._links.get(frozenset((one, other)))
+
+    def doubled(self) -> Iterator[tuple[ast.expr, str, str]]:
+        """What is put into an element although it is in another one, or of the module: value, element, where else."""
+        for node in self._nodes:
+            for stored, share in self._stores(node):
+                if is_frozen(share.hint) or not share.sure:
+                    continue
+                others = {known.element for known in self._expression(stored) if known.sure} - {share.element}
+                yield from ((stored, share.element, f"self.{other}") for other in sorted(others))
+                if self._is_outside(stored):
+                    yield stored, share.element, ast.unparse(stored)
+
+    def _is_outside(self, node: ast.expr) -> bool:
+        """Whether an expression is one object for all rows: a value of the module, or a constant of the class."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == self._method.self_name:
+                return name not in self._elements
+            case ast.Name() | ast.Attribute():
+                meaning = self._method.scope.resolve(node)
+                return meaning is not MISSING and not is_frozen(type(meaning))
+        return False
+
+    # --- assignments
+
+    def _take(self, node: ast.AST) -> None:
+        for name, value in _bindings(node):
+            walked = isinstance(node, ast.For | ast.comprehension)
+            shares = self._items(self._expression(value)) if walked else self._expression(value)
+            self._add(name, shares)
+            for other, sure in self._names_in(value):
+                if other != name and not self._is_plain(name):
+                    self._link(name, other, sure=sure)
+        for stored, share in self._stores(node):
+            for name, sure in self._names_in(stored):
+                self._add(name, frozenset((replace(share, sure=share.sure and sure),)))
+
+    def _add(self, name: str, shares: Iterable[Share]) -> None:
+        kept = frozenset(share for share in shares if not is_frozen(share.hint))
+        if kept and not self._is_plain(name):
+            self._shares[name] = self.of(name) | kept
+
+    def _link(self, one: str, other: str, *, sure: bool) -> None:
+        pair = frozenset((one, other))
+        self._links[pair] = self._links.get(pair, False) or sure
+
+    def _stores(self, node: ast.AST) -> Iterator[tuple[ast.expr, Share]]:
+        """The expressions that a node puts into state, or into an object of state."""
+        site = self._sites.get(id(node))
+        if site is not None and isinstance(node, ast.Call) and self._operation(site).writes:
+            hint = self._elements[site.element].type.value_hint
+            yield from ((argument, Share(site.element, hint, stored=True)) for argument in node.args)
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from ((value, share) for share in self._slot(target))
+            case ast.Call(func=ast.Attribute(value=owner), args=args) if site is None:
+                for share in self._items(self._expression(owner)):
+                    yield from ((argument, replace(share, stored=True, sure=False)) for argument in args)
+
+    def _slot(self, target: ast.expr) -> Iterator[Share]:
+        """What an assignment to a subscript or an attribute puts its value into."""
+        site = self._sites.get(id(target))
+        if site is not None:
+            yield Share(site.element, self._elements[site.element].type.value_hint, stored=True)
+        elif isinstance(target, ast.Subscript | ast.Attribute):
+            yield from (replace(share, stored=True) for share in self._part(target))
+
+    # --- expressions
+
+    def _operation(self, site: Site) -> Operation:
+        return self._elements[site.element].type.operations[site.operations[-1]]
+
+    def _expression(self, node: ast.AST) -> Shares:
+        """What the value of an expression shares with state."""
+        site = self._sites.get(id(node))
+        if site is not None:
+            shared = self._operation(site).shares and site.operations != ("pop",)
+            hint = self._elements[site.element].type.value_hint
+            return frozenset((Share(site.element, hint),)) if shared and not is_frozen(hint) else NOTHING
+        match node:
+            case ast.Name(id=name):
+                return self.of(name)
+            case ast.Subscript() | ast.Attribute():
+                return frozenset(self._part(node))
+            case ast.Call():
+                return self._call(node)
+            case ast.Compare() | ast.Constant() | ast.JoinedStr() | ast.Lambda() | ast.UnaryOp():
+                return NOTHING
+            case ast.BinOp(left=left, right=right):
+                return self._items(self._expression(left) | self._expression(right))
+            case ast.ListComp(elt=result) | ast.SetComp(elt=result) | ast.GeneratorExp(elt=result):
+                return self._expression(result)
+            case ast.DictComp(value=result):
+                return self._expression(result)
+        return frozenset(share for child in ast.iter_child_nodes(node) for share in self._expression(child))
+
+    def _part(self, node: ast.Subscript | ast.Attribute) -> Iterator[Share]:
+        whole = self._expression(node.value)
+        if isinstance(node, ast.Subscript):
+            yield from self._items(whole)
+        else:
+            for share in whole:
+                hint = field_of(share.hint, node.attr)
+                if not is_frozen(hint):
+                    yield replace(share, hint=hint)
+
+    def _call(self, node: ast.Call) -> Shares:
+        meaning = self._method.scope.resolve(node.func)
+        given = frozenset(share for argument in node.args for share in self._expression(argument))
+        if any(meaning is known for known in _FRESH):
+            return NOTHING
+        if any(meaning is known for known in _SHALLOW):
+            return self._items(given)
+        if isinstance(node.func, ast.Attribute):
+            given |= self._items(self._expression(node.func.value))
+        return frozenset(replace(share, sure=False) for share in given)
+
+    @staticmethod
+    def _items(shares: Iterable[Share]) -> Shares:
+        return frozenset(
+            replace(share, hint=hint) for share in shares for hint in items_of(share.hint) if not is_frozen(hint)
+        )
+
+    def _names_in(self, node: ast.AST) -> Iterator[tuple[str, bool]]:
+        """The variables that an expression's value may be or hold, and whether that is sure to be possible."""
+        match node:
+            case ast.Name(id=name):
+                if not self._is_plain(name):
+                    yield name, True
+            case ast.Tuple() | ast.List() | ast.Set() | ast.Dict() | ast.IfExp() | ast.BoolOp() | ast.Starred():
+                for child in ast.iter_child_nodes(node):
+                    yield from self._names_in(child)
+            case ast.NamedExpr(value=value):
+                yield from self._names_in(value)
+            case ast.Call() if id(node) not in self._sites:
+                meaning = self._method.scope.resolve(node.func)
+                if not any(meaning is known for known in (*_FRESH, *_SHALLOW)):
+                    for argument in node.args:
+                        yield from ((name, False) for name, _ in self._names_in(argument))
+
+    def _is_plain(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a variable holds nothing but values that can't be changed."""
+        if name in seen:
+            return True
+        values = self.values(name)
+        if name in self._hints and not is_frozen(self._hints[name]):
+            return False
+        if not values and name not in self._hints:
+            return False
+        return all(self._is_plain_value(value, seen | {name}) for value in values)
+
+    def _is_plain_value(self, node: ast.AST, seen: frozenset[str]) -> bool:
+        site = self._sites.get(id(node))
+        if site is not None:
+            operation = self._operation(site)
+            frozen = is_frozen(self._elements[site.element].type.value_hint)
+            return site.operations[-1] in ("__len__", "__contains__") or (
+                operation.shares and operation.keyed and frozen
+            )
+        match node:
+            case ast.Constant() | ast.Compare() | ast.JoinedStr():
+                return True
+            case ast.Name(id=name):
+                return self._is_plain(name, seen)
+            case ast.UnaryOp(operand=operand):
+                return self._is_plain_value(operand, seen)
+            case ast.BinOp(left=left, right=right):
+                return self._is_plain_value(left, seen) and self._is_plain_value(right, seen)
+            case ast.Tuple(elts=parts):
+                return all(self._is_plain_value(part, seen) for part in parts)
+            case ast.Call(func=callee):
+                meaning = self._method.scope.resolve(callee)
+                return any(
+                    meaning is known for known in (len, int, float, str, bool, bytes, repr, abs, round, any, all)
+                )
+        return False
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The names that a node binds, each with the expression that it is taken from."""
+    pairs: list[tuple[ast.expr, ast.AST]] = []
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            pairs = [(target, value) for target in targets]
+        case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
+            pairs = [(target, value)]
+        case ast.AugAssign(target=target, value=value):
+            pairs = [(target, ast.BinOp(target, node.op, value))]
+        case ast.For(target=target, iter=walked) | ast.comprehension(target=target, iter=walked):
+            pairs = [(target, walked)]
+        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+            pairs = [(target, value)]
+        case ast.Match(subject=subject, cases=cases):
+            yield from ((name, subject) for case in cases for name in Names.of(case.pattern).binds)
+        case ast.FunctionDef(name=name):
+            yield name, node
+    for target, source in pairs:
+        stored = (part for part in ast.walk(target) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+        yield from ((part.id, source) for part in stored)

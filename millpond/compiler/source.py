@@ -1,0 +1,120 @@
+"""The source of every entry point as a syntax tree that keeps the user's lines and columns.
+
+Needs: the program class.
+Leaves: Method.tree, source and scope; private names are already mangled as Python mangles them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from millpond.compiler.diagnostics import refuse
+from millpond.compiler.draft import Draft, Method, Source
+from millpond.compiler.scope import Names, Scope
+from millpond.errors import ProgramError
+from millpond.program import EntryPoint
+
+
+def read_sources(draft: Draft) -> Draft:
+    """Parse all entry points."""
+    points = draft.program.entries().values()
+    if not points:
+        raise ProgramError(
+            "MP109",
+            f"{draft.program.__name__} has no entry point",
+            expected="at least one method marked @entry",
+            found="none",
+            hint="put @entry above the methods that rows are fed to",
+        )
+    return replace(draft, methods=tuple(_read(draft.program, point) for point in points))
+
+
+def _read(program: type, point: EntryPoint) -> Method:
+    function = point.function
+    where = f"{program.__name__}.{point.name}"
+    if not isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
+        raise ProgramError(
+            "MP118",
+            f"{where} is not a plain method",
+            expected="a method with no decorator but @entry",
+            found=repr(function),
+        )
+    source, tree = parse_function(function, where)
+    if isinstance(tree, ast.AsyncFunctionDef):
+        raise refuse("MP111", "an entry point can't be async", source, tree, expected="def", found="async def")
+    if len(tree.decorator_list) != 1:
+        raise refuse(
+            "MP118",
+            "an entry point has another decorator",
+            source,
+            tree.decorator_list[0],
+            expected="@entry alone",
+            hint="call what the decorator does from the method's body",
+        )
+    return Method(point, tree, source, scope_of(function, tree))
+
+
+def scope_of(function: Callable[..., Any], tree: ast.FunctionDef) -> Scope:
+    """What the free names of a parsed function stand for."""
+    arguments = {node.arg for node in ast.walk(tree.args) if isinstance(node, ast.arg)}
+    names = Names.of(*tree.body)
+    return Scope.of(function, arguments | names.binds | names.unbinds)
+
+
+def parse_function(function: types.FunctionType, where: str) -> tuple[Source, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Parse a method's source, with the lines and columns of its file."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        raise ProgramError(
+            "MP110",
+            f"the source of {where} can't be read",
+            expected="a class written in a file or a notebook cell",
+            found=str(error),
+            hint="put the program into a module; what exec() or a bare prompt defines has no source",
+        ) from None
+    # A method is indented; under `if 1:` it parses as it stands, so that no column moves and no string changes.
+    indented = lines[0][:1].isspace()
+    try:
+        module = ast.parse(("if 1:\n" if indented else "") + "".join(lines))
+    except SyntaxError as error:
+        raise ProgramError(
+            "MP110", f"the source of {where} can't be parsed", expected="one whole method", found=str(error)
+        ) from None
+    ast.increment_lineno(module, first - 1 - indented)
+    outer = module.body[0]
+    tree = outer.body[0] if isinstance(outer, ast.If) else outer
+    if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise ProgramError("MP110", f"the source of {where} is not a def", expected="def", found=ast.unparse(tree)[:60])
+    owner = function.__qualname__.split(".")[-2] if "." in function.__qualname__ else ""
+    _Mangle(owner).visit(tree)
+    return Source(inspect.getfile(function), first, tuple(line.rstrip("\n") for line in lines)), tree
+
+
+class _Mangle(ast.NodeTransformer):
+    """Gives `__private` names the form that Python gives them inside a class."""
+
+    def __init__(self, owner: str) -> None:
+        self._prefix = f"_{owner.lstrip('_')}" if owner.strip("_") else ""
+
+    def _mangle(self, name: str) -> str:
+        private = name.startswith("__") and not name.endswith("__")
+        return self._prefix + name if private else name
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self._mangle(node.id)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
+        self.generic_visit(node)
+        node.attr = self._mangle(node.attr)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.arg = self._mangle(node.arg)
+        return node
