@@ -36,7 +36,7 @@ class Checked(Map[Any, Any]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc]
+    def __ior__(self, other: Any) -> Self:  # type: ignore[misc]
         self.update(other)
         return self
 

@@ -66,6 +66,14 @@ class LocalStore:
         """Open the store at `path`, or return the one that this process has open there."""
         key = (os.getpid(), str(path))
         store = cls._open.get(key)
+        if store is None and any(place == key[1] for _, place in cls._open):
+            # LMDB can neither use nor close it here: both would take the pages of the parent's readers away.
+            raise StateError(
+                "MP223",
+                "the local store was opened before this process was forked",
+                found=str(path),
+                hint="fork first and open stores in the child, or start the child as a new process",
+            )
         if store is None or not path.exists():
             if store is not None:
                 store.close()
@@ -74,8 +82,10 @@ class LocalStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._pid = os.getpid()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._refuse_foreign()
             self._env = self._open_environment()
         except (lmdb.Error, OSError) as error:
             raise StateError(
@@ -90,6 +100,18 @@ class LocalStore:
         self._meta = self._env.open_db(b"meta")
         self._boot = boot_id()
 
+    def _refuse_foreign(self) -> None:
+        # The default root lies in a folder that others may write to; what they put there must not become state.
+        owner = self.path.stat().st_uid
+        if owner != os.getuid():
+            raise StateError(
+                "MP223",
+                "the local store belongs to somebody else",
+                expected=f"a directory of user {os.getuid()}",
+                found=f"{self.path} of user {owner}",
+                hint="give a local_root of your own",
+            )
+
     def _open_environment(self) -> lmdb.Environment:
         return lmdb.open(
             str(self.path),
@@ -103,8 +125,10 @@ class LocalStore:
         )
 
     def close(self) -> None:
-        """Close the files; open views must be gone."""
-        self._env.close()
+        """Close the files; open views must be gone. In a forked child nothing happens: the files are the parent's."""
+        if self._pid == os.getpid():
+            self._env.close()
+            self._open.pop((self._pid, str(self.path)), None)
 
     def view(self) -> StoreView:
         """A frozen view of the store as it is now; close it when done."""

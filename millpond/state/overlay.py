@@ -77,6 +77,7 @@ class KeyedOverlay:
 
     def changes(self) -> Changes:
         """What differs from the base, unordered."""
+        assert self._held.issuperset(dict.__iter__(self.entries)), "a key was written that was never loaded"
         units, keys, before = self._units, self._keys, self._before
         gone: Changes = []
         if len(self.entries) != len(units):

@@ -1,0 +1,44 @@
+"""Millpond: a plain Python class with state, run on Spark exactly once.
+
+Write a class, declare its state, mark entry points. Instantiated, it runs as ordinary Python; `Program.on(spark, ...)`
+runs the same class as a distributed, checkpointed job with the same results.
+"""
+
+from __future__ import annotations
+
+from millpond.errors import MillpondError
+from millpond.front import Program
+from millpond.program.declare import Partial, Partitioned
+from millpond.program.entries import entry
+from millpond.program.globals import each, merged
+from millpond.program.sinks import console, foreach_epoch, memory, parquet
+from millpond.state.counter import Counter
+from millpond.state.list import List
+from millpond.state.map import Map
+from millpond.state.matrix import Matrix
+from millpond.state.set import Set
+from millpond.state.value import Value
+from millpond.state.vector import Vector
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Counter",
+    "List",
+    "Map",
+    "Matrix",
+    "MillpondError",
+    "Partial",
+    "Partitioned",
+    "Program",
+    "Set",
+    "Value",
+    "Vector",
+    "console",
+    "each",
+    "entry",
+    "foreach_epoch",
+    "memory",
+    "merged",
+    "parquet",
+]

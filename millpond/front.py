@@ -1,0 +1,70 @@
+"""`Program` as users see it: the plain class, what the compiler makes of it, and the way onto Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from millpond.compiler.explain import explain
+from millpond.program.program import ProgramBase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from millpond.runtime.spark.job import Job
+
+
+class Program(ProgramBase):
+    """A plain Python class with state: instantiate it to run it as ordinary Python, or put it on Spark with `on`.
+
+    >>> from millpond import Counter, Partitioned, Program, entry
+    >>> class Words(Program):
+    ...     counts = Partitioned(Counter[str])
+    ...
+    ...     @entry
+    ...     def add(self, word: str) -> int:
+    ...         self.counts[word] += 1
+    ...         return self.counts[word]
+    >>> words = Words()
+    >>> words.add("mill"), words.add("mill")
+    (1, 2)
+    """
+
+    @classmethod
+    def explain(cls, format: Literal["text", "mermaid"] = "text") -> str:  # noqa: A002
+        """Show the graph that the compiler makes of the program: tasks, state, edges, and why there are cuts."""
+        return explain(cls, format)
+
+    @classmethod
+    def on(
+        cls,
+        spark: SparkSession,
+        *,
+        checkpoint: str | Path,
+        partitions: int | None = None,
+        key_groups: int | None = None,
+        instances: int | None = None,
+        local_root: str | Path | None = None,
+        progress: bool | None = None,
+        retries: int = 3,
+    ) -> Job:
+        """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
+
+        `partitions` is by default the session's number of shuffle partitions. `key_groups` (128) and `instances` of
+        partial state (8) are fixed when the checkpoint is made. `local_root` is where workers keep their copy of the
+        state. `progress` shows epochs in the terminal (by default if there is one). `retries` is how often a job that
+        Spark aborts is tried again.
+        """
+        from millpond.runtime.spark.job import Job
+
+        return Job(
+            cls,
+            spark,
+            checkpoint=checkpoint,
+            partitions=partitions,
+            key_groups=key_groups,
+            instances=instances,
+            local_root=local_root,
+            progress=progress,
+            retries=retries,
+        )

@@ -1,0 +1,1 @@
+"""Ways to run a compiled program: sequential, simulated, and on Spark."""

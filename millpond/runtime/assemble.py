@@ -1,0 +1,81 @@
+"""From the control rows of an epoch's tasks to its work: checked for completeness, failures raised."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from millpond.epochs.work import EpochWork, PartResult
+from millpond.errors import EpochError
+from millpond.ids import PartitionId
+from millpond.runtime.failures import as_error
+from millpond.runtime.messages import Control, place_key
+from millpond.runtime.plan import ProgramPlan
+
+RUNNING_TOTAL = "total."
+"""How counters begin that go on from epoch to epoch."""
+
+
+def assemble(plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str, int]) -> EpochWork:
+    """Put the work of all tasks together, with running totals on top of those of the epoch before.
+
+    Raises the first failure: of the first step that has one, since later steps miss its messages, and in input order.
+    """
+    failures = [(control.step, control.failure) for control in controls if control.failure is not None]
+    if failures:
+        raise as_error(min(failures, key=lambda told: (told[0], place_key(told[1].place)))[1])
+    _check_complete(plan, controls)
+    by_partition: dict[int, list[Control]] = defaultdict(list)
+    counters: Counter[str] = Counter()
+    for control in sorted(controls, key=lambda control: (control.partition, control.step)):
+        by_partition[control.partition].append(control)
+        counters.update(control.counters)
+    return EpochWork(
+        parts=tuple(_part(partition, of) for partition, of in sorted(by_partition.items())),
+        outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
+        counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
+    )
+
+
+def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    totals = Counter({name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)})
+    totals.update({RUNNING_TOTAL + name: count for name, count in counters.items()})
+    return dict(totals)
+
+
+def _part(partition: int, controls: Sequence[Control]) -> PartResult:
+    changes = dict(pair for c in controls for pair in zip(c.keys, c.values, strict=True))
+    keys = sorted(changes)
+    return PartResult(
+        PartitionId(partition),
+        inline=(keys, [changes[key] for key in keys]) if keys else None,
+        files=tuple(file for control in controls for file in control.files),
+        snapshot=tuple(file for control in controls for file in control.snapshot),
+    )
+
+
+def _check_complete(plan: ProgramPlan, controls: Sequence[Control]) -> None:
+    if not controls:
+        return
+    steps, partitions = plan.program.steps, plan.layout.partitions
+    told = Counter((control.step, control.partition) for control in controls)
+    wanted = {(step, partition) for step in range(steps) for partition in range(partitions)}
+    if set(told) != wanted or max(told.values()) > 1:
+        raise _incomplete(
+            f"one report from each of {len(wanted)} tasks", f"{len(told)} tasks in {len(controls)} reports"
+        )
+    for step in range(1, steps):
+        sent = sum(control.sent for control in controls if control.step == step - 1)
+        received = sum(control.received for control in controls if control.step == step)
+        if sent != received:
+            raise _incomplete(f"{sent} messages at step {step}", f"{received}")
+
+
+def _incomplete(expected: str, found: str) -> EpochError:
+    return EpochError(
+        "MP431",
+        "the tasks of an epoch do not tell one story",
+        expected=expected,
+        found=found,
+        hint="nothing was committed; please report it with the settings of the Spark session",
+    )

@@ -1,0 +1,158 @@
+"""Where results go: replies and dead letters to files, everything else as messages to the next task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millpond.compiler.compiled import CompiledTask, Reply
+from millpond.epochs.manifest import OutputFile
+from millpond.errors import RowError
+from millpond.graph.model import Dispatch
+from millpond.ids import KeyGroup, PartitionId
+from millpond.keygroups import hash_ints
+from millpond.runtime.arrowtypes import to_arrow
+from millpond.runtime.badrows import DEAD_LETTER_SCHEMA
+from millpond.runtime.columns import Rows
+from millpond.runtime.intake import BadRow, Work
+from millpond.runtime.messages import Outbox
+from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.replies import reply_table, stage
+from millpond.state.typenames import type_text
+from millpond.state.value import THE_KEY
+from millpond.state.wire import encode_values
+
+
+class Delivery:
+    """The results of one task of a step."""
+
+    def __init__(self, plan: ProgramPlan, epoch: int, step: int, partition: PartitionId) -> None:
+        self._plan = plan
+        self._epoch = epoch
+        self._step = step
+        self._partition = partition
+        self._replies: dict[int, list[pa.Table]] = {}
+        self._dead: dict[int, list[BadRow]] = {}
+        self._owners = plan.layout.owners()
+        self.outbox = Outbox()
+        self.counters: Counter[str] = Counter()
+
+    def bad_row(self, bad: BadRow) -> None:
+        """Count a bad row, and keep it for the dead letters if the feed has them."""
+        feed = self._plan.feeds[bad.feed]
+        self.counters[f"bad.{feed.name}"] += 1
+        if feed.dead_letters is not None:
+            self._dead.setdefault(bad.feed, []).append(bad)
+
+    def deliver(self, work: Work, rows: Rows | None, results: list[Any], lane: int | None) -> None:
+        """Take the results of some rows of a work, in the order in which they ran."""
+        if work.task.index == 0 and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
+            self.counters[f"fed.{self._plan.feeds[work.feed].name}"] += len(results)
+        if work.task.last:
+            self._reply(work, rows, results)
+            return
+        early = [at for at, result in enumerate(results) if type(result) is Reply]
+        picked = np.arange(len(work)) if rows is None else rows
+        if early:
+            if work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0:
+                self._reply(work, picked[early], [results[at].value for at in early])
+            going = [at for at, result in enumerate(results) if type(result) is not Reply]
+            picked, results = picked[going], [results[at] for at in going]
+        if results:
+            self._send(work, picked, results, lane)
+
+    def _reply(self, work: Work, rows: Rows | None, values: list[Any]) -> None:
+        feed = self._plan.feeds[work.feed]
+        point = self._plan.program.entries[feed.entry].point
+        if feed.replies is None or not values:
+            return
+        try:
+            replies = to_arrow(values, point.returns)
+        except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise RowError(
+                "MP604",
+                f"a reply of `{feed.entry}` does not fit its return type",
+                expected=type_text(point.returns),
+                found=str(error)[:300],
+                hint="mend the return hint, or convert the reply",
+            ) from error
+        kept = [column.take(rows) for column in work.keep]
+        self.counters[f"replies.{feed.name}"] += len(values)
+        self._replies.setdefault(work.feed, []).append(reply_table(feed.keep, kept, replies))
+
+    def _send(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
+        after = self._plan.successor(work.task)
+        names = work.task.outputs
+        picks = [names.index(name) for name in after.inputs]
+        kept = [column.take(rows) for column in work.keep]
+        straight = picks == list(range(len(names))) and not kept
+        if straight:
+            bodies = [encode_values(result) for result in results]
+        else:
+            extra = list(zip(*kept, strict=True)) if kept else [()] * len(results)
+            bodies = [
+                encode_values((*(result[at] for at in picks), *more))
+                for result, more in zip(results, extra, strict=True)
+            ]
+        groups = self._groups(work, rows, results, after)
+        places = work.places.take(rows)
+        columns: dict[str, list[Any]] = {
+            "task": [self._plan.task_id(after)] * len(results),
+            "feed": [work.feed] * len(results),
+            "grp": groups,
+            "ord": places.order.tolist(),
+            "src": work.sources.take(pa.array(rows)).to_pylist(),
+            "pos": places.position.tolist(),
+            "tie": places.tie.tolist(),
+            "dup": places.duplicate.tolist(),
+            "inst": [lane or 0] * len(results),
+            "body": bodies,
+        }
+        if after.dispatch is not Dispatch.ONE_TO_ALL:
+            self.outbox.extend(part=[self._owners[group] for group in groups], **columns)
+            return
+        for partition in range(self._plan.layout.partitions):
+            if len(self._plan.layout.instances_of(PartitionId(partition))):
+                self.outbox.extend(part=[partition] * len(results), **columns)
+
+    def _groups(self, work: Work, rows: Rows, results: list[Any], after: CompiledTask) -> list[int]:
+        if after.dispatch is not Dispatch.BY_KEY:
+            groups: list[int] = work.groups[rows].tolist()
+            return groups
+        layout = self._plan.layout
+        if not after.key:
+            return [layout.group_of(THE_KEY)] * len(results)
+        places = [work.task.outputs.index(name) for name in after.key.split(",")]
+        keys = [result[places[0]] for result in results]
+        if len(places) > 1:
+            keys = [tuple(result[place] for place in places) for result in results]
+        if set(map(type, keys)) == {int} and min(keys) >= -(2**63) and max(keys) < 2**63:
+            hashed: list[int] = (hash_ints(np.array(keys, dtype=np.int64)) % layout.key_groups).tolist()
+            return hashed
+        known: dict[Any, KeyGroup] = {}
+        out: list[int] = []
+        for key in keys:
+            group = known.get(key)
+            if group is None:
+                group = known[key] = layout.group_of(key)
+            out.append(group)
+        return out
+
+    def write_files(self) -> tuple[OutputFile, ...]:
+        """Stage the files of replies and dead letters; they become visible after the commit."""
+        files: list[OutputFile] = []
+        for number, tables in self._replies.items():
+            sink = self._plan.feeds[number].replies
+            assert sink is not None
+            files.append(stage(sink, pa.concat_tables(tables), self._epoch, self._step, self._partition))
+        for number, letters in self._dead.items():
+            feed = self._plan.feeds[number]
+            assert feed.dead_letters is not None
+            letters.sort(key=lambda bad: (bad.order, bad.source or "", bad.position, bad.row))
+            columns = zip(*((feed.name, b.reason, b.row, b.source, b.position) for b in letters), strict=True)
+            table = pa.Table.from_arrays([pa.array(c) for c in columns], schema=DEAD_LETTER_SCHEMA)
+            files.append(stage(feed.dead_letters, table, self._epoch, self._step, self._partition))
+        return tuple(files)

@@ -1,0 +1,69 @@
+"""Failures of rows, told so that a person can act: the entry point, the arguments, the user's own line."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from millpond import errors
+from millpond.errors import MillpondError, RowError
+from millpond.runtime.intake import BadRow, Work
+from millpond.runtime.messages import Failure
+from millpond.runtime.plan import FeedPlan
+
+SHOWN_CHARS_MAX = 60
+"""Longer arguments are cut in messages."""
+
+
+def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
+    """A bad row under the policy `fail`."""
+    return Failure(
+        "RowError",
+        "MP602",
+        f"a row of feed `{feed.name}` does not fit entry point `{feed.entry}`",
+        expected=f"rows that fit the parameters of `{feed.entry}`",
+        found=f"{bad.reason}; row {bad.row[:300]}{_origin(bad.source, bad.position)}",
+        hint='clean the rows, or choose on_bad_row="skip" or a dead-letter sink for this feed',
+        place=(bad.order, bad.feed, bad.source, bad.position),
+    )
+
+
+def failure_of(error: MillpondError) -> Failure:
+    """An error of ours as data that can travel to the driver."""
+    return Failure(type(error).__name__, error.code, error.summary, error.expected, error.found, error.hint)
+
+
+def row_failure(error: Exception, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:
+    """What the user's code raised on a row, with the arguments and the user's own lines."""
+    entry = work.task.entry
+    shown = ", ".join(f"{name}={_short(value)}" for name, value in values.items())
+    position = int(work.places.position[row])
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    where = "".join(f"\n    {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames[-3:])
+    return Failure(
+        "RowError",
+        "MP603",
+        f"entry point `{entry}` raised {type(error).__name__}: {str(error)[:300]}",
+        found=f"{entry}({shown}){_origin(source, position)}{where}",
+        hint="nothing of this epoch was committed; mend the program or the row and start again",
+        trace="".join(traceback.format_exception(error))[-4000:],
+        place=(int(work.places.order[row]), work.feed, source, position),
+    )
+
+
+def as_error(failure: Failure) -> MillpondError:
+    """The failure as the error that the user sees."""
+    kind = getattr(errors, failure.kind, RowError)
+    error: MillpondError = kind(
+        failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
+    )
+    return error
+
+
+def _origin(source: str | None, position: int) -> str:
+    return f" (row {position} of {source})" if source else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 3]}..."

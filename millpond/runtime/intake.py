@@ -1,0 +1,246 @@
+"""What a task of a step works on: rows of feeds at step 0, messages later, both as columns with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millpond.compiler.compiled import CompiledTask
+from millpond.errors import EpochError
+from millpond.graph.model import Dispatch
+from millpond.runtime.badrows import bad_rows, row_text
+from millpond.runtime.columns import Column, ListColumn, TupleColumn, column_of
+from millpond.runtime.messages import CONTROL_TASK
+from millpond.runtime.ordering import Places, source_ranks
+from millpond.runtime.plan import EpochPlan, ProgramPlan, parameter_hints
+from millpond.state.wire import decode_values
+
+
+@dataclass(slots=True)
+class Work:
+    """Rows for one task from one feed: variables, columns to keep, key groups, and places in the order."""
+
+    task: CompiledTask
+    feed: int
+    places: Places
+    groups: npt.NDArray[np.int32]
+    sources: pa.Array
+    variables: dict[str, Column]
+    keep: list[Column]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def key_column(self) -> Column:
+        """The column of dispatch keys of a BY_KEY task."""
+        names = self.task.key.split(",")
+        if len(names) == 1:
+            return self.variables[names[0]]
+        return TupleColumn([self.variables[name] for name in names])
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that does not fit: why, what it was, and where it came from."""
+
+    feed: int
+    reason: str
+    row: str
+    order: int
+    source: str | None
+    position: int
+
+
+@dataclass(slots=True)
+class Intake:
+    """All input of one task of a step."""
+
+    work: list[Work]
+    bad: list[BadRow]
+    control: list[bytes]
+    received: int
+
+
+def feed_column(feed: int, name: str) -> str:
+    """The name of a parameter's column among the columns of all feeds."""
+    return f"f{feed}_{name}"
+
+
+def keep_column(feed: int, name: str) -> str:
+    """The name of a kept column that is no parameter."""
+    return f"k{feed}_{name}"
+
+
+def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordBatch]) -> Intake:
+    """Rows of the feeds, as routed at step 0."""
+    intake = Intake([], [], [], 0)
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return intake
+    table = pa.Table.from_batches(held).combine_chunks()
+    intake.received = table.num_rows
+    if len(plan.feeds) == 1:
+        _read_feed(plan, epoch, 0, table, intake)
+        return intake
+    feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
+    for number in range(len(plan.feeds)):
+        own = table.filter(pa.array(feeds == number))
+        if own.num_rows:
+            _read_feed(plan, epoch, number, own, intake)
+    return intake
+
+
+def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table, intake: Intake) -> None:
+    entry = plan.entry_of(number)
+    task = entry.tasks[0]
+    hints = parameter_hints(entry)
+    keys = frozenset(task.key.split(",")) if task.dispatch is Dispatch.BY_KEY else frozenset()
+    columns = {name: _array(table, feed_column(number, name)) for name in hints}
+    bad, reasons = bad_rows(columns, hints, keys)
+    if bad.any():
+        _note_bad(epoch, number, columns, table, np.flatnonzero(bad), reasons, intake)
+        table = table.filter(pa.array(~bad))
+        columns = {name: _array(table, feed_column(number, name)) for name in hints}
+    rows = table.num_rows
+    if not rows:
+        return
+    sources = _sources(table)
+    zeros = np.zeros(rows, dtype=np.int64)
+    places = Places(
+        order=_ints(table, "ord"),
+        feed=np.full(rows, number, dtype=np.int64),
+        source=source_ranks(sources),
+        position=_ints(table, "pos"),
+        tie=zeros,
+        duplicate=zeros,
+        instance=zeros,
+    )
+    variables = {name: column_of(columns[name], hint) for name, hint in hints.items()}
+    keep: list[Column] = []
+    for name, _ in plan.feeds[number].keep:
+        column = columns.get(name)
+        keep.append(variables[name] if column is not None else _kept(table, number, name))
+    groups = _array(table, "grp").to_numpy(zero_copy_only=False)
+    intake.work.append(Work(task, number, places, groups, sources, variables, keep))
+
+
+def _kept(table: pa.Table, feed: int, name: str) -> Column:
+    return ListColumn(_array(table, keep_column(feed, name)).to_pylist())
+
+
+def _note_bad(
+    epoch: EpochPlan,
+    feed: int,
+    columns: dict[str, pa.Array],
+    table: pa.Table,
+    rows: npt.NDArray[np.intp],
+    reasons: list[str],
+    intake: Intake,
+) -> None:
+    order, position, sources = _ints(table, "ord"), _ints(table, "pos"), _sources(table)
+    for row, reason in zip(rows.tolist(), reasons, strict=True):
+        text = row_text(columns, row)
+        source = epoch.source_name(sources[row].as_py())
+        intake.bad.append(BadRow(feed, reason, text, int(order[row]), source, int(position[row])))
+
+
+def read_messages(plan: ProgramPlan, _: EpochPlan, batches: Iterable[pa.RecordBatch]) -> Intake:
+    """Messages of the step before, and the control rows that pass through."""
+    intake = Intake([], [], [], 0)
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return intake
+    table = pa.Table.from_batches(held).combine_chunks()
+    numbers = _array(table, "task").to_numpy(zero_copy_only=False)
+    feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
+    control = numbers == CONTROL_TASK
+    intake.control = _array(table.filter(pa.array(control)), "body").to_pylist()
+    intake.received = int((~control).sum())
+    for number in np.unique(numbers[~control]).tolist():
+        for feed in np.unique(feeds[numbers == number]).tolist():
+            own = table.filter(pa.array((numbers == number) & (feeds == feed)))
+            intake.work.append(_read_task(plan, plan.tasks[number], feed, own))
+    return intake
+
+
+def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table) -> Work:
+    sources = _array(table, "src")
+    places = Places(
+        order=_ints(table, "ord"),
+        feed=np.full(table.num_rows, feed, dtype=np.int64),
+        source=source_ranks(sources),
+        position=_ints(table, "pos"),
+        tie=_ints(table, "tie"),
+        duplicate=_ints(table, "dup"),
+        instance=_ints(table, "inst"),
+    )
+    groups = _array(table, "grp").to_numpy(zero_copy_only=False)
+    bodies = [decode_values(body) for body in _array(table, "body").to_pylist()]
+    if task.dispatch is Dispatch.ALL_TO_ONE:
+        places, groups, sources, bodies = _gather(plan, task, places, groups, sources, bodies)
+    values = list(zip(*bodies, strict=True)) or [()] * (len(task.inputs) + len(plan.feeds[feed].keep))
+    columns: list[Column] = [ListColumn(column) for column in values]
+    inputs = len(task.inputs)
+    return Work(
+        task, feed, places, groups, sources, dict(zip(task.inputs, columns[:inputs], strict=True)), columns[inputs:]
+    )
+
+
+def _gather(
+    plan: ProgramPlan,
+    task: CompiledTask,
+    places: Places,
+    groups: npt.NDArray[np.int32],
+    sources: pa.Array,
+    bodies: list[list[Any]],
+) -> tuple[Places, npt.NDArray[np.int32], pa.Array, list[list[Any]]]:
+    """Make one row of the answers of all instances, in the order of the instances."""
+    width = plan.layout.instances
+    sorting = places.sorting()
+    rows = np.arange(len(places)) if sorting is None else sorting
+    ordered = places.take(rows)
+    wanted = np.tile(np.arange(width), len(rows) // width)
+    if len(rows) % width or not np.array_equal(ordered.instance, wanted):
+        raise EpochError(
+            "MP430",
+            f"answers for {task.name} are missing",
+            expected=f"{width} per row, one from each instance",
+            found=f"{len(rows)} in all",
+            hint="this is a fault of Millpond, please report it; nothing was committed",
+        )
+    first = rows[::width]
+    collected = task.inputs.index(task.collects)
+    gathered = []
+    for start in range(0, len(rows), width):
+        answers = [bodies[row] for row in rows[start : start + width].tolist()]
+        one = list(answers[0])
+        one[collected] = [answer[collected] for answer in answers]
+        gathered.append(one)
+    alone = places.take(first)
+    alone.instance = np.zeros(len(first), dtype=np.int64)
+    return alone, groups[first], sources.take(pa.array(first)), gathered
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(chunk, pa.ChunkedArray):
+        return chunk.chunk(0) if chunk.num_chunks else pa.array([], type=chunk.type)
+    return chunk
+
+
+def _sources(table: pa.Table) -> pa.Array:
+    """Where rows come from; rows of one source, or of none, travel without it."""
+    return _array(table, "src") if "src" in table.column_names else pa.nulls(table.num_rows, pa.string())
+
+
+def _ints(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    if name not in table.column_names:
+        return np.zeros(table.num_rows, dtype=np.int64)
+    values: npt.NDArray[np.int64] = _array(table, name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values

@@ -1,0 +1,111 @@
+"""Rows between steps: messages from task to task, and one control row per task of a step.
+
+Nothing here may differ between two attempts of a task: a shuffle that is read twice must give the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from millpond.epochs.manifest import OutputFile, StateFile
+
+CONTROL_TASK = -1
+
+MESSAGE_SCHEMA = pa.schema(
+    [
+        pa.field("part", pa.int32(), nullable=False),
+        pa.field("task", pa.int32(), nullable=False),
+        pa.field("feed", pa.int32(), nullable=False),
+        pa.field("grp", pa.int32(), nullable=False),
+        pa.field("ord", pa.int64(), nullable=False),
+        pa.field("src", pa.string()),
+        pa.field("pos", pa.int64(), nullable=False),
+        pa.field("tie", pa.int64(), nullable=False),
+        pa.field("dup", pa.int64(), nullable=False),
+        pa.field("inst", pa.int64(), nullable=False),
+        pa.field("body", pa.binary(), nullable=False),
+    ]
+)
+"""The columns of a message: where it goes, its place in the order, and its variables."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A row that stops the epoch: the error as the user will see it."""
+
+    kind: str
+    code: str
+    summary: str
+    expected: str | None = None
+    found: str | None = None
+    hint: str | None = None
+    trace: str | None = None
+    place: tuple[int, int, str | None, int] = (0, 0, None, 0)
+
+
+def place_key(place: tuple[int, int, str | None, int]) -> tuple[int, int, str, int]:
+    """A failure's place as something that sorts in input order."""
+    return place[0], place[1], place[2] or "", place[3]
+
+
+class Control(msgspec.Struct, frozen=True):
+    """What one task of a step did: changes of state, files, counts of messages, and failures."""
+
+    step: int
+    partition: int
+    received: int
+    sent: int
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    files: tuple[StateFile, ...] = ()
+    snapshot: tuple[StateFile, ...] = ()
+    outputs: tuple[OutputFile, ...] = ()
+    counters: dict[str, int] = {}
+    failure: Failure | None = None
+    spent: dict[str, float] = {}
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Control)
+
+
+def encode_control(control: Control) -> bytes:
+    """A control row's body."""
+    return _encoder.encode(control)
+
+
+def decode_control(data: bytes) -> Control:
+    """Read a control row's body."""
+    return _decoder.decode(data)
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Messages of a task, gathered as columns."""
+
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in MESSAGE_SCHEMA.names})
+
+    def __len__(self) -> int:
+        return len(self.columns["part"])
+
+    def extend(self, **columns: list[Any]) -> None:
+        """Add messages, all columns of the same length."""
+        for name, values in columns.items():
+            self.columns[name].extend(values)
+
+    def table(self, control: Control, through: list[bytes]) -> pa.RecordBatch:
+        """The messages, this task's control row, and those of earlier steps that pass through."""
+        bodies = [encode_control(control), *through]
+        count = len(bodies)
+        self.extend(
+            part=[control.partition] * count,
+            task=[CONTROL_TASK] * count,
+            src=[None] * count,
+            body=bodies,
+            **{name: [0] * count for name in ("feed", "grp", "ord", "pos", "tie", "dup", "inst")},
+        )
+        arrays = [pa.array(self.columns[field.name], type=field.type) for field in MESSAGE_SCHEMA]
+        return pa.RecordBatch.from_arrays(arrays, schema=MESSAGE_SCHEMA)

@@ -1,0 +1,109 @@
+"""What a task of an epoch must know: the program, the layout, the committed parent, the feeds and their sinks."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
+from millpond.epochs.work import Parent
+from millpond.keygroups import Layout
+
+INLINE_BYTES_MAX = 64 * 1024
+"""Changes up to this size ride in the control row; the driver writes one segment for all of them."""
+
+INLINE_ENTRIES_MAX = 4096
+"""More changes than this are not even measured: they go to a file."""
+
+DEAD_LETTERS = "dead-letters"
+"""The suffix of a feed's dead-letter sink."""
+
+
+class BadRows(enum.Enum):
+    """What happens to a row that does not fit its entry point."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead letter"
+
+
+class Order(enum.Enum):
+    """What gives the rows of a feed their order."""
+
+    COLUMN = "order_by"
+    SOURCE = "source"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """Where the files of a sink are staged: the sink's name in manifests, and the root of its files."""
+
+    name: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPlan:
+    """One feed: its entry point, the columns that replies keep, and where replies and bad rows go."""
+
+    name: str
+    entry: str
+    keep: tuple[tuple[str, pa.DataType], ...]
+    order: Order
+    bad_rows: BadRows
+    replies: SinkPlan | None
+    dead_letters: SinkPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPlan:
+    """What stays the same over the epochs of a run."""
+
+    program: CompiledProgram
+    layout: Layout
+    feeds: tuple[FeedPlan, ...]
+    storage_url: str
+    local_root: str
+    tasks: tuple[CompiledTask, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tasks = tuple(task for entry in self.program.entries.values() for task in entry.tasks)
+        object.__setattr__(self, "tasks", tasks)
+
+    def entry_of(self, feed: int) -> CompiledEntry:
+        """The entry point that a feed goes to."""
+        return self.program.entries[self.feeds[feed].entry]
+
+    def task_id(self, task: CompiledTask) -> int:
+        """A task's number in messages."""
+        return next(number for number, other in enumerate(self.tasks) if other.name == task.name)
+
+    def successor(self, task: CompiledTask) -> CompiledTask:
+        """The task after `task` in its entry point."""
+        return self.program.entries[task.entry].tasks[task.index + 1]
+
+    def element_index(self, name: str) -> int:
+        """An element's index in store keys: its place in the declaration."""
+        return list(self.program.elements).index(name)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin."""
+
+    epoch: int
+    parent: Parent
+    source_prefix: str = ""
+
+    def source_name(self, short: str | None) -> str | None:
+        """The whole name of a source that travelled without its beginning."""
+        return self.source_prefix + (short or "") or None
+
+
+def parameter_hints(entry: CompiledEntry) -> dict[str, Any]:
+    """The type of each parameter of an entry point."""
+    return dict(entry.point.parameters)

@@ -1,0 +1,139 @@
+"""Publication: after the commit, the files of an epoch become visible; doing it twice changes nothing."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from millpond.crashpoints import crashpoint
+from millpond.epochs.manifest import Manifest, OutputFile
+from millpond.errors import StorageError
+from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, ParquetSink, Sink
+from millpond.runtime.plan import SinkPlan
+from millpond.runtime.replies import STAGING
+from millpond.storage.door import Door, Entry
+
+HandOver = Callable[[EpochSink, list[Path], int], None]
+"""Gives the files of an epoch to a user's function; Spark makes a DataFrame of them."""
+
+Show = Callable[[str, pa.Table, int, int], None]
+"""Prints a table: the feed, its rows, the epoch, and how many rows to show."""
+
+
+class Publisher:
+    """Makes the outputs of committed epochs visible."""
+
+    def __init__(self, sinks: Mapping[str, tuple[Sink, SinkPlan]], hand_over: HandOver, show: Show) -> None:
+        self._sinks = sinks
+        self._hand_over = hand_over
+        self._show = show
+        self._door = Door()
+
+    def publish(self, manifest: Manifest) -> None:
+        """Publish an epoch's outputs; what is out already is left as it is."""
+        by_sink: dict[str, list[OutputFile]] = {}
+        for output in manifest.outputs:
+            by_sink.setdefault(output.sink, []).append(output)
+        for name, outputs in by_sink.items():
+            if name not in self._sinks:
+                # A feed was removed and its removal adopted: its files wait in the sink's staging folder.
+                continue
+            sink, plan = self._sinks[name]
+            files = [Path(plan.root) / STAGING / output.file.name for output in outputs]
+            match sink:
+                case ParquetSink():
+                    self._move(files, Path(plan.root), outputs)
+                case _:
+                    self._deliver(sink, name, files, manifest.epoch)
+
+    def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile]) -> None:
+        for path, output in zip(staged, outputs, strict=True):
+            target = root / output.file.name
+            if self._entry(target) is None:
+                if self._entry(path) is None:
+                    raise _missing(output.file.name, f"{path} or {target}")
+                # Another driver may be publishing the same epoch: the same file under the same name.
+                with suppress(FileExistsError), _coded("link", target, FileExistsError):
+                    self._door.link(path, target)
+            crashpoint("publish.file")
+        with _coded("sync", root):
+            self._door.sync_folder(root)
+        self._forget(staged)
+
+    def _deliver(self, sink: Sink, name: str, files: list[Path], epoch: int) -> None:
+        first, *others = files
+        if self._entry(first) is None:
+            # Handed over before the last crash: cleaning up begins after that, and with the first file.
+            self._forget(others)
+            return
+        for path in others:
+            if self._entry(path) is None:
+                raise _missing(path.name, str(path))
+        match sink:
+            case MemorySink():
+                sink.put(epoch, [row for path in files for row in _read(path).to_pylist()])
+            case ConsoleSink(limit):
+                self._show(name, pa.concat_tables([_read(path) for path in files]), epoch, limit)
+            case EpochSink():
+                self._hand_over(sink, files, epoch)
+        self._forget([first])
+        if others:
+            # The first one must be gone for good before the others go, or a part would be handed over again.
+            with _coded("sync", first.parent):
+                self._door.sync_folder(first.parent)
+            self._forget(others)
+
+    def _forget(self, staged: list[Path]) -> None:
+        for path in staged:
+            with suppress(FileNotFoundError), _coded("unlink", path, FileNotFoundError):
+                self._door.unlink(path)
+
+    def _entry(self, path: Path) -> Entry | None:
+        with _coded("look up", path):
+            return self._door.entry(path)
+
+
+def _missing(name: str, expected: str) -> StorageError:
+    return StorageError(
+        "MP320",
+        f"a committed file of replies is missing: {name}",
+        expected=expected,
+        hint="restore it from a copy, or re-create the replies from a fork of the checkpoint",
+    )
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        with _coded("read", path):
+            return pq.read_table(path)
+    except pa.ArrowException as error:
+        raise StorageError(
+            "MP321",
+            f"a committed file of replies is damaged: {path.name}",
+            expected="a Parquet file",
+            found=str(error)[:200],
+            hint="restore it from a copy, or re-create the replies from a fork of the checkpoint",
+        ) from error
+
+
+@contextmanager
+def _coded(doing: str, path: Path, passing: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """Turn what the disk says into a coded error, but for the one answer that the caller wants to judge."""
+    try:
+        yield
+    except passing:
+        raise
+    except OSError as error:
+        code = "MP307" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "MP308" if doing == "sync" else "MP309"
+        raise StorageError(
+            code,
+            f"can't {doing} {path} while publishing replies",
+            found=str(error.strerror or error),
+            hint="check the disk and the rights on the sink's folder; the epoch is committed, and a new start goes on "
+            "with its publication",
+        ) from error

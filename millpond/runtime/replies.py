@@ -1,0 +1,43 @@
+"""Files of replies and dead letters: written under names that a retry repeats, visible only after the commit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from millpond.crashpoints import crashpoint
+from millpond.epochs.manifest import OutputFile
+from millpond.runtime.plan import SinkPlan
+from millpond.storage.content import FileRef
+from millpond.storage.contract import PutOutcome
+from millpond.storage.files import FileStorage
+
+STAGING = "_staged"
+"""Where files wait for the commit inside a sink's root; Spark and others skip names that begin with `_`."""
+
+REPLY = "reply"
+
+
+def stage(sink: SinkPlan, table: pa.Table, epoch: int, step: int, partition: int) -> OutputFile:
+    """Write a table as a Parquet file that nobody sees yet; the same table gives the same file."""
+    buffer = pa.BufferOutputStream()
+    # Dictionaries help text and cost numbers; replies are mostly numbers that differ.
+    words = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    pq.write_table(table, buffer, compression="lz4", use_dictionary=words, write_statistics=False)
+    data = buffer.getvalue().to_pybytes()
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{epoch:010}-{step:02}-{partition:05}-{digest[:16]}.parquet"
+    storage = FileStorage(sink.root)
+    if storage.put(f"{STAGING}/{name}", data) is PutOutcome.WON:
+        crashpoint("output.staged")
+    return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows)
+
+
+def reply_table(keep: Sequence[tuple[str, pa.DataType]], kept: Sequence[Sequence[Any]], replies: pa.Array) -> pa.Table:
+    """The columns that replies keep, and the replies."""
+    arrays = [pa.array(values, type=kind) for (_, kind), values in zip(keep, kept, strict=True)]
+    return pa.Table.from_arrays([*arrays, replies], names=[*(name for name, _ in keep), REPLY])

@@ -1,0 +1,202 @@
+"""All tasks of an epoch in one process: the real steps, state, storage and commit, without Spark.
+
+For tests and for small local runs: the same partitions, key groups and messages as on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from millpond.compiler.compiled import CompiledProgram
+from millpond.compiler.routing import HASHED, argument_hash
+from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochWork, Offer, Parent
+from millpond.graph.model import Dispatch
+from millpond.ids import KeyGroup, PartitionId
+from millpond.keygroups import Layout
+from millpond.program.sinks import MemorySink, ParquetSink, Sink
+from millpond.runtime.arrowtypes import arrow_type, to_arrow
+from millpond.runtime.assemble import assemble
+from millpond.runtime.intake import feed_column
+from millpond.runtime.messages import MESSAGE_SCHEMA, Control, decode_control
+from millpond.runtime.plan import DEAD_LETTERS, BadRows, EpochPlan, FeedPlan, Order, ProgramPlan, SinkPlan
+from millpond.runtime.publish import Publisher
+from millpond.runtime.schema import element_schemas
+from millpond.runtime.step import StepRun
+from millpond.state.value import THE_KEY
+from millpond.storage.files import FileStorage
+
+Row = tuple[str, tuple[Any, ...]]
+"""An entry point's name and its arguments."""
+
+_BAD_ROW_GROUP = 0
+"""Where a row with a null key goes, as on Spark; it never meets state."""
+
+
+class Simulated:
+    """A program on P partitions in this process, with its checkpoint in a directory.
+
+    Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
+    gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
+    in `dead_letters`.
+    """
+
+    def __init__(
+        self,
+        program: CompiledProgram,
+        directory: Path,
+        partitions: int = 2,
+        key_groups: int | None = None,
+        instances: int | None = None,
+        *,
+        sinks: Mapping[str, Sink] | None = None,
+        bad_rows: BadRows = BadRows.FAIL,
+    ) -> None:
+        self._storage = FileStorage(directory / "checkpoint")
+        self._checkpoint = Checkpoint.open(self._storage, element_schemas(program), key_groups, instances)
+        genesis = self._checkpoint.genesis
+        layout = Layout(genesis.key_groups, partitions, genesis.instances, program.has_partial)
+        self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
+        self.dead_letters = {name: MemorySink() for name in program.entries}
+        outputs = str(directory / "outputs")
+        replies = {name: SinkPlan(name, _root(sink, outputs)) for name, sink in self.sinks.items()}
+        letters = {name: SinkPlan(f"{name}.{DEAD_LETTERS}", outputs) for name in program.entries}
+        feeds = tuple(
+            FeedPlan(
+                name=name,
+                entry=name,
+                keep=(("row", pa.int64()),),
+                order=Order.COLUMN,
+                bad_rows=bad_rows,
+                replies=replies[name] if entry.point.replies else None,
+                dead_letters=letters[name] if bad_rows is BadRows.DEAD_LETTER else None,
+            )
+            for name, entry in program.entries.items()
+        )
+        self._plan = ProgramPlan(program, layout, feeds, self._storage.url, str(directory / f"local-{partitions}"))
+        targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
+        targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
+        self._publisher = Publisher(targets, _refuse, _refuse)
+        self._numbers = {name: number for number, name in enumerate(program.entries)}
+        head = self._checkpoint.head
+        self._batch = 0 if head is None else head.batch + 1
+        counters = {} if head is None else head.counters
+        self._fed = sum(n for key, n in counters.items() if key.startswith(("total.fed.", "total.bad.")))
+        self._checkpoint.finish_publication(self._publisher.publish)
+
+    @property
+    def storage(self) -> FileStorage:
+        """The checkpoint's storage."""
+        return self._storage
+
+    @property
+    def fed(self) -> int:
+        """How many rows are committed, over the life of the checkpoint."""
+        return self._fed
+
+    def epoch(self, rows: Sequence[Row]) -> EpochOutcome:
+        """Run one epoch over rows in order."""
+        offer = Offer("simulated", self._batch, tuple(self._plan.program.entries))
+        outcome = self._checkpoint.run_epoch(
+            offer, lambda parent: self._compute(rows, parent), self._publisher.publish, partitions=self._partitions
+        )
+        self._batch += 1
+        self._fed += len(rows)
+        return outcome
+
+    def replies(self) -> dict[int, Any]:
+        """Replies in memory by the number of their row, over all epochs of this object."""
+        held = [sink for sink in self.sinks.values() if isinstance(sink, MemorySink)]
+        return {row["row"]: row["reply"] for sink in held for row in sink.rows()}
+
+    @property
+    def _partitions(self) -> int:
+        return self._plan.layout.partitions
+
+    def _compute(self, rows: Sequence[Row], parent: Parent) -> EpochWork:
+        plan = self._plan
+        epoch = EpochPlan(parent.epoch + 1, parent)
+        inputs = self._route(rows)
+        controls: list[Control] = []
+        for step in range(plan.program.steps):
+            produced = [
+                StepRun(plan, epoch, step, PartitionId(partition)).run([inputs[partition]])
+                for partition in range(self._partitions)
+            ]
+            table = pa.Table.from_batches(produced, schema=MESSAGE_SCHEMA)
+            parts = table.column("part").to_numpy()
+            inputs = [
+                table.filter(pa.array(parts == partition)).combine_chunks().to_batches() or [_nothing()]
+                for partition in range(self._partitions)
+            ]
+            inputs = [batches[0] for batches in inputs]
+            if step == plan.program.steps - 1:
+                controls = [decode_control(body) for body in table.column("body").to_pylist()]
+        head = self._checkpoint.head
+        return assemble(plan, controls, {} if head is None else head.counters)
+
+    def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
+        routed: list[list[tuple[int, int, int]]] = [[] for _ in range(self._partitions)]
+        for number, (entry, arguments) in enumerate(rows):
+            group = self._group(entry, arguments)
+            task = self._plan.program.entries[entry].tasks[0]
+            targets = [self._plan.layout.owner_of(KeyGroup(group))]
+            if task.dispatch is Dispatch.ONE_TO_ALL:
+                everyone = (PartitionId(p) for p in range(self._partitions))
+                targets = [p for p in everyone if len(self._plan.layout.instances_of(p))]
+            for partition in targets:
+                routed[partition].append((number, self._numbers[entry], group))
+        return [self._batch_of(rows, chosen) for chosen in routed]
+
+    def _group(self, entry: str, arguments: tuple[Any, ...]) -> int:
+        compiled = self._plan.program.entries[entry]
+        task = compiled.tasks[0]
+        layout = self._plan.layout
+        if task.dispatch is not Dispatch.BY_KEY:
+            hints = tuple(hint for _, hint in compiled.point.parameters)
+            if any(value is None and hint in HASHED for hint, value in zip(hints, arguments, strict=True)):
+                return _BAD_ROW_GROUP
+            return argument_hash(hints, arguments) % layout.key_groups
+        if not task.key:
+            return layout.group_of(THE_KEY)
+        named = dict(zip((name for name, _ in compiled.point.parameters), arguments, strict=True))
+        parts = [named[name] for name in task.key.split(",")]
+        if None in parts:
+            return _BAD_ROW_GROUP
+        return layout.group_of(parts[0] if len(parts) == 1 else tuple(parts))
+
+    def _batch_of(self, rows: Sequence[Row], chosen: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
+        # Backwards, because nothing may depend on the order in which rows arrive at a partition.
+        chosen = chosen[::-1]
+        numbers = [number + self._fed for number, _, _ in chosen]
+        columns: dict[str, pa.Array] = {
+            "feed": pa.array([feed for _, feed, _ in chosen], pa.int32()),
+            "grp": pa.array([group for _, _, group in chosen], pa.int32()),
+            "ord": pa.array(numbers, pa.int64()),
+            "src": pa.array([None] * len(chosen), pa.string()),
+            "pos": pa.array([0] * len(chosen), pa.int64()),
+        }
+        for entry, feed in self._numbers.items():
+            columns[f"k{feed}_row"] = pa.array(numbers, pa.int64())
+            for place, (name, hint) in enumerate(self._plan.program.entries[entry].point.parameters):
+                values = [rows[number][1][place] if own == feed else None for number, own, _ in chosen]
+                columns[feed_column(feed, name)] = to_arrow(values, hint).cast(arrow_type(hint))
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def _nothing() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=MESSAGE_SCHEMA)
+
+
+def _root(sink: Sink, outputs: str) -> str:
+    return sink.path if isinstance(sink, ParquetSink) else outputs
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("simulated runs have memory and Parquet sinks only")
+
+
+__all__ = ["Row", "Simulated"]

@@ -1,0 +1,1 @@
+"""Programs on Spark: foreachBatch, repartitionById and mapInArrow; no RDD, no SparkContext, no jar."""

@@ -1,0 +1,70 @@
+"""An epoch as one Spark job: route, then one exchange and one pass over local state per step, and a single action."""
+
+from __future__ import annotations
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from millpond.epochs.work import EpochWork, JobAborted, Parent
+from millpond.errors import EpochError
+from millpond.graph.model import Dispatch
+from millpond.runtime.assemble import assemble
+from millpond.runtime.messages import Control, decode_control
+from millpond.runtime.plan import EpochPlan, ProgramPlan
+from millpond.runtime.spark.route import Shape, exchange, shorten_sources
+from millpond.runtime.spark.ship import Shipment
+from millpond.runtime.spark.worker import MESSAGE_DDL, step_function
+
+_CANCELLED = ("cancelled", "canceled", "InterruptedException", "was stopped", "SparkContext was shut down")
+
+
+def compute_epoch(
+    plan: ProgramPlan, shipment: Shipment, shape: Shape, batch: DataFrame, parent: Parent, before: dict[str, int]
+) -> tuple[EpochWork, list[Control]]:
+    """Run the steps of an epoch over a batch of routed rows."""
+    named, prefix = shorten_sources(batch, shape)
+    epoch = EpochPlan(parent.epoch + 1, parent, prefix)
+    to_all = [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.ONE_TO_ALL]
+    here = exchange(named, plan.layout, to_all, len(plan.feeds))
+    rows = here.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
+    for step in range(1, plan.program.steps):
+        here = rows.repartitionById(plan.layout.partitions, F.col("part"))
+        rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
+    controls = [decode_control(bytes(row.body)) for row in _collect(rows.select("body"))]
+    if not controls and not _empty(batch):
+        raise EpochError(
+            "MP433",
+            "no task of the epoch reported, though it has rows",
+            expected=f"{plan.layout.partitions} reports per step",
+            found="none",
+            hint="nothing was committed; please report it with the settings of the Spark session",
+        )
+    return assemble(plan, controls, before), controls
+
+
+def _collect(frame: DataFrame) -> list[Row]:
+    try:
+        return list(frame.collect())
+    except AnalysisException:
+        raise
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if any(word in text for word in _CANCELLED):
+            raise
+        # Spark's own trace is pages long, and its reason is in `found`.
+        raise JobAborted(
+            "MP434", "Spark gave up the job of an epoch", found=_reason(text), hint="see the Spark logs of the task"
+        ) from None
+
+
+def _empty(batch: DataFrame) -> bool:
+    # Adaptive execution drops the steps of an epoch without rows: then there is nothing to report.
+    return batch.isEmpty()
+
+
+def _reason(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return " / ".join((telling or lines)[:2])[:500]

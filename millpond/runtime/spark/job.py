@@ -1,0 +1,313 @@
+"""A program on Spark: feeds, sinks, and queries that run it exactly once."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.table import Table
+
+from millpond.clock import SystemClock
+from millpond.compiler.compile import compile_program
+from millpond.compiler.compiled import CompiledProgram
+from millpond.epochs.checkpoint import Checkpoint, EpochResult, EpochWork, Offer, Parent
+from millpond.epochs.manifest import RUN_PREFIX
+from millpond.errors import EpochError, FeedError, MillpondError
+from millpond.keygroups import Layout
+from millpond.program.program import ProgramBase
+from millpond.program.sinks import EpochSink, Sink
+from millpond.runtime.messages import Control
+from millpond.runtime.opening import default_local_root
+from millpond.runtime.plan import Order, ProgramPlan, SinkPlan
+from millpond.runtime.publish import Publisher
+from millpond.runtime.schema import element_schemas
+from millpond.runtime.spark.compute import compute_epoch
+from millpond.runtime.spark.feeds import Feed, OnBadRow, make_feed
+from millpond.runtime.spark.progress import EpochReport, Progress, report_of
+from millpond.runtime.spark.route import Shape, union_feeds
+from millpond.runtime.spark.ship import Shipment, pack
+from millpond.storage.open import open_storage
+
+START_SECONDS_MAX = 120
+"""How long a first batch waits for Spark to name its query."""
+
+LOCAL_BYTES_MAX = 4 << 20
+"""Replies of an epoch up to this size are handed over from the driver's memory: reading them costs no Spark job."""
+
+OUTPUTS = "outputs"
+SPARK = "spark"
+
+_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a bounded run did; `epochs` is empty when all of it had been committed before."""
+
+    epochs: tuple[EpochReport, ...]
+    epoch: int
+
+    @property
+    def rows(self) -> int:
+        """Rows that were fed."""
+        return sum(epoch.rows for epoch in self.epochs)
+
+
+class Job:
+    """A program with its checkpoint on a Spark session; add feeds, then `start` or `run` it."""
+
+    def __init__(
+        self,
+        program: type[ProgramBase],
+        spark: SparkSession,
+        *,
+        checkpoint: str | Path,
+        partitions: int | None = None,
+        key_groups: int | None = None,
+        instances: int | None = None,
+        local_root: str | Path | None = None,
+        progress: bool | None = None,
+        retries: int = 3,
+    ) -> None:
+        self._class = program
+        self._spark = spark
+        self._program: CompiledProgram = compile_program(program)
+        self._storage = open_storage(str(checkpoint))
+        self._root = Path(self._storage.url.removeprefix("file://"))
+        self._checkpoint = Checkpoint.open(self._storage, element_schemas(self._program), key_groups, instances)
+        genesis = self._checkpoint.genesis
+        wanted = partitions or min(_parallelism(spark), genesis.key_groups)
+        self._layout = Layout(genesis.key_groups, wanted, genesis.instances, self._program.has_partial)
+        self._local_root = str(local_root or default_local_root(self._storage.url, tempfile.gettempdir()))
+        self._progress = Progress(self._program.name, shown=progress)
+        self._retries = retries
+        self._feeds: list[Feed] = []
+        self._reports: list[EpochReport] = []
+        self.error: MillpondError | None = None
+
+    def feed(
+        self,
+        entry: str,
+        frame: DataFrame,
+        *,
+        to: Sink | None = None,
+        keep: Sequence[str] | None = None,
+        order_by: str | None = None,
+        on_bad_row: OnBadRow = "fail",
+        name: str | None = None,
+    ) -> Job:
+        """Feed the rows of a DataFrame to an entry point; columns are matched to parameters by name and type.
+
+        Replies go `to` a sink with the columns to `keep` (by default the parameters). `order_by` names the column that
+        orders rows; without it the source must number them (Parquet, Kafka), unless order can't be seen. A bad row
+        fails the run, is skipped and counted (`"skip"`), or goes to a dead-letter sink.
+        """
+        feed = make_feed(
+            self._program,
+            len(self._feeds),
+            entry,
+            frame,
+            to=to,
+            keep=keep,
+            order_by=order_by,
+            on_bad_row=on_bad_row,
+            name=name,
+            outputs=self._root / OUTPUTS,
+        )
+        if any(other.plan.name == feed.plan.name for other in self._feeds):
+            raise FeedError(
+                "MP507",
+                f"two feeds are named `{feed.plan.name}`",
+                expected="one name each",
+                hint='give one a name of its own: job.feed(..., name="more-ratings")',
+            )
+        self._feeds.append(feed)
+        return self
+
+    def start(
+        self,
+        trigger: str | None = None,
+        *,
+        name: str | None = None,
+        adopt: bool = False,
+        spark_checkpoint: str | None = None,
+    ) -> StreamingQuery:
+        """Start a streaming query over all feeds and return Spark's own handle of it.
+
+        `trigger` is an interval ("1 second"), "available now", or None for as fast as it goes. `adopt=True` accepts a
+        first batch that does not follow the checkpoint (a replaced Spark checkpoint, changed feeds) as new data.
+        """
+        self._check_feeds(streaming=True)
+        run = self._prepare()
+        named = threading.Event()
+        identity: list[str] = []
+        first = [adopt]
+
+        def on_batch(batch: DataFrame, batch_id: int) -> None:
+            if not named.wait(START_SECONDS_MAX):
+                raise EpochError("MP435", "Spark did not name the query in time", found=f"{START_SECONDS_MAX} s")
+            offer = Offer(identity[0], batch_id, run.sources)
+            self._guarded(run, offer, batch, adopt=first[0])
+            first[0] = False
+
+        writer = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds]).writeStream
+        writer = writer.foreachBatch(on_batch).option("checkpointLocation", spark_checkpoint or str(self._root / SPARK))
+        if name is not None:
+            writer = writer.queryName(name)
+        if trigger == "available now":
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        query = writer.start()
+        identity.append(str(query.id))
+        named.set()
+        return query
+
+    def run(self, name: str = "run", *, adopt: bool = False) -> RunReport:
+        """Run over bounded input to its end.
+
+        Batch DataFrames are one epoch, applied once per `name`: running again with a name that is committed does
+        nothing, so give new data a new name. Streaming DataFrames are read until nothing is left.
+        """
+        self._reports.clear()
+        try:
+            if self._feeds and self._feeds[0].frame.isStreaming:
+                self._run_stream(adopt)
+            else:
+                self._check_feeds(streaming=False)
+                run = self._prepare()
+                batch = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds])
+                self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt)
+        finally:
+            self._progress.stop()
+        return RunReport(tuple(self._reports), self._checkpoint.epoch)
+
+    def _run_stream(self, adopt: bool) -> None:
+        query = self.start("available now", adopt=adopt)
+        try:
+            query.awaitTermination()
+        except StreamingQueryException:
+            if self.error is not None:
+                # Spark wraps it in pages of its own trace, which tell nothing more.
+                raise self.error from None
+            raise
+
+    def _prepare(self) -> _Run:
+        self.error = None
+        plan = ProgramPlan(
+            self._program,
+            self._layout,
+            tuple(feed.plan for feed in self._feeds),
+            self._storage.url,
+            self._local_root,
+        )
+        publisher = Publisher(self._sinks(), self._hand_over, _show)
+        self._checkpoint.finish_publication(publisher.publish)
+        shape = Shape.of([feed.order for feed in self._feeds])
+        return _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
+
+    def _sinks(self) -> dict[str, tuple[Sink, SinkPlan]]:
+        sinks: dict[str, tuple[Sink, SinkPlan]] = {}
+        for feed in self._feeds:
+            for sink, plan in ((feed.to, feed.plan.replies), (feed.dead_letters, feed.plan.dead_letters)):
+                if sink is not None and plan is not None:
+                    sinks[plan.name] = (sink, plan)
+        return sinks
+
+    def _hand_over(self, sink: EpochSink, files: list[Path], epoch: int) -> None:
+        if sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX:
+            frame = self._spark.createDataFrame(pa.concat_tables([pq.read_table(path) for path in files]))
+        else:
+            frame = self._spark.read.parquet(*(str(path) for path in files))
+        sink.function(frame, epoch)
+
+    def _guarded(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool) -> None:
+        try:
+            self._epoch(run, offer, batch, adopt=adopt)
+        except MillpondError as error:
+            self.error = error
+            raise
+
+    def _epoch(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool) -> None:
+        begun = _CLOCK.ticks()
+        controls: list[Control] = []
+
+        def compute(parent: Parent) -> EpochWork:
+            head = self._checkpoint.head
+            work, told = compute_epoch(
+                run.plan, run.shipment, run.shape, batch, parent, {} if head is None else head.counters
+            )
+            controls[:] = told
+            return work
+
+        outcome = self._checkpoint.run_epoch(
+            offer,
+            compute,
+            run.publisher.publish,
+            partitions=self._layout.partitions,
+            retries=self._retries,
+            adopt=adopt,
+        )
+        if outcome.result is EpochResult.COMMITTED:
+            report = report_of(outcome, controls, _CLOCK.ticks() - begun)
+            self._reports.append(report)
+            self._progress.epoch(report)
+
+    def _check_feeds(self, *, streaming: bool) -> None:
+        if not self._feeds:
+            raise FeedError("MP508", "the job has no feeds", expected='job.feed("entry", df) before start or run')
+        kinds = {feed.frame.isStreaming for feed in self._feeds}
+        if kinds != {streaming}:
+            raise FeedError(
+                "MP509",
+                "streaming and batch DataFrames can't be mixed, nor one kind run as the other",
+                expected="streaming DataFrames for start(), all of one kind for run()",
+                found=", ".join(
+                    f"{f.plan.name}: {'streaming' if f.frame.isStreaming else 'batch'}" for f in self._feeds
+                ),
+                hint="read all sources with spark.readStream, or all with spark.read",
+            )
+        ordered = {feed.plan.order is Order.COLUMN for feed in self._feeds}
+        if len(ordered) > 1:
+            raise FeedError(
+                "MP515",
+                "some feeds have order_by and some have not, so their rows have no common order",
+                expected="order_by for every feed, or for none",
+                found=", ".join(f"{f.plan.name}: {f.plan.order.value}" for f in self._feeds),
+                hint="name an order column of the same kind for each feed",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What stays the same over the epochs of one start."""
+
+    plan: ProgramPlan
+    shipment: Shipment
+    shape: Shape
+    publisher: Publisher
+    sources: tuple[str, ...]
+
+
+def _parallelism(spark: SparkSession) -> int:
+    # Partitions near the number of cores are best, and the session's own setting is the public word for that.
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+
+
+def _show(feed: str, table: pa.Table, epoch: int, limit: int) -> None:
+    console = Console()
+    shown = Table(title=f"{feed}, epoch {epoch}: {table.num_rows} rows")
+    for name in table.column_names:
+        shown.add_column(name)
+    for row in table.slice(0, limit).to_pylist():
+        shown.add_row(*(str(value) for value in row.values()))
+    console.print(shown)

@@ -1,0 +1,95 @@
+"""What a person sees while epochs go by: one live line in a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from millpond.epochs.checkpoint import EpochOutcome
+from millpond.runtime.messages import Control
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """One committed epoch in figures."""
+
+    epoch: int
+    rows: int
+    bad_rows: int
+    replies: int
+    entries: int
+    seconds: float
+    commit_seconds: float
+    task_seconds: dict[str, float]
+
+    @property
+    def rows_per_second(self) -> float:
+        """How fast this epoch went."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+
+def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) -> EpochReport:
+    """Put an epoch into figures."""
+    counters = outcome.manifest.counters
+    timings = outcome.timings
+    spent: dict[str, float] = {}
+    for control in controls:
+        for name, took in control.spent.items():
+            spent[name] = max(spent.get(name, 0.0), took)
+    return EpochReport(
+        epoch=outcome.manifest.epoch,
+        rows=_sum(counters, "fed."),
+        bad_rows=_sum(counters, "bad."),
+        replies=_sum(counters, "replies."),
+        entries=counters.get("total.entries", 0),
+        seconds=seconds,
+        commit_seconds=timings.segment_s + timings.commit_s + timings.publish_s,
+        task_seconds=spent,
+    )
+
+
+def _sum(counters: dict[str, int], prefix: str) -> int:
+    return sum(count for name, count in counters.items() if name.startswith(prefix))
+
+
+class Progress:
+    """Shows epochs as they commit: number, rows, speed, state size, time of the checkpoint.
+
+    One line, written over again: no thread, nothing to clean up if the process dies.
+    """
+
+    def __init__(self, title: str, *, shown: bool | None = None) -> None:
+        self._console = Console(stderr=True)
+        self._shown = self._console.is_terminal if shown is None else shown
+        self._title = title
+        self._rows = 0
+        self._bad = 0
+        self._open = False
+
+    def epoch(self, report: EpochReport) -> None:
+        """Show an epoch."""
+        self._rows += report.rows
+        self._bad += report.bad_rows
+        if not self._shown:
+            return
+        cells = [
+            f"epoch {report.epoch}",
+            f"{self._rows:,} rows",
+            f"{report.rows_per_second:,.0f} rows/s",
+            f"{report.entries:,} state entries",
+            f"checkpoint {report.commit_seconds * 1000:.0f} ms",
+        ]
+        if self._bad:
+            cells.append(f"{self._bad:,} bad rows")
+        line = Text(f"{self._title}  {' · '.join(cells)}", no_wrap=True, overflow="ellipsis")
+        line.pad_right(max(0, self._console.width - line.cell_len - 1))
+        self._console.print(line, end="\r")
+        self._open = True
+
+    def stop(self) -> None:
+        """Leave the last line on the screen."""
+        if self._open:
+            self._console.print()
+            self._open = False

@@ -1,0 +1,79 @@
+"""An embedded Spark for examples, tests and notebooks: quiet, on loopback, with a Java that works."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millpond.errors import SetupError
+from millpond.runtime.spark.java import find_java
+
+LOOPBACK = "127.0.0.1"
+
+TASK_FAILURES_MAX = 4
+"""Local Spark gives up at the first failed task unless told otherwise; clusters try four times."""
+
+_LOG4J = Path(__file__).with_name("quiet.log4j2.properties")
+_JAVA_HOME = Path(__file__).with_name("java_home")
+
+
+def local_session(
+    name: str = "millpond",
+    cores: int = 2,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark inside this process, or return the session that is already running.
+
+    `conf` has the last word over every setting made here. Raises MP701 when there is no Java 17 or newer.
+    """
+    if cores < 1:
+        raise SetupError("MP702", "a local session needs a core", expected="cores >= 1", found=f"cores={cores}")
+    settings = local_settings(cores) | dict(conf or {})
+    builder = SparkSession.Builder().appName(name).master(master or f"local[{cores},{TASK_FAILURES_MAX}]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _environment():
+        return builder.getOrCreate()
+
+
+def local_settings(cores: int) -> dict[str, str]:
+    """Return the settings of a local session, for those who build their own."""
+    return {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"',
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Set what the JVM and its Python workers inherit; JAVA_HOME is the user's again once the JVM runs."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Spark binds its own ports to the address that it believes the host has.
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    java = find_java()
+    before = os.environ.get("JAVA_HOME")
+    quiet = os.access(_JAVA_HOME / "bin" / "java", os.X_OK) and java.home != _JAVA_HOME
+    if quiet:
+        os.environ["MILLPOND_JAVA_HOME"] = str(java.home)
+        os.environ["MILLPOND_JAVA_VERSION"] = str(java.version)
+    os.environ["JAVA_HOME"] = str(_JAVA_HOME if quiet else java.home)
+    try:
+        yield
+    finally:
+        os.environ.pop("JAVA_HOME")
+        if before is not None:
+            os.environ["JAVA_HOME"] = before

@@ -1,0 +1,55 @@
+"""The function that Spark runs on each partition of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from millpond.errors import EpochError
+from millpond.ids import PartitionId
+from millpond.keygroups import Layout
+from millpond.runtime.plan import EpochPlan
+from millpond.runtime.spark.ship import Shipment, unpack
+from millpond.runtime.step import StepRun
+
+StepFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+MESSAGE_DDL = (
+    "part int, task int, feed int, grp int, ord bigint, src string, pos bigint, tie bigint, dup bigint, inst bigint, "
+    "body binary"
+)
+
+
+def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFunction:
+    """The function for one step of one epoch."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        partition = PartitionId(context.partitionId())
+        plan = unpack(shipment)
+        yield StepRun(plan, epoch, step, partition).run(_own(batches, partition, plan.layout))
+
+    return run
+
+
+def _own(batches: Iterable[pa.RecordBatch], partition: PartitionId, layout: Layout) -> Iterator[pa.RecordBatch]:
+    """The batches, each checked to be meant for this partition: state must never meet another's rows."""
+    owners = np.array(layout.owners())
+    for batch in batches:
+        if "part" in batch.schema.names:
+            parts = batch.column("part").to_numpy(zero_copy_only=False)
+        else:
+            parts = owners[batch.column("grp").to_numpy(zero_copy_only=False)]
+        if len(parts) and (parts != partition).any():
+            raise EpochError(
+                "MP432",
+                "Spark brought rows to the wrong partition",
+                expected=f"partition {partition}",
+                found=f"rows for {sorted(set(parts.tolist()))[:8]}",
+                hint="switch off what re-arranges explicit repartitions in this session, and report it",
+            )
+        yield batch

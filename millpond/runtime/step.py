@@ -1,0 +1,305 @@
+"""One task of a step: opens its state, runs the task elements over its rows in order, and returns what happened.
+
+Knows nothing of Spark: rows come in as Arrow batches and leave as Arrow batches.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millpond.clock import SystemClock
+from millpond.crashpoints import crashpoint
+from millpond.errors import MillpondError
+from millpond.graph.model import Dispatch
+from millpond.ids import PartitionId
+from millpond.runtime.columns import Rows
+from millpond.runtime.delivery import Delivery
+from millpond.runtime.failures import failure_of, refusal, row_failure
+from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
+from millpond.runtime.messages import Control, Failure, Outbox, place_key
+from millpond.runtime.opening import open_state
+from millpond.runtime.ordering import Places, content_tie, join_places
+from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
+from millpond.runtime.working import WorkingState
+from millpond.storage.contract import Storage
+from millpond.storage.open import open_storage
+
+
+@dataclass(slots=True)
+class StepRun:
+    """The run of one partition's task of one step of one epoch."""
+
+    plan: ProgramPlan
+    epoch: EpochPlan
+    step: int
+    partition: PartitionId
+    failures: list[Failure] = field(default_factory=list)
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+        """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
+        crashpoint("task.started")
+        intake = Intake([], [], [], 0)
+        with _no_cyclic_collection(), self._timed("task"):
+            try:
+                with self._timed("read"):
+                    intake = (read_feeds if self.step == 0 else read_messages)(self.plan, self.epoch, batches)
+                batch = self._work(intake)
+            except MillpondError as error:
+                self.failures.append(failure_of(error))
+                batch = self._told_failure(intake)
+        crashpoint("task.finished")
+        return batch
+
+    def _work(self, intake: Intake) -> pa.RecordBatch:
+        storage = open_storage(self.plan.storage_url)
+        with self._timed("open"):
+            view = open_state(storage, self.plan.local_root, self.epoch.parent, self.plan.layout, self.partition)
+        with view:
+            delivery = Delivery(self.plan, self.epoch.epoch, self.step, self.partition)
+            state = WorkingState(self.plan, self.step, self.partition, view)
+            self._check_bad_rows(intake, delivery)
+            if not self.failures and intake.work:
+                self._run_work(intake.work, state, delivery)
+            if self.failures:
+                return self._told_failure(intake)
+            return self._finish(intake, state, delivery, storage)
+
+    def _told_failure(self, intake: Intake) -> pa.RecordBatch:
+        first = min(self.failures, key=lambda failure: place_key(failure.place))
+        control = Control(self.step, self.partition, intake.received, 0, failure=first)
+        return Outbox().table(control, intake.control)
+
+    def _finish(self, intake: Intake, state: WorkingState, delivery: Delivery, storage: Storage) -> pa.RecordBatch:
+        with self._timed("save"):
+            saved = state.save(storage, self.epoch.parent.snapshot_due)
+        with self._timed("reply"):
+            outputs = delivery.write_files()
+        counters = dict(delivery.counters)
+        counters["entries"] = saved.growth
+        # Times differ between attempts, so they must not cross a shuffle: only the last step tells them.
+        spent = dict(self.spent) if self.step == self.plan.program.steps - 1 else {}
+        control = Control(
+            self.step,
+            self.partition,
+            intake.received,
+            len(delivery.outbox),
+            keys=saved.keys,
+            values=saved.values,
+            files=saved.files,
+            snapshot=saved.snapshot,
+            outputs=outputs,
+            counters=counters,
+            spent=spent,
+        )
+        return delivery.outbox.table(control, intake.control)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = _CLOCK.ticks()
+        yield
+        self.spent[name] = self.spent.get(name, 0.0) + _CLOCK.ticks() - start
+
+    def _check_bad_rows(self, intake: Intake, delivery: Delivery) -> None:
+        for bad in intake.bad:
+            feed = self.plan.feeds[bad.feed]
+            if feed.bad_rows is BadRows.FAIL:
+                self.failures.append(refusal(bad, feed))
+            elif self._counts(bad.feed):
+                delivery.bad_row(bad)
+
+    def _counts(self, feed: int) -> bool:
+        """Whether this partition counts the feed's bad rows: of rows that go to all, one partition alone does."""
+        to_all = self.plan.entry_of(feed).tasks[0].dispatch is Dispatch.ONE_TO_ALL
+        return not to_all or 0 in self.plan.layout.instances_of(self.partition)
+
+    def _run_work(self, work: list[Work], state: WorkingState, delivery: Delivery) -> None:
+        with self._timed("prefetch"):
+            for one in work:
+                state.prefetch(one)
+        if self.plan.program.steps > 1:
+            with self._timed("ties"):
+                _mark_ties(work)
+        with self._timed("sort"):
+            order, owners, rows = _merge_order(self.plan, work)
+        with self._timed("user code"):
+            for lane in state.lanes():
+                self._run_lane(lane, work, owners, rows, order, state, delivery)
+
+    def _run_lane(
+        self,
+        lane: int | None,
+        work: list[Work],
+        owners: Rows,
+        rows: Rows,
+        order: Rows | None,
+        state: WorkingState,
+        delivery: Delivery,
+    ) -> None:
+        if lane is None and len(work) == 1:
+            self._run_rows(work[0], order, None, state, delivery)
+            return
+        if lane is not None:
+            inside = _lane_mask(self.plan, work, lane)
+            picked = np.concatenate(inside)[np.arange(len(owners)) if order is None else order]
+            owners, rows = owners[picked], rows[picked]
+        if not len(owners):
+            return
+        prepared = [_Prepared(one, rows[owners == at], delivery) for at, one in enumerate(work)]
+        ends = np.flatnonzero(np.diff(owners)) + 1
+        for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(owners)], strict=True):
+            chosen = prepared[int(owners[start])]
+            self._call(chosen, end - start, lane, state)
+            if self.failures:
+                return
+        for one in prepared:
+            one.deliver(lane)
+
+    def _run_rows(
+        self, work: Work, rows: Rows | None, lane: int | None, state: WorkingState, delivery: Delivery
+    ) -> None:
+        prepared = _Prepared(work, rows, delivery)
+        self._call(prepared, prepared.count, lane, state)
+        if not self.failures:
+            prepared.deliver(lane)
+
+    def _call(self, prepared: _Prepared, count: int, lane: int | None, state: WorkingState) -> None:
+        task = prepared.work.task
+        out = prepared.results
+        before = len(out)
+        try:
+            task.function(out, *state.containers(task, lane), *prepared.next_columns(count))
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
+            self.failures.append(prepared.failure(error, len(out), self.epoch))
+            return
+        assert len(out) == before + count, (task.name, len(out) - before, count)
+
+
+class _Prepared:
+    """Rows of one work in the order of a lane, as lists that the task's code reads."""
+
+    def __init__(self, work: Work, rows: Rows | None, delivery: Delivery) -> None:
+        self.work = work
+        self.rows = rows
+        self.count = len(work) if rows is None else len(rows)
+        self.results: list[Any] = []
+        self._delivery = delivery
+        self._at = 0
+        inputs = work.task.inputs
+        self._columns = [work.variables[name].take(rows) for name in inputs] or [[None] * self.count]
+
+    def next_columns(self, count: int) -> list[list[Any]]:
+        """The columns of the next `count` rows."""
+        start = self._at
+        self._at += count
+        if start == 0 and count == self.count:
+            return self._columns
+        return [column[start : start + count] for column in self._columns]
+
+    def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
+        """Tell which row the user's code failed on."""
+        values = {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
+        row = at if self.rows is None else int(self.rows[at])
+        source = epoch.source_name(self.work.sources[row].as_py())
+        return row_failure(error, self.work, row, source, values)
+
+    def deliver(self, lane: int | None) -> None:
+        """Hand the results over: replies to their files, messages to the outbox."""
+        self._delivery.deliver(self.work, self.rows, self.results, lane)
+
+
+_CLOCK = SystemClock()
+
+
+@contextmanager
+def _no_cyclic_collection() -> Iterator[None]:
+    # With many small state values the collector costs several times the work itself.
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _merge_order(plan: ProgramPlan, work: list[Work]) -> tuple[Rows | None, Rows, Rows]:
+    """The rows of all works in one order: as an order of the concatenation, and as (work, row) pairs."""
+    places = join_places([one.places for one in work])
+    order = _sorted_with_ties(plan, work, places)
+    if len(work) == 1:
+        rows = np.arange(len(places)) if order is None else order
+        return order, np.zeros(len(places), dtype=np.intp), rows
+    owners = np.repeat(np.arange(len(work)), [len(one) for one in work])
+    rows = np.concatenate([np.arange(len(one)) for one in work])
+    if order is not None:
+        owners, rows = owners[order], rows[order]
+    return order, owners, rows
+
+
+def _sorted_with_ties(plan: ProgramPlan, work: list[Work], places: Places) -> Rows | None:
+    order = places.sorting()
+    if all(plan.program.entries[one.task.entry].commutes for one in work):
+        return order
+    ordered = places if order is None else places.take(order)
+    tied = ordered.tied()
+    if not len(tied):
+        return order
+    rows = tied if order is None else order[tied]
+    starts = np.cumsum([0, *(len(one) for one in work)])
+    for row in rows.tolist():
+        owner = int(np.searchsorted(starts, row, side="right")) - 1
+        one = work[owner]
+        if not plan.program.entries[one.task.entry].commutes:
+            places.tie[row] = _tie_of(one, row - int(starts[owner]))
+    return places.sorting()
+
+
+def _tie_of(work: Work, row: int) -> int:
+    at = np.array([row], dtype=np.intp)
+    return content_tie(tuple(column.take(at)[0] for column in (*work.variables.values(), *work.keep)))
+
+
+def _mark_ties(work: list[Work]) -> None:
+    """Give every row of a program with several steps its tie, since rows of different partitions meet later."""
+    for one in work:
+        if one.task.index == 0:
+            columns = [column.take(None) for column in (*one.variables.values(), *one.keep)]
+            rows = zip(*columns, strict=True) if columns else iter([()] * len(one))
+            one.places.tie = np.fromiter((content_tie(row) for row in rows), dtype=np.int64, count=len(one))
+            one.places.duplicate = _duplicates(one.places)
+
+
+def _duplicates(places: Places) -> Any:
+    order = places.sorting()
+    ordered = places if order is None else places.take(order)
+    counts = np.zeros(len(places), dtype=np.int64)
+    tied = ordered.tied()
+    if len(tied):
+        same = np.zeros(len(places), dtype=bool)
+        pairs = np.ones(len(places) - 1, dtype=bool)
+        for column in ordered.columns():
+            pairs &= column[1:] == column[:-1]
+        same[1:] = pairs
+        starts = np.flatnonzero(~same)
+        run = np.arange(len(places)) - np.repeat(starts, np.diff([*starts.tolist(), len(places)]))
+        counts[np.arange(len(places)) if order is None else order] = run
+    return counts
+
+
+def _lane_mask(plan: ProgramPlan, work: list[Work], lane: int) -> list[Any]:
+    layout = plan.layout
+    masks = []
+    for one in work:
+        if one.task.dispatch is Dispatch.ONE_TO_ALL:
+            masks.append(np.ones(len(one), dtype=bool))
+        else:
+            masks.append(one.groups.astype(np.int64) * layout.instances // layout.key_groups == lane)
+    return masks

@@ -1,0 +1,138 @@
+"""The state that a task of a step works on: one overlay per element or instance, and how it is saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from millpond.compiler.compiled import CompiledTask
+from millpond.crashpoints import crashpoint
+from millpond.epochs.deltas import write_changes
+from millpond.epochs.manifest import StateFile
+from millpond.graph.model import Dispatch, Mode
+from millpond.ids import InstanceId, PartitionId
+from millpond.runtime.intake import Work
+from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
+from millpond.state.localstore import StoreView
+from millpond.state.overlay import Changes, KeyedOverlay, LazyOverlay
+from millpond.state.storekey import store_prefix
+from millpond.state.value import THE_KEY
+from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a task changed: inline when small, else in files; and its part of a snapshot when one is due."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+    files: tuple[StateFile, ...]
+    snapshot: tuple[StateFile, ...]
+    growth: int
+
+
+class WorkingState:
+    """The elements of one step on one partition."""
+
+    def __init__(self, plan: ProgramPlan, step: int, partition: PartitionId, view: StoreView) -> None:
+        self._plan = plan
+        self._partition = partition
+        self._view = view
+        self._keyed: dict[str, KeyedOverlay] = {}
+        self._lazy: dict[tuple[str, int], LazyOverlay] = {}
+        self._written: set[str] = set()
+        self._elements = [state.name for state in plan.program.graph.states if state.level == step]
+        self._has_lanes = any(plan.program.elements[name].partial for name in self._elements)
+
+    def lanes(self) -> list[int | None]:
+        """The instances that this partition runs one after the other; a single None where nothing is partial."""
+        if not self._has_lanes:
+            return [None]
+        return list(self._plan.layout.instances_of(self._partition))
+
+    def prefetch(self, work: Work) -> None:
+        """Load the keys that the rows of a BY_KEY task touch."""
+        task = work.task
+        if task.dispatch is not Dispatch.BY_KEY or not task.key:
+            return
+        names = [access.state for access in task.accesses if access.mode is Mode.KEYED]
+        names = [name for name in names if not self._plan.program.elements[name].type.single]
+        if not names:
+            return
+        units, groups = work.key_column().distinct(work.groups)
+        for name in names:
+            self._keyed_overlay(name).prefetch(units, groups)
+
+    def containers(self, task: CompiledTask, lane: int | None) -> list[Any]:
+        """What the task's code works on, in the order of its accesses."""
+        self._written |= task.writes
+        return [self._container(access.state, access.mode, lane) for access in task.accesses]
+
+    def _container(self, name: str, mode: Mode, lane: int | None) -> Any:
+        if mode is Mode.KEYED and not self._plan.program.elements[name].type.single:
+            return self._keyed_overlay(name).container
+        if mode is Mode.KEYED:
+            return self._lazy_overlay(name, self._plan.layout.group_of(THE_KEY)).container
+        assert lane is not None, name
+        return self._lazy_overlay(name, self._plan.layout.home_of(InstanceId(lane))).container
+
+    def _keyed_overlay(self, name: str) -> KeyedOverlay:
+        overlay = self._keyed.get(name)
+        if overlay is None:
+            element = self._plan.program.elements[name].type
+            overlay = self._keyed[name] = KeyedOverlay(element, self._plan.element_index(name), self._view)
+        return overlay
+
+    def _lazy_overlay(self, name: str, group: int) -> LazyOverlay:
+        overlay = self._lazy.get((name, group))
+        if overlay is None:
+            element = self._plan.program.elements[name].type
+            index = self._plan.element_index(name)
+            overlay = self._lazy[name, group] = LazyOverlay(element, index, group, self._view)
+        return overlay
+
+    def changes(self) -> Changes:
+        """All that differs from the parent, in the order of the store keys."""
+        changed: Changes = []
+        for name, keyed in self._keyed.items():
+            if name in self._written:
+                changed += keyed.changes()
+        for (name, _), lazy in self._lazy.items():
+            if name in self._written:
+                changed += lazy.changes()
+        changed.sort(key=itemgetter(0))
+        return changed
+
+    def save(self, storage: Storage, snapshot_due: bool) -> Saved:
+        """Write what changed (and this step's part of a snapshot); small changes are returned instead."""
+        changed = self.changes()
+        keys = list(map(itemgetter(0), changed))
+        values = list(map(itemgetter(1), changed))
+        snapshot = self._snapshot(storage, dict(changed)) if snapshot_due else ()
+        overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
+        growth = sum(overlay.growth for overlay in overlays)
+        if len(keys) <= INLINE_ENTRIES_MAX and _size(keys, values) <= INLINE_BYTES_MAX:
+            return Saved(keys, values, (), snapshot, growth)
+        written = write_changes(storage, FrameKind.DELTA, keys, values)
+        crashpoint("delta.written")
+        return Saved([], [], (written,), snapshot, growth)
+
+    def _snapshot(self, storage: Storage, changed: dict[bytes, bytes | None]) -> tuple[StateFile, ...]:
+        groups = self._plan.layout.groups_of(self._partition)
+        if not groups:
+            return ()
+        entries: dict[bytes, bytes | None] = {}
+        for name in self._elements:
+            index = self._plan.element_index(name)
+            for group in groups:
+                entries.update(self._view.scan(store_prefix(index, group)))
+        entries.update(changed)
+        keys = sorted(key for key, value in entries.items() if value is not None)
+        covers = (groups[0], groups[-1])
+        return (write_changes(storage, FrameKind.SNAPSHOT, keys, [entries[key] for key in keys], covers),)
+
+
+def _size(keys: list[bytes], values: list[bytes | None]) -> int:
+    return sum(map(len, keys)) + sum(len(value) for value in values if value is not None)
