@@ -1,0 +1,94 @@
+"""The commands, their options, and how their errors reach the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from millpond.cli import doctor as doctors
+from millpond.errors import MillpondError
+
+app = typer.Typer(name="millpond", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+class Format(Enum):
+    """How `explain` shows a program."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"millpond {version('millpond')}")
+        except PackageNotFoundError:
+            typer.echo("millpond (not installed: run from its source)")
+        raise typer.Exit
+
+
+@app.callback()
+def millpond(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Write a plain Python class with mutable state; run it on Spark, exactly once."""
+
+
+@app.command()
+def explain(
+    target: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="As in examples.recommender:Recommender.")],
+    *,
+    format: Annotated[Format, typer.Option(help="What to print.")] = Format.TEXT,  # noqa: A002 - the option's name
+) -> None:
+    """Show the graph that a program compiles to: its tasks, its state, and where it is cut."""
+    # Late, so that `doctor` works where the rest can't be imported.
+    from millpond.cli.explain import load_program
+
+    with _errors_shown():
+        typer.echo(load_program(target).explain(format=format.value))
+
+
+@app.command()
+def doctor(
+    *,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start a local Spark; takes some seconds.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Tell whether this machine has what Millpond needs, and what to do about the rest."""
+    findings = doctors.examine(spark=spark)
+    if json:
+        typer.echo(doctors.as_json(findings))
+    else:
+        Console(highlight=False).print(doctors.as_table(findings))
+    raise typer.Exit(0 if doctors.healthy(findings) else 1)
+
+
+@contextmanager
+def _errors_shown() -> Iterator[None]:
+    """Print a coded error without a traceback, and exit with 1."""
+    try:
+        yield
+    except MillpondError as error:
+        head, *rest = str(error).split("\n")
+        # Text, not markup: a program's own brackets must survive. Soft wrap: carets must stay under their line.
+        console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        console.print(Text(head, style="bold red"))
+        if rest:
+            console.print(Text("\n".join(rest)))
+        raise typer.Exit(1) from None

@@ -1,0 +1,32 @@
+"""How every test runs: hypothesis without deadlines, from a seed that is shown and can be given again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+from hypothesis import settings
+
+IN_CI = os.environ.get("CI", "").lower() == "true"
+
+settings.register_profile("local", deadline=None, print_blob=True)
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.load_profile("ci" if IN_CI else "local")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    # Chosen before hypothesis and xdist read the options, so that all workers use the one that is shown.
+    if not IN_CI and config.getoption("hypothesis_seed") is None:
+        config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    seed = config.getoption("hypothesis_seed")
+    return "hypothesis: derandomized" if seed is None else f"replay with: --hypothesis-seed={seed}"
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    if terminalreporter.stats.get("failed") and config.getoption("hypothesis_seed") is not None:
+        terminalreporter.write_line(pytest_report_header(config))
