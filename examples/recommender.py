@@ -1,0 +1,221 @@
+"""An online recommender: it learns from a stream of ratings, and answers what to watch while it learns.
+
+Two kinds of state: ratings, partitioned by user, and how often films are rated together, in partial copies that each
+learn from a share of the users and are added up when somebody asks.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from examples.files import OUT, fresh_folder, parts_of, read_rows, stream, write_parts
+from examples.films import FILMS, Evening, Member, Rating, make_evening
+from millpond import Matrix, Partial, Partitioned, Program, Vector, each, entry, merged, parquet
+from millpond.clock import SystemClock
+from millpond.runtime.spark.session import local_session
+
+SEED = 20
+MEMBERS = 400
+RATINGS = 7_200
+REQUESTS = 960
+SHOWN = 3
+EPOCHS = 10
+
+RATING_COLUMNS = pa.schema([("at", pa.int64()), ("user", pa.int64()), ("film", pa.int64()), ("stars", pa.float64())])
+REQUEST_COLUMNS = pa.schema([("at", pa.int64()), ("user", pa.int64())])
+
+Answer = list[tuple[int, float]]
+"""Recommended films with their scores, best first."""
+
+Answers = list[tuple[int, Answer]]
+"""The event that asked, and what it was told; a list, because an answer given twice must show."""
+
+
+def add_vectors(vectors: list[Vector[int]]) -> Vector[int]:
+    """Add up what all copies answered."""
+    total: Vector[int] = Vector()
+    for vector in vectors:
+        total = total.add(vector)
+    return total
+
+
+def best(scores: Vector[int], seen: Vector[int], count: int) -> dict[int, float]:
+    """Choose the films with the highest scores that the user has not seen; the lower number wins a tie."""
+    fresh = [(-score, film) for film, score in scores.items() if film not in seen and score > 0]
+    return {film: -score for score, film in sorted(fresh)[:count]}
+
+
+class Recommender(Program):
+    """Recommends films that are often rated by the same people as those that a user rated well."""
+
+    ratings = Partitioned(Matrix[int, int, float], by="row")  # user x film
+    together = Partial(Matrix[int, int, int], by="column")  # film x film, in copies that diverge
+
+    AVERAGE = 2.5
+    COUNT = 5
+
+    @entry
+    def rate(self, user: int, film: int, stars: float) -> None:
+        """Learn that a user gave a film some stars."""
+        others = self.ratings.row(user)
+        self.ratings[user, film] = stars
+        if film not in others:
+            for other in others:
+                self.together[film, other] += 1
+                self.together[other, film] += 1
+
+    @entry
+    def recommend(self, user: int) -> dict[int, float]:
+        """Answer with the best films for a user, best first, and their scores."""
+        row = self.ratings.row(user)
+        taste = {film: stars - self.AVERAGE for film, stars in row.items()}
+        scores = each(self.together).multiply(taste)
+        return best(merged(scores, add_vectors), row, self.COUNT)
+
+
+def plain_run(evening: Evening) -> tuple[Recommender, Answers]:
+    """Run the class as plain Python, event by event: what the run on Spark must equal."""
+    program = Recommender()
+    answers: Answers = []
+    for event in evening.events:
+        if isinstance(event, Rating):
+            program.rate(event.user, event.film, event.stars)
+        else:
+            answers.append((event.at, list(program.recommend(event.user).items())))
+    return program, answers
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run on Spark left behind."""
+
+    answers: Answers
+    rows: int
+    epochs: int
+    replies: Path
+    checkpoint: Path
+
+
+def spark_run(spark: SparkSession, evening: Evening, folder: Path, epochs: int) -> Outcome:
+    """Stream the evening through the class on Spark."""
+    ends = [len(evening.events) * (number + 1) // epochs for number in range(epochs)]
+    ratings = [{"at": r.at, "user": r.user, "film": r.film, "stars": r.stars} for r in evening.ratings]
+    requests = [{"at": r.at, "user": r.user} for r in evening.requests]
+    rated = write_parts(folder / "ratings", RATING_COLUMNS, parts_of(ratings, "at", ends))
+    asked = write_parts(folder / "requests", REQUEST_COLUMNS, parts_of(requests, "at", ends))
+    replies, checkpoint = folder / "recommended", folder / "checkpoint"
+
+    job = Recommender.on(spark, checkpoint=checkpoint, local_root=folder / "local")
+    job.feed("rate", stream(spark, rated), order_by="at")
+    job.feed("recommend", stream(spark, asked), order_by="at", keep=["at", "user"], to=parquet(replies))
+    report = job.run()
+
+    answers = sorted((row["at"], row["reply"]) for row in read_rows(replies))
+    return Outcome(answers, report.rows, len(report.epochs), replies, checkpoint)
+
+
+def first_difference(found: Answers, expected: Answers) -> str:
+    """Tell where two runs part."""
+    for got, wanted in zip_longest(found, expected):
+        if got != wanted:
+            return f"expected {wanted}, found {got}"
+    return "none"
+
+
+def share_in_taste(evening: Evening, answers: Answers, first: int, last: int) -> float | None:
+    """How many of the films recommended from one event to another are of the genre that the user loves."""
+    users = {request.at: request.user for request in evening.requests}
+    hits = [
+        FILMS[film][1] == evening.members[users[at]].loves
+        for at, films in answers
+        if first <= at < last
+        for film, _ in films
+    ]
+    return sum(hits) / len(hits) if hits else None
+
+
+def share_by_chance(evening: Evening) -> float:
+    """The same share, if films were drawn blindly from those that each user has not seen at the end."""
+    seen: dict[int, set[int]] = {}
+    for rating in evening.ratings:
+        seen.setdefault(rating.user, set()).add(rating.film)
+    shares = []
+    for member in evening.members:
+        left = [genre for film, (_, genre) in enumerate(FILMS) if film not in seen.get(member.number, ())]
+        shares.append(left.count(member.loves) / len(left))
+    return sum(shares) / len(shares)
+
+
+def show_learning(console: Console, evening: Evening, answers: Answers) -> None:
+    """Show how the answers get better while the stream goes by."""
+    table = Table("part of the stream", "in the user's favourite genre", title="How it learns", title_justify="left")
+    quarter = len(evening.events) // 4
+    for number, name in enumerate(("first quarter", "second quarter", "third quarter", "last quarter")):
+        share = share_in_taste(evening, answers, number * quarter, (number + 1) * quarter + 4 * (number == 3))
+        table.add_row(name, "no answers yet" if share is None else f"{share:.0%} of the recommended films")
+    table.add_row("drawn blindly", f"{share_by_chance(evening):.0%}", style="dim")
+    console.print(table)
+
+
+def show_member(console: Console, program: Recommender, member: Member, answer: Answer) -> None:
+    """Show what a member likes, what was recommended, and why."""
+    row = program.ratings.row(member.number)
+    liked = sorted(row, key=lambda film: (-row[film], film))
+    table = Table("recommended", "genre", "score", "rated together with", "members")
+    for film, score in answer:
+        title, genre = FILMS[film]
+        why = max(liked, key=lambda other: (program.together[film, other] * (row[other] - program.AVERAGE), -other))
+        table.add_row(title, genre, f"{score:.1f}", FILMS[why][0], str(program.together[film, why]))
+    favourites = ", ".join(f"{FILMS[film][0]} ({FILMS[film][1]}, {row[film]})" for film in liked[:3])
+    console.print(f"\n[bold]Member {member.number}[/] loves {member.loves}. Best rated: {favourites}.")
+    console.print(table)
+
+
+def show_place(path: Path) -> str:
+    """Name a folder from where the reader stands."""
+    return f"./{path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def main() -> int:
+    """Run the example; the exit code tells whether Spark and plain Python agree."""
+    console, clock = Console(highlight=False), SystemClock()
+    folder = fresh_folder(OUT / "recommender")
+    evening = make_evening(SEED, members=MEMBERS, ratings=RATINGS, requests=REQUESTS, finale=SHOWN)
+    console.print(
+        f"{MEMBERS} members, {len(FILMS)} films, {RATINGS:,} ratings, {REQUESTS} requests. Starting Spark ..."
+    )
+    spark = local_session("recommender")
+    try:
+        console.print(f"Streaming through the class [bold]Recommender[/] in {EPOCHS} epochs ...")
+        begun = clock.ticks()
+        outcome = spark_run(spark, evening, folder, EPOCHS)
+        took = clock.ticks() - begun
+    finally:
+        spark.stop()
+    console.print(f"{outcome.rows:,} rows in {outcome.epochs} epochs, {took:.0f} s, each epoch checkpointed.\n")
+
+    program, expected = plain_run(evening)
+    if outcome.answers != expected:
+        difference = escape(first_difference(outcome.answers, expected))
+        console.print(f"[red]The answers differ from those of the plain Python run:[/] {difference}")
+        return 1
+    show_learning(console, evening, outcome.answers)
+    for request, (_, answer) in zip(evening.requests[-SHOWN:], outcome.answers[-SHOWN:], strict=True):
+        show_member(console, program, evening.members[request.user], answer)
+    console.print(f"\nAll {len(expected)} answers equal those of the class run as plain Python.")
+    console.print(f"Recommendations: {show_place(outcome.replies)} (Parquet)")
+    console.print(f"Checkpoint:      {show_place(outcome.checkpoint)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
