@@ -9,9 +9,7 @@ from millpond.compiler.explain import explain
 from millpond.program.program import ProgramBase
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from millpond.runtime.spark.job import Job
+    from millpond.runtime.spark.job import Job, Session
 
 
 class Program(ProgramBase):
@@ -38,7 +36,7 @@ class Program(ProgramBase):
     @classmethod
     def on(
         cls,
-        spark: SparkSession,
+        spark: Session,
         *,
         checkpoint: str | Path,
         partitions: int | None = None,

@@ -12,10 +12,10 @@ from millpond.program.entries import EntryPoint
 
 TaskFunction = Callable[..., None]
 """`f(out, *containers, *columns)`: works through the columns row by row and appends exactly one result per row to
-`out`, so that `len(out)` is the row at fault when it raises. Containers are in the order of the task's accesses, columns
-in the order of its inputs; a task without inputs takes one column of anything, which tells it the number of rows. A
-result of a task that has a successor is the tuple of its `outputs`, or a `Reply` when the method returned early; a
-result of a last task is the reply itself."""
+`out`, so that `len(out)` is the row at fault when it raises. Containers are in the order of the task's accesses,
+columns in the order of its inputs; a task without inputs takes one column of anything, which tells it the number of
+rows. A result of a task that has a successor is the tuple of its `outputs`, or a `Reply` when the method returned
+early; a result of a last task is the reply itself."""
 
 
 class Reply:

@@ -37,7 +37,7 @@ _FUNCTIONS: Final = {
     uuid.uuid1: "it is made of the clock",
     uuid.uuid4: "it is made of chance",
 }
-_CHANCE: Final = random.Random
+_CHANCE: Final = random.Random  # noqa: S311
 _NOW: Final = frozenset(("now", "today", "utcnow"))
 
 

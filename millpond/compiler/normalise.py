@@ -124,7 +124,7 @@ class _Normaliser:
         return targets
 
     def _widest(self, site: Site, head: list[Site], statement: ast.stmt) -> ast.expr:
-        """The largest expression around an access that can be evaluated with it: less is carried, and less is shared."""
+        """The largest expression that can be evaluated with an access, so that less is carried and shared."""
         parents = {id(child): node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
         others = [other.node for other in head if _group(other) != _group(site) or not other.certain]
         widest: ast.expr = site.node

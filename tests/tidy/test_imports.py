@@ -23,6 +23,7 @@ ROOMS = (
     "epochs",
     "runtime",
     "testing",
+    "front",
     "cli",
 )
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.checkpoint import Checkpoint, EpochResult, EpochWork, Offer, Parent
 from millpond.epochs.manifest import RUN_PREFIX
-from millpond.errors import EpochError, FeedError, MillpondError
+from millpond.errors import EpochError, FeedError, MillpondError, RowError
 from millpond.keygroups import Layout
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import EpochSink, Sink
@@ -45,6 +46,9 @@ LOCAL_BYTES_MAX = 4 << 20
 
 OUTPUTS = "outputs"
 SPARK = "spark"
+
+Session: TypeAlias = SparkSession
+"""The user's own Spark session."""
 
 _CLOCK = SystemClock()
 
@@ -228,7 +232,17 @@ class Job:
             frame = self._spark.createDataFrame(pa.concat_tables([pq.read_table(path) for path in files]))
         else:
             frame = self._spark.read.parquet(*(str(path) for path in files))
-        sink.function(frame, epoch)
+        try:
+            sink.function(frame, epoch)
+        except MillpondError:
+            raise
+        except Exception as error:
+            raise RowError(
+                "MP605",
+                f"the function given to foreach_epoch raised {type(error).__name__} on epoch {epoch}",
+                found=str(error)[:300],
+                hint="the epoch is committed; the next start hands it over again before anything else",
+            ) from error
 
     def _guarded(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool) -> None:
         try:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copyreg
 import hashlib
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 from typing import Any
 
 import msgspec
@@ -23,6 +25,9 @@ from millpond.runtime.plan import ProgramPlan
 
 _HELD_MAX = 8
 """Plans that a worker keeps; one per query that runs on it, plus those of queries that ended."""
+
+_cloud: Any = cloudpickle  # It has no types.
+_MSGSPEC_CACHE = "__msgspec_cache__"
 
 _held: dict[str, ProgramPlan] = {}
 
@@ -45,6 +50,15 @@ def _take_apart(meta: msgspec.Meta) -> tuple[Any, ...]:
 copyreg.pickle(msgspec.Meta, _take_apart)
 
 
+class _Pickler(_cloud.Pickler):  # type: ignore[misc]
+    """Spark's own pickler, less what msgspec keeps on classes that it has met: that can't travel and is made again."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and _MSGSPEC_CACHE in vars(obj):
+            delattr(obj, _MSGSPEC_CACHE)
+        return super().reducer_override(obj)
+
+
 @dataclass(frozen=True, slots=True)
 class Shipment:
     """A plan as bytes, with its digest: a worker that has met it before does not unpack it again."""
@@ -56,7 +70,9 @@ class Shipment:
 def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
     """Serialise a plan with the user's module by value, so that workers need not be able to import it."""
     with _by_value(program):
-        data: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
+        buffer = io.BytesIO()
+        _Pickler(buffer).dump(plan)
+        data = buffer.getvalue()
     return Shipment(hashlib.sha256(data).hexdigest(), data)
 
 
@@ -66,7 +82,7 @@ def unpack(shipment: Shipment) -> ProgramPlan:
     if plan is None:
         if len(_held) >= _HELD_MAX:
             _held.pop(next(iter(_held)))
-        plan = _held[shipment.digest] = cloudpickle.loads(shipment.data)
+        plan = _held[shipment.digest] = _cloud.loads(shipment.data)
     return plan
 
 
@@ -79,11 +95,11 @@ def _by_value(program: type[ProgramBase]) -> Iterator[None]:
         for module in modules
         if module is not None and module.__name__ != "__main__" and module.__name__.partition(".")[0] != mine
     ]
-    fresh = [module for module in user if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]  # type: ignore[no-untyped-call]
+    fresh = [module for module in user if module.__name__ not in _cloud.list_registry_pickle_by_value()]
     for module in fresh:
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        _cloud.register_pickle_by_value(module)
     try:
         yield
     finally:
         for module in fresh:
-            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            _cloud.unregister_pickle_by_value(module)
