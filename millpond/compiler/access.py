@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import (
@@ -30,6 +31,8 @@ from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_merge
 from millpond.program import Element
 
 THE_KEY: Identity = ("single",)
+VIEWS: Final = frozenset(("items", "keys", "values"))
+"""Operations whose result looks into its container instead of holding something."""
 
 
 def classify(draft: Draft) -> Draft:
@@ -189,6 +192,15 @@ class _Classifier:
                     site.node,
                     expected="an operation that changes nothing",
                     hint=f"change the instance that the record meets: self.{site.element} without each()",
+                )
+            if site.operations[-1] in VIEWS:
+                raise refuse(
+                    "MP164",
+                    "the answer of each instance is a view, which can't travel",
+                    self.method.source,
+                    site.node,
+                    expected="an operation that gives a value, such as get(key)",
+                    hint="ask for what you need; a whole element can't be carried from its instances",
                 )
             return Use(site, Access(site.element, Mode.GLOBAL, writes=False), None)
         if element.partial:

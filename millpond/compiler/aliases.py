@@ -11,10 +11,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from millpond.compiler.access import VIEWS
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Piece
-from millpond.compiler.mutability import can_travel, is_frozen
-from millpond.compiler.sharing import Sharing
+from millpond.compiler.mutability import can_travel
+from millpond.compiler.sharing import Sharing, is_known
 from millpond.errors import ProgramError
 from millpond.program import Element
 from millpond.state.typenames import type_text
@@ -24,20 +25,36 @@ _UNTRAVELLED: Mapping[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator",
     ast.FunctionDef: "a function",
 }
-_VIEWS = frozenset(("items", "keys", "values"))
 
 
 def check_aliases(draft: Draft) -> Draft:
     """Refuse what a cut would tear apart."""
     for method in draft.methods:
-        _check_doubled(method, draft.elements)
+        sharing = Sharing(method, method.body, draft.elements)
+        _check_doubled(method, sharing)
+        _check_asked(method, sharing)
         for piece in method.pieces[1:]:
             _Cut(method, piece, draft.elements).check()
     return draft
 
 
-def _check_doubled(method: Method, elements: Mapping[str, Element]) -> None:
-    for value, element, where in Sharing(method, method.body, elements).doubled():
+def _check_asked(method: Method, sharing: Sharing) -> None:
+    asked = sharing.asked()
+    for node in (node for statement in method.body for node in ast.walk(statement)):
+        for name in _changes(node):
+            if name in asked:
+                raise refuse(
+                    "MP161",
+                    f"{_called(name)} is changed, and may be an object of self.{asked[name]}",
+                    method.source,
+                    node,
+                    expected="a merge that gives a value of its own",
+                    hint="what instances answer is a copy: let the merge function build something new",
+                )
+
+
+def _check_doubled(method: Method, sharing: Sharing) -> None:
+    for value, element, where in sharing.doubled():
         raise refuse(
             "MP165",
             f"this puts into self.{element} an object that is also in {where}",
@@ -53,7 +70,12 @@ class _Cut:
         self._method = method
         self._piece = piece
         self._before = method.body[: piece.start]
-        self._changed = _changed_names(method.body[piece.start :])
+        self._changed = frozenset(
+            name
+            for statement in method.body[piece.start :]
+            for node in ast.walk(statement)
+            for name in (*_changes(node), *_handed_on(node, method))
+        )
         self._sharing = Sharing(method, self._before, elements)
 
     def check(self) -> None:
@@ -75,7 +97,7 @@ class _Cut:
     def _check_travels(self, name: str) -> None:
         for value in self._sharing.values(name):
             kind = _UNTRAVELLED.get(type(value))
-            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS:
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in VIEWS:
                 kind = f"a view ({value.func.attr}())"
             if not can_travel(self._sharing.hint(value)):
                 kind = f"of type {type_text(self._sharing.hint(value))}"
@@ -90,7 +112,7 @@ class _Cut:
 
     def _check_state(self, name: str) -> None:
         for share in self._sharing.of(name):
-            if not is_frozen(share.hint) and (share.sure or name in self._changed):
+            if not share.asked and (share.sure or name in self._changed):
                 code = "MP162" if share.stored else "MP161"
                 what = "was stored in" if share.stored else "is an object of"
                 raise self._refuse(
@@ -123,12 +145,8 @@ def _called(name: str) -> str:
     return "the value of this expression" if "__" in name else f"`{name}`"
 
 
-def _changed_names(statements: tuple[ast.stmt, ...]) -> frozenset[str]:
-    """The variables that some statements may change in place, as far as it can be seen."""
-    return frozenset(name for statement in statements for node in ast.walk(statement) for name in _changes(node))
-
-
 def _changes(node: ast.AST) -> Iterator[str]:
+    """The variables that a node may change in place, by an assignment or a method."""
     match node:
         case ast.AugAssign(target=target):
             yield from _root(target)
@@ -136,6 +154,13 @@ def _changes(node: ast.AST) -> Iterator[str]:
             yield from _root(node)
         case ast.Call(func=ast.Attribute(value=owner)):
             yield from _root(owner)
+
+
+def _handed_on(node: ast.AST, method: Method) -> Iterator[str]:
+    """The variables that a node gives to a function that may change them."""
+    match node:
+        case ast.Call(func=callee, args=args) if not is_known(method.scope.resolve(callee)):
+            yield from (name for argument in args for name in _root(argument))
 
 
 def _root(node: Any) -> Iterator[str]:

@@ -20,10 +20,12 @@ from millpond.compiler.callees import Callees
 from millpond.compiler.compiled import Reply, TaskFunction
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import locals_of
-from millpond.compiler.draft import UNBOUND, Definition, Draft, Method, Piece
+from millpond.compiler.draft import UNBOUND, Definition, Draft, Kind, Method, Piece
 from millpond.compiler.hoist import FreshNames
-from millpond.compiler.rewrite import Renames, Returns, Rewrite, give
+from millpond.compiler.mutability import is_frozen
+from millpond.compiler.rewrite import Renames, Returns, Rewrite, called, give
 from millpond.compiler.scope import MISSING
+from millpond.compiler.sharing import Sharing
 
 ROWS = "_rows"
 
@@ -61,6 +63,7 @@ class _Writer:
         self._out, self._append, self._row = self._name("out"), self._name("append"), self._name("row")
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
+        self._copy = self._name("deepcopy")
 
     def _name(self, wanted: str) -> str:
         """The wanted name, or one like it if the method uses it."""
@@ -77,6 +80,7 @@ class _Writer:
                 given[renamed] = self._callees.value(own)
         if self._reply:
             given[self._reply] = Reply
+        given[self._copy] = copy.deepcopy
         return make_function(self.tree(name), self._method, given)
 
     def tree(self, name: str) -> ast.FunctionDef:
@@ -113,9 +117,12 @@ class _Writer:
 
     def _body(self, *, per_row: bool) -> list[ast.stmt]:
         rewrite = Rewrite(Renames(self._method.self_name, self._renames), self._method.scope)
-        returns = Returns(append=self._append, reply=self._reply, per_row=per_row)
+        copied = Sharing(self._method, self._method.body, self._draft.elements).returned()
+        returns = Returns(append=self._append, reply=self._reply, per_row=per_row, copied=copied, copy=self._copy)
         body: list[ast.stmt] = []
         for statement in self._statements:
+            if self._answers_with_state() and isinstance(statement, ast.Assign):
+                statement.value = called(self._copy, statement.value)
             written = returns.visit(rewrite.visit(statement))
             body += written if isinstance(written, list) else [written]
         if not self._statements or not isinstance(self._statements[-1], ast.Return | ast.Raise):
@@ -128,6 +135,17 @@ class _Writer:
         if isinstance(body[-1], ast.Continue):
             body.pop()
         return body
+
+    def _answers_with_state(self) -> bool:
+        """Whether the task asks every instance for a value that could be changed after it was read."""
+        asked = (stop for stop in self._method.stops if stop.kind is Kind.EACH and stop.top == self._piece.start)
+        elements = self._draft.elements
+        return any(
+            elements[use.access.state].type.operations[use.site.operations[-1]].shares
+            and not is_frozen(elements[use.access.state].type.value_hint)
+            for stop in asked
+            for use in stop.uses
+        )
 
     def _needs_function(self) -> bool:
         """Whether rows need a function of their own: a return out of a loop or try, or a name that may be unbound."""

@@ -179,6 +179,10 @@ class _Normaliser:
         """Whether a node means the same after anything else in its statement was evaluated."""
         if isinstance(node, ast.Name | ast.Constant | ast.Lambda) or is_each(node, self._method.scope):
             return True
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return all(self._is_fixed(part) for part in node.elts)
+        if isinstance(node, ast.Dict):
+            return all(part is not None and self._is_fixed(part) for part in (*node.keys, *node.values))
         return self._is_own(node) or self._method.scope.resolve(node) is not MISSING
 
     def _is_own(self, node: ast.AST) -> bool:

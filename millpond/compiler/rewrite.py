@@ -45,10 +45,15 @@ class Rewrite(ast.NodeTransformer):
 class Returns(ast.NodeTransformer):
     """Turns `return x` into the task's way to give a result.
 
-    In a loop over rows, that is an append and a `continue`; in a function per row, it stays a return.
+    In a loop over rows, that is an append and a `continue`; in a function per row, it stays a return. A value that may
+    be an object of state is copied: later rows may change the object before the results of a batch are read.
     """
 
-    def __init__(self, *, append: str, reply: str, per_row: bool) -> None:
+    def __init__(
+        self, *, append: str, reply: str, per_row: bool, copied: frozenset[tuple[int, int]], copy: str
+    ) -> None:
+        self._copied = copied
+        self._copy = copy
         self._append = append
         self._reply = reply
         self._per_row = per_row
@@ -56,8 +61,10 @@ class Returns(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
         """Replace one return."""
         value = node.value or ast.copy_location(ast.Constant(None), node)
+        if (node.lineno, node.col_offset) in self._copied:
+            value = called(self._copy, value)
         if self._reply:
-            value = ast.copy_location(ast.Call(ast.Name(self._reply, ast.Load()), [value], []), node)
+            value = called(self._reply, value)
         return give(value, node, append=self._append, per_row=self._per_row)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -67,6 +74,11 @@ class Returns(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         """Leave lambdas alone."""
         return node
+
+
+def called(function: str, value: ast.expr) -> ast.expr:
+    """The call of a function on a value, at the value's place."""
+    return ast.copy_location(ast.Call(ast.Name(function, ast.Load()), [value], []), value)
 
 
 def give(value: ast.expr, at: ast.AST, *, append: str, per_row: bool) -> list[ast.stmt]:

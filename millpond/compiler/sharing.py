@@ -25,12 +25,16 @@ _SHALLOW: Final = (list, tuple, set, frozenset, dict, sorted, reversed, enumerat
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A value may be an object of `element` with type `hint`; `stored` if it went there, else it came from there."""
+    """A value may be an object of `element` with type `hint`.
+
+    `stored` if it went there, else it came from there; `asked` if it came by each().
+    """
 
     element: str
     hint: Any
     sure: bool = True
     stored: bool = False
+    asked: bool = False
 
 
 Shares = frozenset[Share]
@@ -57,6 +61,7 @@ class Sharing:
         for _ in range(2):
             for node in nodes:
                 self._take(node)
+            self._spread()
 
     def of(self, name: str) -> Shares:
         """What a variable shares with state."""
@@ -65,6 +70,19 @@ class Sharing:
     def values(self, name: str) -> list[ast.AST]:
         """The expressions that a variable is assigned from."""
         return self._values.get(name, [])
+
+    def returned(self) -> frozenset[tuple[int, int]]:
+        """The places of returns whose value may be, or hold, an object of state."""
+        returns = [node for node in self._nodes if isinstance(node, ast.Return) and node.value is not None]
+        return frozenset(
+            (node.lineno, node.col_offset)
+            for node in returns
+            if any(not share.asked for share in self._expression(node.value or node))
+        )
+
+    def asked(self) -> dict[str, str]:
+        """The variables that may be objects of instances that were asked, with their elements."""
+        return {name: share.element for name, shares in self._shares.items() for share in shares if share.asked}
 
     def hint(self, value: ast.AST) -> Any:
         """The declared type of a value that is read from state as it is, or None."""
@@ -79,7 +97,18 @@ class Sharing:
 
     def link(self, one: str, other: str) -> bool | None:
         """Whether two variables may be one object: surely possible (True), suspected (False), or not (None)."""
-        return self._links.get(frozenset((one, other)))
+        near = {one: True}
+        waiting = [one]
+        while waiting:
+            name = waiting.pop()
+            for pair, sure in self._links.items():
+                if name in pair:
+                    (far,) = pair - {name}
+                    reached = near[name] and sure
+                    if far not in near or (reached and not near[far]):
+                        near[far] = reached
+                        waiting.append(far)
+        return near.get(other)
 
     def doubled(self) -> Iterator[tuple[ast.expr, str, str]]:
         """What is put into an element although it is in another one, or of the module: value, element, where else."""
@@ -109,9 +138,10 @@ class Sharing:
             walked = isinstance(node, ast.For | ast.comprehension)
             shares = self._items(self._expression(value)) if walked else self._expression(value)
             self._add(name, shares)
+            parted = walked or isinstance(node, ast.Match)
             for other, sure in self._names_in(value):
                 if other != name and not self._is_plain(name):
-                    self._link(name, other, sure=sure)
+                    self._link(name, other, sure=sure and not parted)
         for stored, share in self._stores(node):
             for name, sure in self._names_in(stored):
                 self._add(name, frozenset((replace(share, sure=share.sure and sure),)))
@@ -124,6 +154,14 @@ class Sharing:
     def _link(self, one: str, other: str, *, sure: bool) -> None:
         pair = frozenset((one, other))
         self._links[pair] = self._links.get(pair, False) or sure
+
+    def _spread(self) -> None:
+        """Let linked variables share what either shares."""
+        for _ in self._links:
+            for pair, sure in self._links.items():
+                one, other = pair
+                for name, source in ((one, other), (other, one)):
+                    self._add(name, [replace(share, sure=share.sure and sure) for share in self.of(source)])
 
     def _stores(self, node: ast.AST) -> Iterator[tuple[ast.expr, Share]]:
         """The expressions that a node puts into state, or into an object of state."""
@@ -158,7 +196,9 @@ class Sharing:
         if site is not None:
             shared = self._operation(site).shares and site.operations != ("pop",)
             hint = self._elements[site.element].type.value_hint
-            return frozenset((Share(site.element, hint),)) if shared and not is_frozen(hint) else NOTHING
+            # Answers to each() leave their instance as copies, though not in plain Python: so they must not be changed.
+            share = Share(site.element, hint, sure=not site.everywhere, asked=site.everywhere)
+            return frozenset((share,)) if shared and not is_frozen(hint) else NOTHING
         match node:
             case ast.Name(id=name):
                 return self.of(name)
@@ -214,6 +254,11 @@ class Sharing:
                     yield from self._names_in(child)
             case ast.NamedExpr(value=value):
                 yield from self._names_in(value)
+            case ast.Subscript(slice=ast.Slice()):
+                return
+            case ast.Subscript(value=value) | ast.Attribute(value=value) if id(node) not in self._sites:
+                # A part of a value may be a number as well as a list, so it is only suspected.
+                yield from ((name, False) for name, _ in self._names_in(value))
             case ast.Call() if id(node) not in self._sites:
                 meaning = self._method.scope.resolve(node.func)
                 if not any(meaning is known for known in (*_FRESH, *_SHALLOW)):
@@ -256,6 +301,11 @@ class Sharing:
                     meaning is known for known in (len, int, float, str, bool, bytes, repr, abs, round, any, all)
                 )
         return False
+
+
+def is_known(meaning: Any) -> bool:
+    """Whether a function is known to change none of its arguments."""
+    return any(meaning is known for known in (*_FRESH, *_SHALLOW))
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

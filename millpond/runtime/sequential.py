@@ -60,12 +60,12 @@ class Sequential:
         """A record at the start of an entry point."""
         compiled = self._compiled.entries.get(entry)
         if compiled is None:
-            raise FeedError("MP501", "no such entry point", expected=", ".join(self._compiled.entries), found=entry)
+            raise FeedError("MP510", "no such entry point", expected=", ".join(self._compiled.entries), found=entry)
         parameters = compiled.point.parameters
         if len(args) != len(parameters):
             raise FeedError(
-                "MP502",
-                f"{entry} takes other arguments",
+                "MP503",
+                f"the arguments are not the columns of {entry}",
                 expected=", ".join(name for name, _ in parameters) or "none",
                 found=f"{len(args)} value(s)",
             )

@@ -69,7 +69,7 @@ class LocalStore:
         if store is None and any(place == key[1] for _, place in cls._open):
             # LMDB can neither use nor close it here: both would take the pages of the parent's readers away.
             raise StateError(
-                "MP223",
+                "MP224",
                 "the local store was opened before this process was forked",
                 found=str(path),
                 hint="fork first and open stores in the child, or start the child as a new process",

@@ -26,6 +26,13 @@ OnBadRow = Literal["fail", "skip"] | Sink
 
 SINKS = (ParquetSink, MemorySink, ConsoleSink, EpochSink)
 
+_ARROW = " -> "
+
+
+def feed_name(signature: str) -> str:
+    """The name of the feed that a signature belongs to, wherever it was declared."""
+    return signature.partition(" ")[2].partition(_ARROW)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Feed:
@@ -44,7 +51,7 @@ class Feed:
     def signature(self) -> str:
         """What identifies the feed between restarts: a changed signature is another source."""
         parameters = ", ".join(f"{name}: {type_text(hint)}" for name, hint in self.entry.point.parameters)
-        return f"{self.number} {self.plan.name} -> {self.plan.entry}({parameters})"
+        return f"{self.number} {self.plan.name}{_ARROW}{self.plan.entry}({parameters})"
 
     def routed(self, layout: Layout, shape: Shape) -> DataFrame:
         """The feed's rows with their key group and their place in the order."""

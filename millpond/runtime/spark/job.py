@@ -21,7 +21,9 @@ from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.checkpoint import Checkpoint, EpochResult, EpochWork, Offer, Parent
+from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import RUN_PREFIX
+from millpond.epochs.refusal import refusal
 from millpond.errors import EpochError, FeedError, MillpondError, RowError
 from millpond.keygroups import Layout
 from millpond.program.program import ProgramBase
@@ -32,7 +34,7 @@ from millpond.runtime.plan import Order, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.spark.compute import compute_epoch
-from millpond.runtime.spark.feeds import Feed, OnBadRow, make_feed
+from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
 from millpond.runtime.spark.progress import EpochReport, Progress, report_of
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.ship import Shipment, pack
@@ -152,6 +154,7 @@ class Job:
         """
         self._check_feeds(streaming=True)
         run = self._prepare()
+        self._check_sources(run.sources, adopt=adopt, resumes=spark_checkpoint is None)
         named = threading.Event()
         identity: list[str] = []
         first = [adopt]
@@ -163,7 +166,9 @@ class Job:
             self._guarded(run, offer, batch, adopt=first[0])
             first[0] = False
 
-        writer = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds]).writeStream
+        # Spark knows a source by its place in the plan: by name, that place does not depend on the declaration.
+        by_name = sorted(self._feeds, key=lambda feed: feed.plan.name)
+        writer = union_feeds([feed.routed(self._layout, run.shape) for feed in by_name]).writeStream
         writer = writer.foreachBatch(on_batch).option("checkpointLocation", spark_checkpoint or str(self._root / SPARK))
         if name is not None:
             writer = writer.queryName(name)
@@ -199,11 +204,16 @@ class Job:
         query = self.start("available now", adopt=adopt)
         try:
             query.awaitTermination()
-        except StreamingQueryException:
+        except StreamingQueryException as error:
             if self.error is not None:
                 # Spark wraps it in pages of its own trace, which tell nothing more.
                 raise self.error from None
-            raise
+            raise EpochError(
+                "MP436",
+                "Spark ended the query",
+                found=str(error).partition("\n")[0][:500],
+                hint="the cause is Spark's or a source's; nothing uncommitted is lost, a new start goes on",
+            ) from error
 
     def _prepare(self) -> _Run:
         self.error = None
@@ -275,6 +285,23 @@ class Job:
             report = report_of(outcome, controls, _CLOCK.ticks() - begun)
             self._reports.append(report)
             self._progress.epoch(report)
+
+    def _check_sources(self, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:
+        """Refuse changed feeds before Spark trips over them with an error of its own."""
+        head = self._checkpoint.head
+        last = None if head is None else head.stream
+        if last is None or last.sources == sources or not (resumes and (self._root / SPARK / "offsets").exists()):
+            return
+        if not adopt:
+            raise refusal(Reason.SOURCES_CHANGED, Head(self._checkpoint.epoch, last), Offer(last.query, 0, sources))
+        if {feed_name(source) for source in last.sources} != {feed_name(source) for source in sources}:
+            raise EpochError(
+                "MP437",
+                "Spark can't go on from its own checkpoint with more or fewer feeds",
+                expected=", ".join(last.sources),
+                found=", ".join(sources),
+                hint="give start() a new spark_checkpoint= besides adopt=True: all sources are read from their start",
+            )
 
     def _check_feeds(self, *, streaming: bool) -> None:
         if not self._feeds:

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
-from typing import Any
 
 import msgspec
 from pyspark import cloudpickle

@@ -1,0 +1,141 @@
+"""What each pass leaves, as text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from millpond.compiler.access import classify
+from millpond.compiler.cfg import build_cfgs
+from millpond.compiler.codegen import generate, task_tree
+from millpond.compiler.compile import compile_program, draft_program
+from millpond.compiler.dispatch import dispatch, locals_of
+from millpond.compiler.draft import PARAMETER, UNBOUND, Definition, Draft, Method, Point
+from millpond.compiler.explain import explain
+from millpond.compiler.liveness import find_live
+from millpond.compiler.normalise import normalise
+from millpond.compiler.reaching import find_reaching
+from millpond.compiler.split import split
+from millpond.compiler.stratify import stratify
+from millpond.errors import MillpondError
+from millpond.program import ProgramBase
+
+Program = type[ProgramBase]
+
+
+def head(node: ast.AST) -> str:
+    """The first line of a node's source."""
+    if isinstance(node, ast.ExceptHandler):
+        return f"except {ast.unparse(node.type) if node.type else ''}".rstrip()
+    return ast.unparse(node).splitlines()[0]
+
+
+def _methods(draft: Draft, lines: Callable[[Method], Iterator[str]]) -> str:
+    return "\n".join(line for method in draft.methods for line in (f"entry {method.name}", *lines(method)))
+
+
+def render_normalise(program: Program) -> str:
+    return _methods(draft_program(program, normalise), lambda method: map(ast.unparse, method.body))
+
+
+def render_cfg(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        for number, block in enumerate(method.cfg.blocks):
+            yield f"block {number} -> {', '.join(map(str, block.successors)) or 'exit'}"
+            yield from (f"  {head(point.node)}" for point in block.points)
+
+    return _methods(draft_program(program, build_cfgs), lines)
+
+
+def render_reaching(program: Program) -> str:
+    def name(definition: Definition, points: tuple[Point, ...]) -> str:
+        known = {PARAMETER: "parameter", UNBOUND: "unbound"}
+        return known.get(definition.point) or head(points[definition.point].node)
+
+    def lines(method: Method) -> Iterator[str]:
+        reaching = method.reaching
+        for point, before in zip(reaching.points, reaching.before, strict=True):
+            yield head(point.node)
+            for read in sorted(point.reads & before.keys() - {method.self_name}):
+                yield f"  {read} from {' | '.join(name(d, reaching.points) for d in sorted(before[read]))}"
+
+    return _methods(draft_program(program, find_reaching), lines)
+
+
+def render_access(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        for stop in method.stops:
+            yield f"{head(method.body[stop.top])}"
+            for use in stop.uses:
+                verb = "changes" if use.access.writes else "reads"
+                key = f" under {use.identity}" if use.identity else ""
+                yield f"  {verb} {use.access.state}, {use.access.mode.value}{key}: {', '.join(use.site.operations)}"
+            if stop.value:
+                yield f"  {stop.kind.value} {stop.value}"
+
+    return _methods(draft_program(program, classify), lines)
+
+
+def render_split(program: Program) -> str:
+    draft = draft_program(program, split)
+    return "\n".join(f"{c.entry}: {c.source or 'start'} -> {c.target}, {c.weight} ({c.why})" for c in draft.constraints)
+
+
+def render_stratify(program: Program) -> str:
+    return "\n".join(f"{name} {level}" for name, level in draft_program(program, stratify).levels.items())
+
+
+def render_liveness(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        for live, statement in zip(method.live, method.body, strict=False):
+            names = sorted(live & locals_of(method))
+            yield f"{{{', '.join(names)}}} {head(statement)}"
+
+    return _methods(draft_program(program, find_live), lines)
+
+
+def render_dispatch(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        for piece in method.pieces:
+            key = f" {piece.key}" if piece.key else ""
+            yield f"task {piece.name} at step {piece.step}, {piece.dispatch.value}{key}, because: {piece.reason}"
+            yield f"  takes ({', '.join(piece.inputs)}) leaves ({', '.join(piece.outputs)})"
+            yield from (
+                f"  | {line}" for s in method.body[piece.start : piece.end] for line in ast.unparse(s).splitlines()
+            )
+
+    return _methods(draft_program(program, dispatch), lines)
+
+
+def render_codegen(program: Program) -> str:
+    draft = draft_program(program, generate)
+    trees = [
+        task_tree(draft, method, piece, number)
+        for method in draft.methods
+        for number, piece in enumerate(method.pieces)
+    ]
+    return "\n".join(map(ast.unparse, trees))
+
+
+def render_error(program: Program) -> str:
+    try:
+        compile_program(program)
+    except MillpondError as error:
+        return str(error)
+    return "accepted"
+
+
+RENDER: dict[str, Callable[[Program], str]] = {
+    "normalise": render_normalise,
+    "cfg": render_cfg,
+    "reaching": render_reaching,
+    "access": render_access,
+    "split": render_split,
+    "stratify": render_stratify,
+    "liveness": render_liveness,
+    "dispatch": render_dispatch,
+    "codegen": render_codegen,
+    "error": render_error,
+    "explain": explain,
+    "mermaid": lambda program: explain(program, "mermaid"),
+}

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from millpond.errors import ProgramError
+from millpond.graph.draw import graph_mermaid
+from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode
+from millpond.graph.text import access_text, dispatch_text, graph_text
+
+STATE = StateNode("counts", "Map[str, list[int]]", "partitioned", "", 1)
+FIRST = TaskNode("go.0", "go", 0, (), (3,))
+SECOND = TaskNode("go.1", "go", 1, (Access("counts", Mode.KEYED, writes=True),), (4,))
+FEED = Edge(None, "go.0", Dispatch.ANY, "", ("word",), "the feed")
+MOVE = Edge("go.0", "go.1", Dispatch.BY_KEY, "key__0", ("key__0",), "the key is computed")
+REPLY = Edge("go.1", None, Dispatch.ANY, "", (), "the reply")
+GRAPH = Graph("P", (STATE,), (FIRST, SECOND), (FEED, MOVE, REPLY))
+
+
+def test_a_graph_is_written_with_its_states_tasks_and_edges():
+    assert graph_text(GRAPH, notes={"go": "exact"}, code={"go.1": ["4 | x"]}) == (
+        "program P: 2 steps\n"
+        "state counts: Map[str, list[int]], partitioned, level 1\n"
+        "\n"
+        "entry go: exact\n"
+        "  task go.0 at step 0, any, because: the feed\n"
+        "    takes word\n"
+        "  task go.1 at step 1, by key key__0, because: the key is computed\n"
+        "    takes key__0\n"
+        "    changes counts (keyed)\n"
+        "      4 | x\n"
+    )
+
+
+def test_a_graph_is_drawn():
+    drawn = graph_mermaid(GRAPH)
+    assert drawn.startswith("flowchart LR\n")
+    assert '  task_go_0 -->|"by key key__0: key__0"| task_go_1\n' in drawn
+    assert "  task_go_1 <-.-> state_counts\n" in drawn
+
+
+def test_what_mermaid_would_read_as_markup_is_quoted():
+    state = dataclasses.replace(STATE, type='Map[str, "<b>"]')
+    assert "&quot;&lt;b&gt;&quot;" in graph_mermaid(dataclasses.replace(GRAPH, states=(state,)))
+
+
+def test_words_for_dispatch_and_access():
+    assert dispatch_text(dataclasses.replace(MOVE, key="")) == "by the only key"
+    assert dispatch_text(dataclasses.replace(MOVE, dispatch=Dispatch.ONE_TO_ALL)) == "one-to-all"
+    assert access_text(Access("counts", Mode.GLOBAL, writes=False)) == "reads counts (global)"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"states": (STATE, STATE)}, "MP190"),
+        ({"tasks": (FIRST, dataclasses.replace(SECOND, step=2))}, "MP191"),
+        ({"edges": (dataclasses.replace(FEED, target="no.0"),)}, "MP192"),
+        ({"edges": (dataclasses.replace(MOVE, source="go.1", target="go.0"),)}, "MP193"),
+    ],
+)
+def test_a_graph_that_does_not_hold_together_is_refused(change, code):
+    with pytest.raises(ProgramError) as refused:
+        dataclasses.replace(GRAPH, **change)
+    assert refused.value.code == code
