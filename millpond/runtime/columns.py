@@ -12,6 +12,9 @@ import pyarrow as pa
 from millpond.runtime.arrowtypes import bare_hint, reader
 
 Rows = npt.NDArray[np.intp]
+Picked = Rows | slice | None
+"""Some rows by number, a run of rows, or all of them."""
+
 Units = tuple[list[Any], list[int]]
 """Distinct keys, each with its key group."""
 
@@ -19,7 +22,7 @@ Units = tuple[list[Any], list[int]]
 class Column(Protocol):
     """One variable of many rows."""
 
-    def take(self, rows: Rows | None) -> list[Any]:
+    def take(self, rows: Picked) -> list[Any]:
         """The values of some rows, or of all."""
         ...
 
@@ -34,10 +37,10 @@ class ListColumn:
     def __init__(self, values: Sequence[Any]) -> None:
         self._values = values
 
-    def take(self, rows: Rows | None) -> list[Any]:
+    def take(self, rows: Picked) -> list[Any]:
         """The values of some rows, or of all."""
-        if rows is None:
-            return list(self._values)
+        if rows is None or isinstance(rows, slice):
+            return list(self._values if rows is None else self._values[rows])
         values = self._values
         return [values[row] for row in rows.tolist()]
 
@@ -53,7 +56,7 @@ class NumberColumn:
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self._values = values
 
-    def take(self, rows: Rows | None) -> list[Any]:
+    def take(self, rows: Picked) -> list[Any]:
         """The values of some rows, or of all."""
         values: list[Any] = (self._values if rows is None else self._values[rows]).tolist()
         return values
@@ -72,7 +75,7 @@ class TextColumn:
         # The extra None keeps NumPy from making a fixed-width string array.
         self._words = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
 
-    def take(self, rows: Rows | None) -> list[Any]:
+    def take(self, rows: Picked) -> list[Any]:
         """The values of some rows, or of all."""
         values: list[Any] = self._words[self._codes if rows is None else self._codes[rows]].tolist()
         return values
@@ -92,9 +95,11 @@ class ArrowColumn:
         self._array = array
         self._read = read
 
-    def take(self, rows: Rows | None) -> list[Any]:
+    def take(self, rows: Picked) -> list[Any]:
         """The values of some rows, or of all."""
-        return self._read(self._array if rows is None else self._array.take(pa.array(rows)))
+        if rows is None or isinstance(rows, slice):
+            return self._read(self._array if rows is None else self._array[rows])
+        return self._read(self._array.take(pa.array(rows)))
 
     def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
         """The distinct values with the key group of each."""
@@ -107,7 +112,7 @@ class TupleColumn:
     def __init__(self, parts: Sequence[Column]) -> None:
         self._parts = parts
 
-    def take(self, rows: Rows | None) -> list[Any]:
+    def take(self, rows: Picked) -> list[Any]:
         """The tuples of some rows, or of all."""
         return list(zip(*(part.take(rows) for part in self._parts), strict=True))
 

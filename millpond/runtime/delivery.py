@@ -16,7 +16,7 @@ from millpond.ids import KeyGroup, PartitionId
 from millpond.keygroups import hash_ints
 from millpond.runtime.arrowtypes import to_arrow
 from millpond.runtime.badrows import DEAD_LETTER_SCHEMA
-from millpond.runtime.columns import Rows
+from millpond.runtime.columns import Picked, Rows
 from millpond.runtime.intake import BadRow, Work
 from millpond.runtime.messages import Outbox
 from millpond.runtime.plan import ProgramPlan
@@ -47,7 +47,7 @@ class Delivery:
         if feed.dead_letters is not None:
             self._dead.setdefault(bad.feed, []).append(bad)
 
-    def deliver(self, work: Work, rows: Rows | None, results: list[Any], lane: int | None) -> None:
+    def deliver(self, work: Work, rows: Picked, results: list[Any], lane: int | None) -> None:
         """Take the results of some rows of a work, in the order in which they ran."""
         if work.task.index == 0 and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
             self.counters[f"fed.{self._plan.feeds[work.feed].name}"] += len(results)
@@ -55,7 +55,7 @@ class Delivery:
             self._reply(work, rows, results)
             return
         early = [at for at, result in enumerate(results) if type(result) is Reply]
-        picked = np.arange(len(work)) if rows is None else rows
+        picked = rows if isinstance(rows, np.ndarray) else np.arange(len(work))[rows or slice(None)]
         if early:
             if work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0:
                 self._reply(work, picked[early], [results[at].value for at in early])
@@ -64,7 +64,7 @@ class Delivery:
         if results:
             self._send(work, picked, results, lane)
 
-    def _reply(self, work: Work, rows: Rows | None, values: list[Any]) -> None:
+    def _reply(self, work: Work, rows: Picked, values: list[Any]) -> None:
         feed = self._plan.feeds[work.feed]
         point = self._plan.program.entries[feed.entry].point
         if feed.replies is None or not values:

@@ -31,6 +31,9 @@ from millpond.runtime.working import WorkingState
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
+CHUNK_ROWS = 8192
+"""Small enough for a cache, large enough that a chunk costs nothing by itself."""
+
 
 @dataclass(slots=True)
 class StepRun:
@@ -144,12 +147,15 @@ class StepRun:
         delivery: Delivery,
     ) -> None:
         if lane is None and len(work) == 1:
-            self._run_rows(work[0], order, None, state, delivery)
+            self._run_alone(work[0], order, None, state, delivery)
             return
         if lane is not None:
             inside = _lane_mask(self.plan, work, lane)
             picked = np.concatenate(inside)[np.arange(len(owners)) if order is None else order]
             owners, rows = owners[picked], rows[picked]
+        if len(work) == 1:
+            self._run_alone(work[0], rows, lane, state, delivery)
+            return
         if not len(owners):
             return
         prepared = [_Prepared(one, rows[owners == at], delivery) for at, one in enumerate(work)]
@@ -162,12 +168,17 @@ class StepRun:
         for one in prepared:
             one.deliver(lane)
 
-    def _run_rows(
+    def _run_alone(
         self, work: Work, rows: Rows | None, lane: int | None, state: WorkingState, delivery: Delivery
     ) -> None:
-        prepared = _Prepared(work, rows, delivery)
-        self._call(prepared, prepared.count, lane, state)
-        if not self.failures:
+        """Run the rows of one work, in chunks whose values are still in the processor's cache when they are told."""
+        count = len(work) if rows is None else len(rows)
+        for start in range(0, count, CHUNK_ROWS):
+            chunk = slice(start, min(start + CHUNK_ROWS, count))
+            prepared = _Prepared(work, chunk if rows is None else rows[chunk], delivery)
+            self._call(prepared, prepared.count, lane, state)
+            if self.failures:
+                return
             prepared.deliver(lane)
 
     def _call(self, prepared: _Prepared, count: int, lane: int | None, state: WorkingState) -> None:
@@ -185,10 +196,10 @@ class StepRun:
 class _Prepared:
     """Rows of one work in the order of a lane, as lists that the task's code reads."""
 
-    def __init__(self, work: Work, rows: Rows | None, delivery: Delivery) -> None:
+    def __init__(self, work: Work, rows: Rows | slice, delivery: Delivery) -> None:
         self.work = work
         self.rows = rows
-        self.count = len(work) if rows is None else len(rows)
+        self.count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         self.results: list[Any] = []
         self._delivery = delivery
         self._at = 0
@@ -206,7 +217,7 @@ class _Prepared:
     def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
         """Tell which row the user's code failed on."""
         values = {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
-        row = at if self.rows is None else int(self.rows[at])
+        row = self.rows.start + at if isinstance(self.rows, slice) else int(self.rows[at])
         source = epoch.source_name(self.work.sources[row].as_py())
         return row_failure(error, self.work, row, source, values)
 

@@ -140,6 +140,10 @@ class ElementType:
         entries: Map[Any, Any] = self._entries_kind()()
         return entries
 
+    def keyed(self) -> dict[Any, Any]:
+        """Entries for a task that touches single keys only: an exact dict where the container needs no more."""
+        return self.bare() if self.container in (Counter, Vector) else {}
+
     def lazy(self, source: Source) -> Map[Any, Any]:
         """Entries that are loaded when touched."""
         entries = LAZY[self._entries_kind()]()
@@ -151,7 +155,7 @@ class ElementType:
         """Entries for plain Python: each write is checked against the declared types."""
         return checked_entries(self._entries_kind(), self.keys, self.values)
 
-    def wrap(self, entries: Map[Any, Any]) -> Any:
+    def wrap(self, entries: Any) -> Any:
         """The container that user code sees, over its entries."""
         if self.container in _ENTRIES_ARE_CONTAINER:
             return entries

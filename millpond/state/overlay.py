@@ -17,6 +17,8 @@ from millpond.state.lazy import MISSING
 from millpond.state.map import Map
 from millpond.state.storekey import PREFIX_BYTES, store_prefix
 
+CHUNK_ENTRIES = 4096
+
 _IS_SOME = partial(is_not, None)
 
 Changes = list[tuple[bytes, bytes | None]]
@@ -51,7 +53,7 @@ class KeyedOverlay:
         self._before: list[bytes | None] = []
         self._held: set[Any] = set()
         self.growth = 0
-        self.entries: Map[Any, Any] = element.bare()
+        self.entries: dict[Any, Any] = element.keyed()
         self.container = element.wrap(self.entries)
 
     def prefetch(self, units: Sequence[Any], groups: Sequence[int]) -> None:
@@ -86,7 +88,11 @@ class KeyedOverlay:
                 (key, None) for key, old, stays in zip(keys, before, live, strict=True) if old is not None and not stays
             ]
             units, keys, before = (list(compress(column, live)) for column in (units, keys, before))
-        values = self._element.values.encode_many([*map(self.entries.__getitem__, units)])
+        values: list[bytes] = []
+        for start in range(0, len(units), CHUNK_ENTRIES):
+            # Chunk by chunk, so that values are in the processor's cache when they are checked and then encoded.
+            chunk = units[start : start + CHUNK_ENTRIES]
+            values += self._element.values.encode_many([*map(self.entries.__getitem__, chunk)])
         self.growth = before.count(None) - len(gone)
         changed = list(map(ne, values, before))
         return [*compress(zip(keys, values, strict=True), changed), *gone]

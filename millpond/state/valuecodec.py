@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 import types
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Union, get_args, get_origin
 
@@ -47,6 +48,9 @@ class ValueCodec:
         self._scalars = _scalar_types(hint)
         self._columns = _column_types(hint)
         self._items = _item_types(hint)
+        # One type per column is the common case, and comparing whole lists of types the cheapest check of it.
+        single = self._columns is not None and all(len(allowed) == 1 for allowed in self._columns)
+        self._pattern = [kind for allowed in self._columns or () for kind in allowed] if single else []
 
     @property
     def immutable(self) -> bool:
@@ -100,6 +104,8 @@ class ValueCodec:
         width = len(self._columns)
         if set(map(type, values)) != {tuple} or set(map(len, values)) != {width}:
             self._refuse(next(v for v in values if type(v) is not tuple or len(v) != width))
+        if self._pattern and list(map(type, chain.from_iterable(values))) == self._pattern * len(values):
+            return
         for place, allowed in enumerate(self._columns):
             if not allowed.issuperset(map(type, map(itemgetter(place), values))):
                 self._refuse(next(v for v in values if type(v[place]) not in allowed))

@@ -1,0 +1,69 @@
+"""Memory of Spark's Python workers, sampled while something runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import psutil
+
+SAMPLE_SECONDS = 0.25
+"""Looking for the workers takes some milliseconds of a core that the contestant needs."""
+MB = 1_000_000
+
+_WORKER_MODULES = frozenset({"pyspark.daemon", "pyspark.worker"})
+
+
+class WorkerMemory:
+    """Watches resident memory of the Python workers below this process, in a thread of its own.
+
+    Pages that workers share (the interpreter, the local store) count once for each of them.
+    """
+
+    def __init__(self) -> None:
+        self.peak_mb = 0.0
+        self.peak_each_mb = 0.0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch for as long as the block runs; peaks are those of all blocks so far."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(done,), name="worker memory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _watch(self, done: threading.Event) -> None:
+        while not done.wait(SAMPLE_SECONDS):
+            sizes = [_resident_mb(worker) for worker in spark_workers()]
+            self.peak_mb = max(self.peak_mb, round(sum(sizes), 1))
+            self.peak_each_mb = max(self.peak_each_mb, round(max(sizes, default=0.0), 1))
+
+
+def spark_workers() -> list[psutil.Process]:
+    """Return the Python workers of the Spark that this process runs: the daemon and what it forked."""
+    return [child for child in psutil.Process().children(recursive=True) if is_worker(_words(child))]
+
+
+def is_worker(words: list[str]) -> bool:
+    """Tell a Spark worker by the words of its command line."""
+    return any(flag == "-m" and module in _WORKER_MODULES for flag, module in pairwise(words))
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []  # It ended while we looked.
+
+
+def _resident_mb(process: psutil.Process) -> float:
+    try:
+        return float(process.memory_info().rss) / MB
+    except psutil.Error:
+        return 0.0
