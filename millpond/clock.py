@@ -42,11 +42,11 @@ class ManualClock:
     """A clock that a test turns by hand; `sleep` returns at once and turns it."""
 
     def __init__(self, now_ms: int = 0) -> None:
-        self._now_ms = now_ms
+        self._now_ms = float(now_ms)
 
     def now_ms(self) -> int:
         """Milliseconds as set by the test."""
-        return self._now_ms
+        return int(self._now_ms)
 
     def ticks(self) -> float:
         """Seconds as set by the test."""
@@ -54,8 +54,8 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         """Turn the clock by `seconds`."""
-        self.advance(int(seconds * 1000))
+        self.advance(seconds * 1000)
 
-    def advance(self, ms: int) -> None:
+    def advance(self, ms: float) -> None:
         """Turn the clock."""
         self._now_ms += ms

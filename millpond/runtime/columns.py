@@ -106,6 +106,23 @@ class ArrowColumn:
         return ListColumn(self.take(None)).distinct(groups)
 
 
+class KeptColumn:
+    """A column that is passed on as it is, from the row to its reply."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def arrow(self, rows: Picked) -> pa.Array:
+        """Some rows, or all, as Arrow."""
+        if rows is None or isinstance(rows, slice):
+            return self._array if rows is None else self._array[rows]
+        return self._array.take(pa.array(rows))
+
+    def take(self, rows: Picked) -> list[Any]:
+        """Some rows, or all, as values that can travel in a message."""
+        return list(self.arrow(rows).to_pylist())
+
+
 class TupleColumn:
     """A key of several columns."""
 

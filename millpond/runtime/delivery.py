@@ -79,7 +79,7 @@ class Delivery:
                 found=str(error)[:300],
                 hint="mend the return hint, or convert the reply",
             ) from error
-        kept = [column.take(rows) for column in work.keep]
+        kept = [column.arrow(rows) for column in work.keep]
         self.counters[f"replies.{feed.name}"] += len(values)
         self._replies.setdefault(work.feed, []).append(reply_table(feed.keep, kept, replies))
 

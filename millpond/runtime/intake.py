@@ -14,7 +14,7 @@ from millpond.compiler.compiled import CompiledTask
 from millpond.errors import EpochError
 from millpond.graph.model import Dispatch
 from millpond.runtime.badrows import bad_rows, row_text
-from millpond.runtime.columns import Column, ListColumn, TupleColumn, column_of
+from millpond.runtime.columns import Column, KeptColumn, ListColumn, TupleColumn, column_of
 from millpond.runtime.messages import CONTROL_TASK
 from millpond.runtime.ordering import Places, source_ranks
 from millpond.runtime.plan import EpochPlan, ProgramPlan, parameter_hints
@@ -31,10 +31,14 @@ class Work:
     groups: npt.NDArray[np.int32]
     sources: pa.Array
     variables: dict[str, Column]
-    keep: list[Column]
+    keep: list[KeptColumn]
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def content(self) -> list[Column | KeptColumn]:
+        """All that a row says: what tells two rows of one place apart."""
+        return [*self.variables.values(), *self.keep]
 
     def key_column(self) -> Column:
         """The column of dispatch keys of a BY_KEY task."""
@@ -121,16 +125,10 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         instance=zeros,
     )
     variables = {name: column_of(columns[name], hint) for name, hint in hints.items()}
-    keep: list[Column] = []
-    for name, _ in plan.feeds[number].keep:
-        column = columns.get(name)
-        keep.append(variables[name] if column is not None else _kept(table, number, name))
+    kept = (columns.get(name, name) for name, _ in plan.feeds[number].keep)
+    keep = [KeptColumn(_array(table, keep_column(number, one)) if isinstance(one, str) else one) for one in kept]
     groups = _array(table, "grp").to_numpy(zero_copy_only=False)
     intake.work.append(Work(task, number, places, groups, sources, variables, keep))
-
-
-def _kept(table: pa.Table, feed: int, name: str) -> Column:
-    return ListColumn(_array(table, keep_column(feed, name)).to_pylist())
 
 
 def _note_bad(
@@ -184,11 +182,13 @@ def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table
     if task.dispatch is Dispatch.ALL_TO_ONE:
         places, groups, sources, bodies = _gather(plan, task, places, groups, sources, bodies)
     values = list(zip(*bodies, strict=True)) or [()] * (len(task.inputs) + len(plan.feeds[feed].keep))
-    columns: list[Column] = [ListColumn(column) for column in values]
     inputs = len(task.inputs)
-    return Work(
-        task, feed, places, groups, sources, dict(zip(task.inputs, columns[:inputs], strict=True)), columns[inputs:]
-    )
+    variables: dict[str, Column] = {
+        name: ListColumn(column) for name, column in zip(task.inputs, values[:inputs], strict=True)
+    }
+    kinds = (kind for _, kind in plan.feeds[feed].keep)
+    keep = [KeptColumn(pa.array(column, type=kind)) for column, kind in zip(values[inputs:], kinds, strict=True)]
+    return Work(task, feed, places, groups, sources, variables, keep)
 
 
 def _gather(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,7 +36,7 @@ def stage(sink: SinkPlan, table: pa.Table, epoch: int, step: int, partition: int
     return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows)
 
 
-def reply_table(keep: Sequence[tuple[str, pa.DataType]], kept: Sequence[Sequence[Any]], replies: pa.Array) -> pa.Table:
+def reply_table(keep: Sequence[tuple[str, pa.DataType]], kept: Sequence[pa.Array], replies: pa.Array) -> pa.Table:
     """The columns that replies keep, and the replies."""
-    arrays = [pa.array(values, type=kind) for (_, kind), values in zip(keep, kept, strict=True)]
+    arrays = [array.cast(kind) for (_, kind), array in zip(keep, kept, strict=True)]
     return pa.Table.from_arrays([*arrays, replies], names=[*(name for name, _ in keep), REPLY])

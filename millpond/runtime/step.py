@@ -275,14 +275,14 @@ def _sorted_with_ties(plan: ProgramPlan, work: list[Work], places: Places) -> Ro
 
 def _tie_of(work: Work, row: int) -> int:
     at = np.array([row], dtype=np.intp)
-    return content_tie(tuple(column.take(at)[0] for column in (*work.variables.values(), *work.keep)))
+    return content_tie(tuple(column.take(at)[0] for column in work.content()))
 
 
 def _mark_ties(work: list[Work]) -> None:
     """Give every row of a program with several steps its tie, since rows of different partitions meet later."""
     for one in work:
         if one.task.index == 0:
-            columns = [column.take(None) for column in (*one.variables.values(), *one.keep)]
+            columns = [column.take(None) for column in one.content()]
             rows = zip(*columns, strict=True) if columns else iter([()] * len(one))
             one.places.tie = np.fromiter((content_tie(row) for row in rows), dtype=np.int64, count=len(one))
             one.places.duplicate = _duplicates(one.places)

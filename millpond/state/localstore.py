@@ -49,11 +49,14 @@ class _Stamped(msgspec.Struct, frozen=True):
 
 
 def boot_id() -> str:
-    """Name the current run of the machine; unsynced pages of an earlier one may be lost."""
+    """Name the current run of the machine, since unsynced pages of an earlier one may be lost; "" if it has no name.
+
+    Without a name a store from before a reboot could not be told apart, so it is synced instead.
+    """
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
-        return "unknown"
+        return ""
 
 
 class LocalStore:
@@ -82,6 +85,7 @@ class LocalStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._boot = boot_id()
         self._pid = os.getpid()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +102,6 @@ class LocalStore:
         self._main = self._env.open_db(b"main")
         self._long = self._env.open_db(b"long")
         self._meta = self._env.open_db(b"meta")
-        self._boot = boot_id()
 
     def _refuse_foreign(self) -> None:
         # The default root lies in a folder that others may write to; what they put there must not become state.
@@ -118,8 +121,8 @@ class LocalStore:
             map_size=MAP_BYTES_START,
             max_dbs=3,
             max_readers=READERS_MAX,
-            sync=False,
-            metasync=False,
+            sync=not self._boot,
+            metasync=not self._boot,
             readahead=False,
             mode=0o600,
         )
