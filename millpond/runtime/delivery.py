@@ -19,8 +19,8 @@ from millpond.runtime.badrows import DEAD_LETTER_SCHEMA
 from millpond.runtime.columns import Picked, Rows
 from millpond.runtime.intake import BadRow, Work
 from millpond.runtime.messages import Outbox
-from millpond.runtime.plan import ProgramPlan
-from millpond.runtime.replies import reply_table, stage
+from millpond.runtime.plan import EpochPlan, ProgramPlan
+from millpond.runtime.replies import reply_table, stage, staging_mark
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
 from millpond.state.wire import encode_values
@@ -29,11 +29,9 @@ from millpond.state.wire import encode_values
 class Delivery:
     """The results of one task of a step."""
 
-    def __init__(self, plan: ProgramPlan, epoch: int, step: int, partition: PartitionId) -> None:
+    def __init__(self, plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId) -> None:
         self._plan = plan
-        self._epoch = epoch
-        self._step = step
-        self._partition = partition
+        self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
         self._replies: dict[int, list[pa.Table]] = {}
         self._dead: dict[int, list[BadRow]] = {}
         self._owners = plan.layout.owners()
@@ -147,12 +145,12 @@ class Delivery:
         for number, tables in self._replies.items():
             sink = self._plan.feeds[number].replies
             assert sink is not None
-            files.append(stage(sink, pa.concat_tables(tables), self._epoch, self._step, self._partition))
+            files.append(stage(sink, pa.concat_tables(tables), self._place))
         for number, letters in self._dead.items():
             feed = self._plan.feeds[number]
             assert feed.dead_letters is not None
             letters.sort(key=lambda bad: (bad.order, bad.source or "", bad.position, bad.row))
             columns = zip(*((feed.name, b.reason, b.row, b.source, b.position) for b in letters), strict=True)
             table = pa.Table.from_arrays([pa.array(c) for c in columns], schema=DEAD_LETTER_SCHEMA)
-            files.append(stage(feed.dead_letters, table, self._epoch, self._step, self._partition))
+            files.append(stage(feed.dead_letters, table, self._place))
         return tuple(files)

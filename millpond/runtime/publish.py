@@ -15,7 +15,7 @@ from millpond.epochs.manifest import Manifest, OutputFile
 from millpond.errors import StorageError
 from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, ParquetSink, Sink
 from millpond.runtime.plan import SinkPlan
-from millpond.runtime.replies import STAGING
+from millpond.runtime.replies import STAGING, is_over
 from millpond.storage.door import Door, Entry
 
 HandOver = Callable[[EpochSink, list[Path], int], None]
@@ -50,6 +50,16 @@ class Publisher:
                     self._move(files, Path(plan.root), outputs)
                 case _:
                     self._deliver(sink, name, files, manifest.epoch)
+        self._sweep(manifest)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove what earlier tries left: a try on other partitions stages other files than the one that won."""
+        for root in sorted({plan.root for _, plan in self._sinks.values()}):
+            folder = Path(root) / STAGING
+            if self._entry(folder) is not None:
+                with _coded("list", folder):
+                    names = self._door.listdir(folder)
+                self._forget([folder / n for n in names if is_over(n, manifest.epoch, manifest.checkpoint)])
 
     def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile]) -> None:
         for path, output in zip(staged, outputs, strict=True):

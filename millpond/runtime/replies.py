@@ -21,7 +21,17 @@ STAGING = "_staged"
 REPLY = "reply"
 
 
-def stage(sink: SinkPlan, table: pa.Table, epoch: int, step: int, partition: int) -> OutputFile:
+def staging_mark(epoch: int, checkpoint: str) -> str:
+    """How the names of an epoch's files begin: jobs that share a sink keep out of each other's way."""
+    return f"{epoch:010}-{checkpoint[:8]}"
+
+
+def is_over(name: str, epoch: int, checkpoint: str) -> bool:
+    """Whether a staged file is of an epoch that is published, or of a try at it that came to nothing."""
+    return name[:10].isdecimal() and name[10:19] == f"-{checkpoint[:8]}" and int(name[:10]) <= epoch
+
+
+def stage(sink: SinkPlan, table: pa.Table, place: str) -> OutputFile:
     """Write a table as a Parquet file that nobody sees yet; the same table gives the same file."""
     buffer = pa.BufferOutputStream()
     # Dictionaries help text and cost numbers; replies are mostly numbers that differ.
@@ -29,7 +39,7 @@ def stage(sink: SinkPlan, table: pa.Table, epoch: int, step: int, partition: int
     pq.write_table(table, buffer, compression="lz4", use_dictionary=words, write_statistics=False)
     data = buffer.getvalue().to_pybytes()
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{epoch:010}-{step:02}-{partition:05}-{digest[:16]}.parquet"
+    name = f"{place}-{digest[:16]}.parquet"
     storage = FileStorage(sink.root)
     if storage.put(f"{STAGING}/{name}", data) is PutOutcome.WON:
         crashpoint("output.staged")

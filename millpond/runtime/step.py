@@ -66,7 +66,7 @@ class StepRun:
         with self._timed("open"):
             view = open_state(storage, self.plan.local_root, self.epoch.parent, self.plan.layout, self.partition)
         with view:
-            delivery = Delivery(self.plan, self.epoch.epoch, self.step, self.partition)
+            delivery = Delivery(self.plan, self.epoch, self.step, self.partition)
             state = WorkingState(self.plan, self.step, self.partition, view)
             self._check_bad_rows(intake, delivery)
             if not self.failures and intake.work:

@@ -11,7 +11,7 @@ from millpond.errors import StorageError
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
 from millpond.runtime.plan import SinkPlan
 from millpond.runtime.publish import Publisher
-from millpond.runtime.replies import STAGING, stage
+from millpond.runtime.replies import STAGING, stage, staging_mark
 from millpond.storage.door import Door
 from millpond.storage.memory import MemoryStorage
 
@@ -47,8 +47,9 @@ class Stage:
         self.plan = SinkPlan("replies", str(root))
         self.calls = []
         tables = [pa.table({"reply": [n, n + 10]}) for n in range(3)]
-        self.outputs = tuple(stage(self.plan, table, 1, 0, part) for part, table in enumerate(tables))
         checkpoint = Checkpoint.open(MemoryStorage(), ())
+        self.mark = staging_mark(1, checkpoint.genesis.uuid)
+        self.outputs = tuple(stage(self.plan, table, f"{self.mark}-00-{part:05}") for part, table in enumerate(tables))
         work = EpochWork((), self.outputs, {})
         checkpoint.run_epoch(Offer("q", 0, ()), lambda parent: work, lambda manifest: None, partitions=1)
         self.manifest = checkpoint.head
@@ -198,3 +199,13 @@ def test_a_damaged_file_is_an_error_that_names_it(staged):
 def test_files_of_a_sink_that_is_gone_stay_staged(staged):
     Publisher({}, staged.hand_over, staged.show).publish(staged.manifest)
     assert staged.staged() == staged.names()
+
+
+def test_what_a_try_on_other_partitions_left_is_swept_but_not_the_files_of_another_job(tmp_path):
+    work = Stage(tmp_path)
+    left = stage(work.plan, pa.table({"reply": [7]}), f"{work.mark}-00-00009")
+    later = stage(work.plan, pa.table({"reply": [8]}), f"{staging_mark(2, work.manifest.checkpoint)}-00-00000")
+    foreign = stage(work.plan, pa.table({"reply": [9]}), f"{staging_mark(1, 'ffffffff-0000')}-00-00000")
+    work.publish(parquet(tmp_path))
+    assert work.staged() == sorted([later.file.name, foreign.file.name])
+    assert left.file.name not in work.published()
