@@ -107,8 +107,8 @@ def test_rows_are_ordered_by_source_then_position(tmp_path):
 
 def test_rows_that_share_a_position_have_one_order_by_their_content(tmp_path):
     seen = []
+    simulated, epoch = plan_of(Totals, tmp_path, partitions=1)
     for turn in (1, -1):
-        simulated, epoch = plan_of(Totals, tmp_path / str(turn), partitions=1)
         keys = [1, 2, 1, 2][::turn]
         amounts = [0.1, 0.2, 0.3, 0.7][::turn]
         batch = totals_batch(keys, [4] * 4)
