@@ -99,11 +99,16 @@ class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of replies; its name is relative to the root of its sink."""
+    """A file of replies; its name is relative to `root`, the folder of its sink.
+
+    A `visible` one is published by the name itself, so the manifest alone says all that publication must know.
+    """
 
     sink: str
     file: FileRef
     rows: int
+    root: str = ""
+    visible: bool = False
 
     def __post_init__(self) -> None:
         _claim(self.rows >= 0, "rows", "0 or more", self.rows)

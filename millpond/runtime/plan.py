@@ -40,10 +40,13 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """Where the files of a sink are staged: the sink's name in manifests, and the root of its files."""
+    """Where the files of a sink are staged: the sink's name in manifests, the root of its files, and whether they are
+    published by appearing there.
+    """
 
     name: str
     root: str
+    visible: bool = False
 
 
 @dataclass(frozen=True, slots=True)

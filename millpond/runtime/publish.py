@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import Manifest, OutputFile
 from millpond.errors import StorageError
-from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, ParquetSink, Sink
+from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, Sink
 from millpond.runtime.plan import SinkPlan
 from millpond.runtime.replies import STAGING, is_over
 from millpond.storage.door import Door, Entry
@@ -36,20 +36,16 @@ class Publisher:
 
     def publish(self, manifest: Manifest) -> None:
         """Publish an epoch's outputs; what is out already is left as it is."""
-        by_sink: dict[str, list[OutputFile]] = {}
+        by_sink: dict[tuple[str, str], list[OutputFile]] = {}
         for output in manifest.outputs:
-            by_sink.setdefault(output.sink, []).append(output)
-        for name, outputs in by_sink.items():
-            if name not in self._sinks:
-                # A feed was removed and its removal adopted: its files wait in the sink's staging folder.
-                continue
-            sink, plan = self._sinks[name]
-            files = [Path(plan.root) / STAGING / output.file.name for output in outputs]
-            match sink:
-                case ParquetSink():
-                    self._move(files, Path(plan.root), outputs)
-                case _:
-                    self._deliver(sink, name, files, manifest.epoch)
+            by_sink.setdefault((output.sink, output.root), []).append(output)
+        for (name, root), outputs in by_sink.items():
+            files = [Path(root) / STAGING / output.file.name for output in outputs]
+            if outputs[0].visible:
+                # Where the epoch said, also if the feed has another sink by now.
+                self._move(files, Path(root), outputs)
+            elif name in self._sinks:
+                self._deliver(self._sinks[name][0], name, files, manifest.epoch)
         self._sweep(manifest)
 
     def _sweep(self, manifest: Manifest) -> None:
@@ -62,6 +58,9 @@ class Publisher:
                 self._forget([folder / n for n in names if is_over(n, manifest.epoch, manifest.checkpoint)])
 
     def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile]) -> None:
+        if not any(self._entry(path) for path in staged):
+            # Published before: cleaning up begins after that. Since then the files are their readers' business.
+            return
         for path, output in zip(staged, outputs, strict=True):
             target = root / output.file.name
             if self._entry(target) is None:

@@ -43,7 +43,7 @@ def stage(sink: SinkPlan, table: pa.Table, place: str) -> OutputFile:
     storage = FileStorage(sink.root)
     if storage.put(f"{STAGING}/{name}", data) is PutOutcome.WON:
         crashpoint("output.staged")
-    return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows)
+    return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows, sink.root, sink.visible)
 
 
 def reply_table(keep: Sequence[tuple[str, pa.DataType]], kept: Sequence[pa.Array], replies: pa.Array) -> pa.Table:

@@ -62,7 +62,7 @@ class Simulated:
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
         self.dead_letters = {name: MemorySink() for name in program.entries}
         outputs = str(directory / "outputs")
-        replies = {name: SinkPlan(name, _root(sink, outputs)) for name, sink in self.sinks.items()}
+        replies = {name: _sink_plan(name, sink, outputs) for name, sink in self.sinks.items()}
         letters = {name: SinkPlan(f"{name}.{DEAD_LETTERS}", outputs) for name in program.entries}
         feeds = tuple(
             FeedPlan(
@@ -191,8 +191,10 @@ def _nothing() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=MESSAGE_SCHEMA)
 
 
-def _root(sink: Sink, outputs: str) -> str:
-    return sink.path if isinstance(sink, ParquetSink) else outputs
+def _sink_plan(name: str, sink: Sink, outputs: str) -> SinkPlan:
+    if isinstance(sink, ParquetSink):
+        return SinkPlan(name, sink.path, visible=True)
+    return SinkPlan(name, outputs)
 
 
 def _refuse(*_: object) -> None:

@@ -117,6 +117,8 @@ def test_sparks_put_back_is_refused_and_can_be_adopted(begun, job):
     shutil.copytree(begun / "old", begun / "ck" / "spark")
     assert refused(job().run) == "MP406"
     assert committed_state(begun / "ck") == state_after(0, 1, 2, 3)
+    job().run(adopt=True)
+    assert committed_state(begun / "ck") == state_after(0, 1, 2, 3, 2, 3)
 
 
 def test_a_batch_that_spark_forgot_it_did_is_not_applied_twice(begun, job):

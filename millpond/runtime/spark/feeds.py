@@ -139,7 +139,9 @@ def _kept(
 def _sink_plan(name: str, sink: Sink | None, outputs: Path) -> SinkPlan | None:
     if sink is None:
         return None
-    return SinkPlan(name, sink.path if isinstance(sink, ParquetSink) else str(outputs))
+    if isinstance(sink, ParquetSink):
+        return SinkPlan(name, sink.path, visible=True)
+    return SinkPlan(name, str(outputs))
 
 
 def _no_sink(found: object) -> FeedError:

@@ -194,13 +194,13 @@ def exchange(frame: DataFrame, layout: Layout, to_all: Sequence[int], feeds: int
 
 
 def shorten_sources(frame: DataFrame, shape: Shape) -> tuple[DataFrame, str]:
-    """Cut off what the names of all source files begin with; a single file needs no name on its rows at all."""
+    """Cut off what the names of all source files begin with; the only file of the only feed needs no name at all."""
     if not shape.source:
         return frame, ""
     files = sorted({_SLASHES.sub(":/", name) for name in frame.inputFiles()})
     if not files:
         return frame, ""
-    if len(files) == 1:
+    if len(files) == 1 and not shape.feed:
         return frame.drop("src"), files[0]
     prefix = _common_beginning(files[0], files[-1])
     source = F.col("src")

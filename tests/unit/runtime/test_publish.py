@@ -42,9 +42,9 @@ class MortalDoor(Door):
 class Stage:
     """An epoch with three staged files, and a publisher of them that can be made anew after each death."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, *, visible: bool = True):
         self.root = root
-        self.plan = SinkPlan("replies", str(root))
+        self.plan = SinkPlan("replies", str(root), visible=visible)
         self.calls = []
         tables = [pa.table({"reply": [n, n + 10]}) for n in range(3)]
         checkpoint = Checkpoint.open(MemoryStorage(), ())
@@ -83,6 +83,11 @@ REPLIES = [0, 10, 1, 11, 2, 12]
 @pytest.fixture
 def staged(tmp_path):
     return Stage(tmp_path / "sink")
+
+
+@pytest.fixture
+def handed(tmp_path):
+    return Stage(tmp_path / "sink", visible=False)
 
 
 @pytest.fixture
@@ -135,37 +140,37 @@ def test_a_committed_file_that_is_nowhere_is_an_error_that_names_it(staged, sink
     assert lost in caught.value.summary
 
 
-def test_memory_holds_an_epoch_once_however_often_it_is_published(staged):
+def test_memory_holds_an_epoch_once_however_often_it_is_published(handed):
     sink = memory()
     with pytest.raises(DyingError):
-        staged.publish(sink, MortalDoor(unlinks=0))
-    staged.publish(sink)
-    staged.publish(sink)
+        handed.publish(sink, MortalDoor(unlinks=0))
+    handed.publish(sink)
+    handed.publish(sink)
     assert [row["reply"] for row in sink.rows()] == REPLIES
 
 
-def test_the_console_shows_an_epoch_again_if_it_was_not_cleaned_up(staged):
+def test_the_console_shows_an_epoch_again_if_it_was_not_cleaned_up(handed):
     sink = console(limit=3)
     with pytest.raises(DyingError):
-        staged.publish(sink, MortalDoor(unlinks=0))
-    staged.publish(sink)
-    staged.publish(sink)
-    assert staged.calls == [("replies", REPLIES, 1, 3)] * 2
+        handed.publish(sink, MortalDoor(unlinks=0))
+    handed.publish(sink)
+    handed.publish(sink)
+    assert handed.calls == [("replies", REPLIES, 1, 3)] * 2
 
 
 @pytest.mark.parametrize("unlinks", [0, 1, 2])
-def test_a_function_is_given_the_whole_epoch_or_nothing_wherever_the_process_died(staged, unlinks):
+def test_a_function_is_given_the_whole_epoch_or_nothing_wherever_the_process_died(handed, unlinks):
     given = []
     sink = foreach_epoch(lambda rows, epoch: given.append((epoch, rows)))
     with pytest.raises(DyingError):
-        staged.publish(sink, MortalDoor(unlinks=unlinks))
-    staged.publish(sink)
-    staged.publish(sink)
+        handed.publish(sink, MortalDoor(unlinks=unlinks))
+    handed.publish(sink)
+    handed.publish(sink)
     assert given == [(1, REPLIES)] * (2 if unlinks == 0 else 1)
-    assert staged.staged() == []
+    assert handed.staged() == []
 
 
-def test_a_function_that_fails_is_given_the_epoch_again(staged):
+def test_a_function_that_fails_is_given_the_epoch_again(handed):
     given = []
 
     def flaky(rows, epoch):
@@ -175,30 +180,30 @@ def test_a_function_that_fails_is_given_the_epoch_again(staged):
 
     sink = foreach_epoch(flaky)
     with pytest.raises(DyingError):
-        staged.publish(sink)
-    staged.publish(sink)
+        handed.publish(sink)
+    handed.publish(sink)
     assert given == [REPLIES, REPLIES]
 
 
-def test_a_part_of_an_epoch_that_was_lost_is_not_handed_over_as_the_whole(staged):
-    (staged.root / STAGING / staged.names()[1]).unlink()
+def test_a_part_of_an_epoch_that_was_lost_is_not_handed_over_as_the_whole(handed):
+    (handed.root / STAGING / handed.names()[1]).unlink()
     with pytest.raises(StorageError) as caught:
-        staged.publish(memory())
+        handed.publish(memory())
     assert caught.value.code == "MP320"
 
 
-def test_a_damaged_file_is_an_error_that_names_it(staged):
-    damaged = staged.root / STAGING / staged.names()[1]
+def test_a_damaged_file_is_an_error_that_names_it(handed):
+    damaged = handed.root / STAGING / handed.names()[1]
     damaged.write_bytes(b"PAR1 garbage PAR1")
     with pytest.raises(StorageError) as caught:
-        staged.publish(memory())
+        handed.publish(memory())
     assert caught.value.code == "MP321"
     assert damaged.name in caught.value.summary
 
 
-def test_files_of_a_sink_that_is_gone_stay_staged(staged):
-    Publisher({}, staged.hand_over, staged.show).publish(staged.manifest)
-    assert staged.staged() == staged.names()
+def test_files_of_a_sink_that_is_gone_stay_staged(handed):
+    Publisher({}, handed.hand_over, handed.show).publish(handed.manifest)
+    assert handed.staged() == handed.names()
 
 
 def test_what_a_try_on_other_partitions_left_is_swept_but_not_the_files_of_another_job(tmp_path):
@@ -209,3 +214,18 @@ def test_what_a_try_on_other_partitions_left_is_swept_but_not_the_files_of_anoth
     work.publish(parquet(tmp_path))
     assert work.staged() == sorted([later.file.name, foreign.file.name])
     assert left.file.name not in work.published()
+
+
+def test_files_that_their_readers_moved_away_after_publication_are_not_missed(staged, sink):
+    staged.publish(sink)
+    for name in staged.published():
+        (staged.root / name).unlink()
+    staged.publish(sink)
+    assert staged.published() == []
+
+
+def test_an_epoch_is_published_where_it_said_also_if_the_feed_has_another_sink_by_now(staged, tmp_path):
+    Publisher(
+        {"replies": (memory(), SinkPlan("replies", str(tmp_path / "other")))}, staged.hand_over, staged.show
+    ).publish(staged.manifest)
+    assert staged.published() == staged.names()

@@ -15,7 +15,9 @@ def table(*values):
 
 
 def test_a_reply_stands_beside_the_columns_that_are_kept():
-    replies = reply_table([("word", pa.string()), ("n", pa.int64())], [pa.array(["a", None]), pa.array([1, 2])], pa.array([1.5, None]))
+    replies = reply_table(
+        [("word", pa.string()), ("n", pa.int64())], [pa.array(["a", None]), pa.array([1, 2])], pa.array([1.5, None])
+    )
     assert replies.to_pylist() == [{"word": "a", "n": 1, "reply": 1.5}, {"word": None, "n": 2, "reply": None}]
 
 
