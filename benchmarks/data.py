@@ -22,6 +22,8 @@ AMOUNT_MAX = 1000
 
 WORDS_PER_LINE = 8
 
+ROW_GROUP_ROWS = 125_000
+
 _FIRST_FILE_AT = 1_700_000_000
 
 
@@ -84,6 +86,7 @@ def _write_parts(folder: Path, table: pa.Table, files: int) -> None:
     ends = [table.num_rows * number // files for number in range(files + 1)]
     for number, (first, last) in enumerate(pairwise(ends)):
         path = folder / f"part-{number:04}.parquet"
-        pq.write_table(table.slice(first, last - first), path)
+        # Several row groups, so that all cores can read one file.
+        pq.write_table(table.slice(first, last - first), path, row_group_size=ROW_GROUP_ROWS)
         # Spark streams files in the order of their age.
         os.utime(path, (_FIRST_FILE_AT + number, _FIRST_FILE_AT + number))

@@ -63,8 +63,12 @@ class NumberColumn:
 
     def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
         """The distinct values with the key group of each."""
-        units, first = np.unique(self._values, return_index=True)
-        return units.tolist(), groups[first].tolist()
+        # By hashing, since sorting all rows to find the distinct ones costs several times as much.
+        coded = pa.array(self._values).dictionary_encode()
+        units = coded.dictionary.to_numpy(zero_copy_only=False)
+        of_unit = np.empty(len(units), dtype=groups.dtype)
+        of_unit[coded.indices.to_numpy(zero_copy_only=False)] = groups
+        return units.tolist(), of_unit.tolist()
 
 
 class TextColumn:

@@ -54,7 +54,7 @@ def test_input_is_written_once(tmp_path):
 
 
 def test_input_that_could_not_be_written_leaves_nothing(tmp_path, monkeypatch):
-    def full(*args):
+    def full(*args, **options):
         raise OSError("no space left")
 
     monkeypatch.setattr(data.pq, "write_table", full)
