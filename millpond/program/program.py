@@ -13,20 +13,7 @@ from millpond.state.storekey import ELEMENTS_MAX
 
 
 class ProgramBase:
-    """A plain Python class with state; an instance runs it as ordinary sequential Python.
-
-    >>> from millpond import Counter, Partitioned, Program, entry
-    >>> class Words(Program):
-    ...     counts = Partitioned(Counter[str])
-    ...
-    ...     @entry
-    ...     def add(self, word: str) -> int:
-    ...         self.counts[word] += 1
-    ...         return self.counts[word]
-    >>> words = Words()
-    >>> words.add("mill"), words.add("mill")
-    (1, 2)
-    """
+    """The plain half of a program: what it declares, and an instance that runs it as ordinary sequential Python."""
 
     _elements: ClassVar[Mapping[str, Element]] = MappingProxyType({})
 

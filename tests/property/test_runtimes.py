@@ -66,7 +66,7 @@ def run_in_epochs(program, rows, sizes, folder, partitions):
     return replies
 
 
-def same_everywhere(program, rows, sizes, partitions):
+def check_same_everywhere(program, rows, sizes, partitions):
     wanted = oracle(program, rows)
     folder = Path(tempfile.mkdtemp())
     try:
@@ -99,22 +99,22 @@ def test_any_number_of_partitions_equals_plain_python(program, partitions, tmp_p
 def test_restarts_on_other_partitions_change_nothing(program, seed, sizes, partitions):
     rng = random.Random(seed)
     rows = [random_row(program, rng, number) for number in range(30)]
-    same_everywhere(program, rows, sizes, partitions)
+    check_same_everywhere(program, rows, sizes, partitions)
 
 
 @settings(max_examples=12)
 @given(st.lists(STORE_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_a_store_of_any_text_equals_plain_python(rows, size, partitions):
-    same_everywhere(Store, rows, [size], [partitions])
+    check_same_everywhere(Store, rows, [size], [partitions])
 
 
 @settings(max_examples=12)
 @given(st.lists(TOTALS_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_totals_of_any_integers_equal_plain_python(rows, size, partitions):
-    same_everywhere(Totals, rows, [size], [partitions])
+    check_same_everywhere(Totals, rows, [size], [partitions])
 
 
 @settings(max_examples=12)
 @given(st.lists(WORDS_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_partial_counts_of_any_lines_equal_plain_python(rows, size, partitions):
-    same_everywhere(Words, rows, [size], [partitions])
+    check_same_everywhere(Words, rows, [size], [partitions])

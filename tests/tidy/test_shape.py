@@ -75,7 +75,7 @@ def test_unfit_text_is_found(line):
 
 
 @pytest.mark.parametrize(
-    "line", [f"# {MARKERS[0]}(#12): say why", "s3://bucket/home/x", "./work/x", "https://spark.apache.org/docs/opt/x"]
+    "line", [f"# {MARKERS[0]}(#12): say why", "s3://bucket/home/x", "./docs/x", "https://spark.apache.org/docs/opt/x"]
 )
 def test_fit_text_is_left_alone(line):
     assert list(unfit_text("sample.md", line)) == []
