@@ -75,9 +75,9 @@ def feed_column(feed: int, name: str) -> str:
     return f"f{feed}_{name}"
 
 
-def keep_column(feed: int, name: str) -> str:
-    """The name of a kept column that is no parameter."""
-    return f"k{feed}_{name}"
+def keep_column(feed: int, place: int) -> str:
+    """The name of a kept column that is no parameter: by its place, since its own name may be anything."""
+    return f"k{feed}_{place}"
 
 
 def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordBatch]) -> Intake:
@@ -125,8 +125,10 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         instance=zeros,
     )
     variables = {name: column_of(columns[name], hint) for name, hint in hints.items()}
-    kept = (columns.get(name, name) for name, _ in plan.feeds[number].keep)
-    keep = [KeptColumn(_array(table, keep_column(number, one)) if isinstance(one, str) else one) for one in kept]
+    keep = [
+        KeptColumn(columns[name] if name in columns else _array(table, keep_column(number, place)))
+        for place, (name, _) in enumerate(plan.feeds[number].keep)
+    ]
     groups = _array(table, "grp").to_numpy(zero_copy_only=False)
     intake.work.append(Work(task, number, places, groups, sources, variables, keep))
 

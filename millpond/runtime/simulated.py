@@ -20,7 +20,7 @@ from millpond.keygroups import Layout
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
-from millpond.runtime.intake import feed_column
+from millpond.runtime.intake import feed_column, keep_column
 from millpond.runtime.messages import MESSAGE_SCHEMA, Control, decode_control
 from millpond.runtime.plan import DEAD_LETTERS, BadRows, EpochPlan, FeedPlan, Order, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
@@ -180,7 +180,7 @@ class Simulated:
             "pos": pa.array([0] * len(chosen), pa.int64()),
         }
         for entry, feed in self._numbers.items():
-            columns[f"k{feed}_row"] = pa.array(numbers, pa.int64())
+            columns[keep_column(feed, 0)] = pa.array(numbers, pa.int64())
             for place, (name, hint) in enumerate(self._plan.program.entries[entry].point.parameters):
                 values = [rows[number][1][place] if own == feed else None for number, own, _ in chosen]
                 columns[feed_column(feed, name)] = to_arrow(values, hint).cast(arrow_type(hint))

@@ -13,10 +13,11 @@ from typing import Annotated
 import msgspec
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import List, Map, Partitioned, Program, Value, entry, memory, parquet
-from millpond.errors import FeedError, RowError
+from millpond.errors import FeedError, MillpondError, RowError
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.programs import Store, Totals, committed_state, fresh_seed, oracle
 
@@ -338,3 +339,31 @@ def test_a_program_of_a_script_runs_on_workers_that_cannot_import_it(tmp_path):
     )
     assert done.stderr == ""
     assert done.stdout == "[2, 4]\n"
+
+
+def test_kept_columns_may_have_any_name(spark, tmp_path):
+    sink = memory()
+    frame = spark.createDataFrame([("a\0b", 1), ("", 2)], "key string, `part.x y` long")
+    Store.on(spark, checkpoint=tmp_path / "c").feed("get", frame, to=sink, keep=["part.x y", "key"]).run()
+    assert sorted(row["part.x y"] for row in sink.rows()) == [1, 2]
+
+
+def test_columns_of_the_same_name_are_refused_and_spark_still_tells_its_own_errors(spark, tmp_path):
+    frame = spark.createDataFrame([("a", 1)], "key string, n long")
+    job = Store.on(spark, checkpoint=tmp_path / "c")
+    with pytest.raises(FeedError) as caught:
+        job.feed("get", frame.select("key", "key"))
+    assert caught.value.code == "MP516"
+    with pytest.raises(FeedError):
+        job.feed("put", frame.selectExpr("key", "key as value"))  # nothing orders it: the probe for a source fails
+    with pytest.raises(AnalysisException):
+        frame.select("nothing")
+
+
+def test_a_job_on_no_partitions_and_a_run_without_a_name_are_refused(spark, tmp_path):
+    with pytest.raises(MillpondError) as caught:
+        Store.on(spark, checkpoint=tmp_path / "c", partitions=0)
+    assert caught.value.code == "MP206"
+    with pytest.raises(FeedError) as caught:
+        Store.on(spark, checkpoint=tmp_path / "d").run("")
+    assert caught.value.code == "MP517"

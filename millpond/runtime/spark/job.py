@@ -91,7 +91,7 @@ class Job:
         self._root = Path(self._storage.url.removeprefix("file://"))
         self._checkpoint = Checkpoint.open(self._storage, element_schemas(self._program), key_groups, instances)
         genesis = self._checkpoint.genesis
-        wanted = partitions or min(_parallelism(spark), genesis.key_groups)
+        wanted = min(_parallelism(spark), genesis.key_groups) if partitions is None else partitions
         self._layout = Layout(genesis.key_groups, wanted, genesis.instances, self._program.has_partial)
         self._local_root = str(local_root or default_local_root(self._storage.url, tempfile.gettempdir()))
         self._progress = Progress(self._program.name, shown=progress)
@@ -187,6 +187,8 @@ class Job:
         Batch DataFrames are one epoch, applied once per `name`: running again with a name that is committed does
         nothing, so give new data a new name. Streaming DataFrames are read until nothing is left.
         """
+        if not name:
+            raise FeedError("MP517", "a bounded run needs a name", expected='run("name")', found=repr(name))
         self._reports.clear()
         try:
             if self._feeds and self._feeds[0].frame.isStreaming:

@@ -31,6 +31,15 @@ _CASTS: dict[Any, str] = {int: "bigint", float: "double"}
 def check_columns(point: EntryPoint, frame: DataFrame, feed: str) -> dict[str, str | None]:
     """Check that every parameter has its column; returns the cast that each column needs, or None."""
     fields = {field.name: field.dataType for field in frame.schema.fields}
+    twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
+    if twice:
+        raise FeedError(
+            "MP516",
+            f"the DataFrame of feed `{feed}` has columns of the same name",
+            expected="each name once",
+            found=", ".join(twice),
+            hint="rename or drop one of them, so that it is clear which one is meant",
+        )
     missing = [name for name, _ in point.parameters if name not in fields]
     if missing:
         raise FeedError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -104,7 +104,7 @@ def _identity(frame: DataFrame) -> tuple[Column, Column] | None:
 @contextmanager
 def _quiet_probe() -> Iterator[None]:
     # PySpark logs a failed analysis by itself; here failing is an answer.
-    logger = logging.getLogger("DataFrameQueryContextLogger")
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
     before = logger.disabled
     logger.disabled = True
     try:
@@ -152,9 +152,9 @@ def feed_frame(
         cast = casts[name]
         column = F.col(f"`{name}`")
         columns.append((column if cast is None else column.cast(cast)).alias(feed_column(number, name)))
-    for name, _ in feed.keep:
+    for place, (name, _) in enumerate(feed.keep):
         if name not in parameters:
-            columns.append(F.col(f"`{name}`").alias(keep_column(number, name)))
+            columns.append(F.col(f"`{name}`").alias(keep_column(number, place)))
     return frame.select(*columns)
 
 

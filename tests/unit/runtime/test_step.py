@@ -48,7 +48,7 @@ def totals_batch(keys, positions, sources=None):
             "pos": pa.array(positions, pa.int64()),
             feed_column(0, "key"): pa.array(keys, pa.int64()),
             feed_column(0, "amount"): pa.array([float(key + at) for at, key in zip(positions, keys, strict=True)]),
-            "k0_row": pa.array(positions, pa.int64()),
+            "k0_0": pa.array(positions, pa.int64()),
         }
     )
 
