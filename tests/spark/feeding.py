@@ -84,3 +84,9 @@ def replies_in(out: Path) -> dict[int, Any]:
     numbers = [row["at"] for row in rows]
     assert len(numbers) == len(set(numbers)), "a reply is there twice"
     return {row["at"]: row["reply"] for row in rows}
+
+
+def epochs_of_replies(out: Path) -> dict[int, int]:
+    """The epoch that each row was part of, by the names of the files."""
+    files = [path for folder in out.iterdir() for path in folder.glob("*.parquet")]
+    return {number: int(path.name[:10]) for path in files for number in pq.read_table(path)["at"].to_pylist()}
