@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,13 @@ def hash_ints(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     low = (values & 0xFFFFFFFF).astype(np.int64)
     high = ((values >> 32) & 0xFFFFFFFF).astype(np.int64)
     mixed: npt.NDArray[np.int64] = (low * LOW_FACTOR + (high % PRIME) * HIGH_FACTOR % PRIME + SHIFT) % PRIME
+    return mixed
+
+
+def hash_texts(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    """Hash many byte strings: `hash_bytes`, vectorised."""
+    checks = np.fromiter(map(zlib.crc32, values), dtype=np.int64, count=len(values))
+    mixed: npt.NDArray[np.int64] = (checks * LOW_FACTOR + SHIFT) % PRIME
     return mixed
 
 

@@ -57,7 +57,7 @@ def _part(partition: int, controls: Sequence[Control]) -> PartResult:
 def _check_complete(plan: ProgramPlan, controls: Sequence[Control]) -> None:
     if not controls:
         return
-    steps, partitions = plan.program.steps, plan.layout.partitions
+    steps, partitions = plan.steps, plan.layout.partitions
     told = Counter((control.step, control.partition) for control in controls)
     wanted = {(step, partition) for step in range(steps) for partition in range(partitions)}
     if set(told) != wanted or max(told.values()) > 1:

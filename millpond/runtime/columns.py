@@ -15,8 +15,8 @@ Rows = npt.NDArray[np.intp]
 Picked = Rows | slice | None
 """Some rows by number, a run of rows, or all of them."""
 
-Units = tuple[list[Any], list[int]]
-"""Distinct keys, each with its key group."""
+Coded = tuple[list[Any], npt.NDArray[Any]]
+"""Distinct values, and for each row the place of its value among them."""
 
 
 class Column(Protocol):
@@ -26,8 +26,8 @@ class Column(Protocol):
         """The values of some rows, or of all."""
         ...
 
-    def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
-        """The distinct values with the key group of each."""
+    def distinct(self) -> Coded:
+        """The distinct values, and which of them each row has."""
         ...
 
 
@@ -44,10 +44,11 @@ class ListColumn:
         values = self._values
         return [values[row] for row in rows.tolist()]
 
-    def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
-        """The distinct values with the key group of each."""
-        seen = dict(zip(self._values, groups.tolist(), strict=True))
-        return list(seen), list(seen.values())
+    def distinct(self) -> Coded:
+        """The distinct values, and which of them each row has."""
+        known: dict[Any, int] = {}
+        codes = [known.setdefault(value, len(known)) for value in self._values]
+        return list(known), np.array(codes, dtype=np.int64)
 
 
 class NumberColumn:
@@ -61,14 +62,11 @@ class NumberColumn:
         values: list[Any] = (self._values if rows is None else self._values[rows]).tolist()
         return values
 
-    def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
-        """The distinct values with the key group of each."""
+    def distinct(self) -> Coded:
+        """The distinct values, and which of them each row has."""
         # By hashing, since sorting all rows to find the distinct ones costs several times as much.
         coded = pa.array(self._values).dictionary_encode()
-        units = coded.dictionary.to_numpy(zero_copy_only=False)
-        of_unit = np.empty(len(units), dtype=groups.dtype)
-        of_unit[coded.indices.to_numpy(zero_copy_only=False)] = groups
-        return units.tolist(), of_unit.tolist()
+        return coded.dictionary.to_numpy(zero_copy_only=False).tolist(), coded.indices.to_numpy(zero_copy_only=False)
 
 
 class TextColumn:
@@ -84,12 +82,9 @@ class TextColumn:
         values: list[Any] = self._words[self._codes if rows is None else self._codes[rows]].tolist()
         return values
 
-    def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
-        """The distinct values with the key group of each."""
-        first = np.full(len(self._words), -1, dtype=np.int64)
-        first[self._codes[::-1]] = np.arange(len(self._codes) - 1, -1, -1)
-        used = np.flatnonzero(first >= 0)
-        return self._words[used].tolist(), groups[first[used]].tolist()
+    def distinct(self) -> Coded:
+        """The distinct values, and which of them each row has."""
+        return self._words[:-1].tolist(), self._codes
 
 
 class ArrowColumn:
@@ -105,9 +100,9 @@ class ArrowColumn:
             return self._read(self._array if rows is None else self._array[rows])
         return self._read(self._array.take(pa.array(rows)))
 
-    def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
-        """The distinct values with the key group of each."""
-        return ListColumn(self.take(None)).distinct(groups)
+    def distinct(self) -> Coded:
+        """The distinct values, and which of them each row has."""
+        return ListColumn(self.take(None)).distinct()
 
 
 class KeptColumn:
@@ -137,9 +132,9 @@ class TupleColumn:
         """The tuples of some rows, or of all."""
         return list(zip(*(part.take(rows) for part in self._parts), strict=True))
 
-    def distinct(self, groups: npt.NDArray[np.int32]) -> Units:
-        """The distinct tuples with the key group of each."""
-        return ListColumn(self.take(None)).distinct(groups)
+    def distinct(self) -> Coded:
+        """The distinct tuples, and which of them each row has."""
+        return ListColumn(self.take(None)).distinct()
 
 
 def column_of(array: pa.Array, hint: Any) -> Column:
@@ -148,5 +143,7 @@ def column_of(array: pa.Array, hint: Any) -> Column:
     if bare in (int, float) and not array.null_count:
         return NumberColumn(array.to_numpy(zero_copy_only=False))
     if bare is str and not array.null_count:
-        return TextColumn(array.dictionary_encode())
+        # A dictionary of other rows would hold words that these rows do not have.
+        plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        return TextColumn(plain.dictionary_encode())
     return ArrowColumn(array, reader(hint))

@@ -118,6 +118,7 @@ class Delivery:
 
     def _groups(self, work: Work, rows: Rows, results: list[Any], after: CompiledTask) -> list[int]:
         if after.dispatch is not Dispatch.BY_KEY:
+            assert work.groups is not None, after.name
             groups: list[int] = work.groups[rows].tolist()
             return groups
         layout = self._plan.layout

@@ -23,18 +23,21 @@ from millpond.state.wire import decode_values
 
 @dataclass(slots=True)
 class Work:
-    """Rows for one task from one feed: variables, columns to keep, key groups, and places in the order."""
+    """Rows for one task from one feed: variables, columns to keep, key groups, and places in the order.
+
+    Rows whose key says all about their group travel without it.
+    """
 
     task: CompiledTask
     feed: int
     places: Places
-    groups: npt.NDArray[np.int32]
+    groups: npt.NDArray[np.int32] | None
     sources: pa.Array
     variables: dict[str, Column]
     keep: list[KeptColumn]
 
     def __len__(self) -> int:
-        return len(self.groups)
+        return len(self.places)
 
     def content(self) -> list[Column | KeptColumn]:
         """All that a row says: what tells two rows of one place apart."""
@@ -129,7 +132,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         KeptColumn(columns[name] if name in columns else _array(table, keep_column(number, place)))
         for place, (name, _) in enumerate(plan.feeds[number].keep)
     ]
-    groups = _array(table, "grp").to_numpy(zero_copy_only=False)
+    groups = _array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
     intake.work.append(Work(task, number, places, groups, sources, variables, keep))
 
 

@@ -77,6 +77,11 @@ class ProgramPlan:
         tasks = tuple(task for entry in self.program.entries.values() for task in entry.tasks)
         object.__setattr__(self, "tasks", tasks)
 
+    @property
+    def steps(self) -> int:
+        """How many steps an epoch takes: those that some feed needs."""
+        return 1 + max(task.step for number in range(len(self.feeds)) for task in self.entry_of(number).tasks)
+
     def entry_of(self, feed: int) -> CompiledEntry:
         """The entry point that a feed goes to."""
         return self.program.entries[self.feeds[feed].entry]

@@ -121,7 +121,7 @@ class Simulated:
         epoch = EpochPlan(parent.epoch + 1, parent)
         inputs = self._route(rows)
         controls: list[Control] = []
-        for step in range(plan.program.steps):
+        for step in range(plan.steps):
             produced = [
                 StepRun(plan, epoch, step, PartitionId(partition)).run([inputs[partition]])
                 for partition in range(self._partitions)
@@ -133,7 +133,7 @@ class Simulated:
                 for partition in range(self._partitions)
             ]
             inputs = [batches[0] for batches in inputs]
-            if step == plan.program.steps - 1:
+            if step == plan.steps - 1:
                 controls = [decode_control(body) for body in table.column("body").to_pylist()]
         head = self._checkpoint.head
         return assemble(plan, controls, {} if head is None else head.counters)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import islice
+from operator import lt
 from typing import Any
 
 from millpond.compiler.compiled import CompiledTask
@@ -17,6 +18,7 @@ from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramP
 from millpond.state.localstore import StoreView
 from millpond.state.overlay import Changes, KeyedOverlay, LazyOverlay
 from millpond.state.storekey import store_prefix
+from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
@@ -43,7 +45,9 @@ class WorkingState:
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
         self._written: set[str] = set()
-        self._elements = [state.name for state in plan.program.graph.states if state.level == step]
+        last = plan.steps - 1
+        # Steps that no feed needs are left out; the last one speaks for their elements in a snapshot.
+        self._elements = [state.name for state in plan.program.graph.states if min(state.level, last) == step]
         self._has_lanes = any(plan.program.elements[name].partial for name in self._elements)
 
     def lanes(self) -> list[int | None]:
@@ -52,18 +56,24 @@ class WorkingState:
             return [None]
         return list(self._plan.layout.instances_of(self._partition))
 
-    def prefetch(self, work: Work) -> None:
-        """Load the keys that the rows of a BY_KEY task touch."""
-        task = work.task
-        if task.dispatch is not Dispatch.BY_KEY or not task.key:
-            return
-        names = [access.state for access in task.accesses if access.mode is Mode.KEYED]
-        names = [name for name in names if not self._plan.program.elements[name].type.single]
+    def prefetch(self, work: Work) -> Ints | None:
+        """Load the keys that the rows of a BY_KEY task touch; return the rank of each row's key in the store."""
+        names = self._keyed_names(work.task)
         if not names:
-            return
-        units, groups = work.key_column().distinct(work.groups)
-        for name in names:
-            self._keyed_overlay(name).prefetch(units, groups)
+            return None
+        units, codes = work.key_column().distinct()
+        ranks = [self._keyed_overlay(name).prefetch(units) for name in names]
+        return ranks[0][codes]
+
+    def by_key_alone(self, task: CompiledTask) -> bool:
+        """Whether rows of different keys share no state, so that only the order within a key can be seen."""
+        return 0 < len(self._keyed_names(task)) == len(task.accesses)
+
+    def _keyed_names(self, task: CompiledTask) -> list[str]:
+        if task.dispatch is not Dispatch.BY_KEY or not task.key:
+            return []
+        names = [access.state for access in task.accesses if access.mode is Mode.KEYED]
+        return [name for name in names if not self._plan.program.elements[name].type.single]
 
     def containers(self, task: CompiledTask, lane: int | None) -> list[Any]:
         """What the task's code works on, in the order of its accesses."""
@@ -82,7 +92,14 @@ class WorkingState:
         overlay = self._keyed.get(name)
         if overlay is None:
             element = self._plan.program.elements[name].type
-            overlay = self._keyed[name] = KeyedOverlay(element, self._plan.element_index(name), self._view)
+            layout = self._plan.layout
+            overlay = self._keyed[name] = KeyedOverlay(
+                element,
+                self._plan.element_index(name),
+                self._view,
+                layout.key_groups,
+                layout.groups_of(self._partition),
+            )
         return overlay
 
     def _lazy_overlay(self, name: str, group: int) -> LazyOverlay:
@@ -95,22 +112,24 @@ class WorkingState:
 
     def changes(self) -> Changes:
         """All that differs from the parent, in the order of the store keys."""
-        changed: Changes = []
-        for name, keyed in self._keyed.items():
+        keys: list[bytes] = []
+        values: list[bytes | None] = []
+        overlays: list[tuple[str, KeyedOverlay | LazyOverlay]] = list(self._keyed.items())
+        overlays += [(name, lazy) for (name, _), lazy in self._lazy.items()]
+        for name, overlay in overlays:
             if name in self._written:
-                changed += keyed.changes()
-        for (name, _), lazy in self._lazy.items():
-            if name in self._written:
-                changed += lazy.changes()
-        changed.sort(key=itemgetter(0))
-        return changed
+                changed = overlay.changes()
+                keys += changed[0]
+                values += changed[1]
+        if not all(map(lt, keys, islice(keys, 1, None))):
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            keys, values = [keys[at] for at in order], [values[at] for at in order]
+        return keys, values
 
     def save(self, storage: Storage, snapshot_due: bool) -> Saved:
         """Write what changed (and this step's part of a snapshot); small changes are returned instead."""
-        changed = self.changes()
-        keys = list(map(itemgetter(0), changed))
-        values = list(map(itemgetter(1), changed))
-        snapshot = self._snapshot(storage, dict(changed)) if snapshot_due else ()
+        keys, values = self.changes()
+        snapshot = self._snapshot(storage, dict(zip(keys, values, strict=True))) if snapshot_due else ()
         overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
         growth = sum(overlay.growth for overlay in overlays)
         if len(keys) <= INLINE_ENTRIES_MAX and _size(keys, values) <= INLINE_BYTES_MAX:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_origin
 
 import numpy as np
+import numpy.typing as npt
 
 from millpond.errors import StateError
 from millpond.keygroups import INT_MAX, INT_MIN, encode_text
@@ -87,15 +88,22 @@ class KeyCodec:
 
     def encode_many(self, keys: Sequence[Any]) -> list[bytes]:
         """Encode a column of keys, checked; integers are encoded as one array."""
-        if self.hint is int and keys and set(map(type, keys)) == {int}:
-            try:
-                column = np.array(keys, dtype=np.int64)
-            except OverflowError:
-                return [self.encode(key) for key in keys]
-            flat = (column.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
-            fixed: list[bytes] = flat.view("V8").tolist()
+        numbers = self.encode_ints(keys)
+        if numbers is not None:
+            fixed: list[bytes] = numbers.view("V8").ravel().tolist()
             return fixed
         return [self.encode(key) for key in keys]
+
+    def encode_ints(self, keys: Sequence[Any]) -> npt.NDArray[np.uint8] | None:
+        """Encode a column of integer keys as rows of eight bytes; None if they are not all integers of 64 bits."""
+        if self.hint is not int or not keys or set(map(type, keys)) != {int}:
+            return None
+        try:
+            column = np.array(keys, dtype=np.int64)
+        except OverflowError:
+            return None
+        flat = (column.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
+        return flat.view(np.uint8).reshape(len(keys), 8)
 
     def decode(self, data: bytes) -> Any:
         """Decode one key."""

@@ -12,17 +12,19 @@ from itertools import compress
 from operator import is_not, ne
 from typing import Any, Protocol
 
+from millpond.errors import EpochError
 from millpond.state.element import ElementType
 from millpond.state.lazy import MISSING
 from millpond.state.map import Map
 from millpond.state.storekey import PREFIX_BYTES, store_prefix
+from millpond.state.units import Ints, StoreUnits, in_store_order
 
 CHUNK_ENTRIES = 4096
 
 _IS_SOME = partial(is_not, None)
 
-Changes = list[tuple[bytes, bytes | None]]
-"""Store keys with their new value, or None for a deletion."""
+Changes = tuple[list[bytes], list[bytes | None]]
+"""Store keys, and for each its new value, or None for a deletion."""
 
 
 class Base(Protocol):
@@ -43,59 +45,72 @@ class KeyedOverlay:
     `growth` is by how many entries the element grew, known once `changes` was called.
     """
 
-    def __init__(self, element: ElementType, index: int, base: Base) -> None:
+    def __init__(self, element: ElementType, index: int, base: Base, key_groups: int, owned: range) -> None:
         self._element = element
         self._index = index
         self._base = base
+        self._key_groups = key_groups
+        self._owned = owned
         # Parallel lists, so that the end of an epoch is a few passes at the speed of C.
         self._units: list[Any] = []
         self._keys: list[bytes] = []
         self._before: list[bytes | None] = []
-        self._held: set[Any] = set()
         self.growth = 0
         self.entries: dict[Any, Any] = element.keyed()
         self.container = element.wrap(self.entries)
 
-    def prefetch(self, units: Sequence[Any], groups: Sequence[int]) -> None:
-        """Load the entries of distinct `units`, each with its key group; those that are held already stay."""
-        if self._held:
-            fresh = [at for at, unit in enumerate(units) if unit not in self._held]
-            units, groups = [units[at] for at in fresh], [groups[at] for at in fresh]
-        if not units:
-            return
-        prefixes = {group: store_prefix(self._index, group) for group in set(groups)}
-        encoded = self._element.keys.encode_many(units)
-        keys = [prefixes[group] + unit for group, unit in zip(groups, encoded, strict=True)]
+    def prefetch(self, units: Sequence[Any]) -> Ints:
+        """Load the entries of distinct `units`, and return their places in the order of the store."""
+        placed = in_store_order(self._index, self._element.keys, units, self._key_groups)
+        self._check_owned(placed)
+        ordered = [units[at] for at in placed.order.tolist()]
+        keys = placed.keys
+        if self._units:
+            # Another entry point of the same step came first; what it loaded stays.
+            held = frozenset(self._units)
+            fresh = [unit not in held for unit in ordered]
+            ordered, keys = list(compress(ordered, fresh)), list(compress(keys, fresh))
         found = self._base.get_many(keys)
         before = list(map(found.get, keys))
-        self._units += units
+        self._units += ordered
         self._keys += keys
         self._before += before
-        self._held.update(units)
         if found:
-            present = list(compress(units, map(_IS_SOME, before)))
+            present = list(compress(ordered, map(_IS_SOME, before)))
             values = self._element.values.decode_many(list(filter(_IS_SOME, before)))  # type: ignore[arg-type]
             dict.update(self.entries, zip(present, values, strict=True))
+        return placed.ranks()
+
+    def _check_owned(self, placed: StoreUnits) -> None:
+        groups = placed.groups
+        if len(groups) and not (int(groups.min()) in self._owned and int(groups.max()) in self._owned):
+            raise EpochError(
+                "MP432",
+                "Spark brought rows to the wrong partition",
+                expected=f"key groups {self._owned.start} to {self._owned.stop - 1}",
+                found=f"key groups {int(groups.min())} to {int(groups.max())}",
+                hint="switch off what re-arranges explicit repartitions in this session, and report it",
+            )
 
     def changes(self) -> Changes:
-        """What differs from the base, unordered."""
-        assert self._held.issuperset(dict.__iter__(self.entries)), "a key was written that was never loaded"
+        """What differs from the base, in the order in which it was loaded: that of the store for one prefetch."""
         units, keys, before = self._units, self._keys, self._before
-        gone: Changes = []
-        if len(self.entries) != len(units):
+        live: list[bool] | None = None
+        if len(self.entries) != len(units) or not all(map(self.entries.__contains__, units)):
+            assert frozenset(units).issuperset(dict.__iter__(self.entries)), "a key was written that was never loaded"
             live = [dict.__contains__(self.entries, unit) for unit in units]
-            gone = [
-                (key, None) for key, old, stays in zip(keys, before, live, strict=True) if old is not None and not stays
-            ]
-            units, keys, before = (list(compress(column, live)) for column in (units, keys, before))
-        values: list[bytes] = []
+            units = list(compress(units, live))
+        values: list[bytes | None] = []
         for start in range(0, len(units), CHUNK_ENTRIES):
             # Chunk by chunk, so that values are in the processor's cache when they are checked and then encoded.
             chunk = units[start : start + CHUNK_ENTRIES]
             values += self._element.values.encode_many([*map(self.entries.__getitem__, chunk)])
-        self.growth = before.count(None) - len(gone)
+        if live is not None:
+            encoded = iter(values)
+            values = [next(encoded) if stays else None for stays in live]
+        self.growth = before.count(None) - values.count(None)
         changed = list(map(ne, values, before))
-        return [*compress(zip(keys, values, strict=True), changed), *gone]
+        return list(compress(keys, changed)), list(compress(values, changed))
 
 
 class LazyOverlay:
@@ -144,13 +159,11 @@ class LazyOverlay:
         self._before.update((unit, found.get(keys[unit])) for unit in unknown)
         values = self._element.values.encode_many([dict.__getitem__(entries, unit) for unit in live])
         before = self._before
-        changed: Changes = [
-            (keys[unit], value) for unit, value in zip(live, values, strict=True) if before[unit] != value
-        ]
+        changed = {keys[unit]: value for unit, value in zip(live, values, strict=True) if before[unit] != value}
         gone = [unit for unit, old in before.items() if old is not None and not dict.__contains__(entries, unit)]
         self.growth = sum(before[unit] is None for unit in live) - len(gone)
-        changed += [(self._prefix + codec.encode(unit), None) for unit in gone]
-        return changed
+        tombs = [self._prefix + codec.encode(unit) for unit in gone]
+        return [*changed, *tombs], [*changed.values(), *([None] * len(tombs))]
 
 
 class DictBase:

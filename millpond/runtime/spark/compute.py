@@ -9,7 +9,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from millpond.epochs.work import EpochWork, JobAborted, Parent
 from millpond.errors import EpochError
-from millpond.graph.model import Dispatch
 from millpond.runtime.assemble import assemble
 from millpond.runtime.messages import Control, decode_control
 from millpond.runtime.plan import EpochPlan, ProgramPlan
@@ -26,10 +25,9 @@ def compute_epoch(
     """Run the steps of an epoch over a batch of routed rows."""
     named, prefix = shorten_sources(batch, shape)
     epoch = EpochPlan(parent.epoch + 1, parent, prefix)
-    to_all = [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.ONE_TO_ALL]
-    here = exchange(named, plan.layout, to_all, len(plan.feeds))
+    here = exchange(named, plan, shape)
     rows = here.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
-    for step in range(1, plan.program.steps):
+    for step in range(1, plan.steps):
         here = rows.repartitionById(plan.layout.partitions, F.col("part"))
         rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
     controls = [decode_control(bytes(row.body)) for row in _collect(rows.select("body"))]

@@ -228,7 +228,7 @@ class Job:
         )
         publisher = Publisher(self._sinks(), self._hand_over, _show)
         self._checkpoint.finish_publication(publisher.publish)
-        shape = Shape.of([feed.order for feed in self._feeds])
+        shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
         return _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
 
     def _sinks(self) -> dict[str, tuple[Sink, SinkPlan]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any
+from functools import partial, reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
@@ -22,7 +21,7 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.runtime.intake import feed_column, keep_column
-from millpond.runtime.plan import FeedPlan, Order
+from millpond.runtime.plan import FeedPlan, Order, ProgramPlan
 from millpond.runtime.spark.hashing import hash_column, hash_columns
 from millpond.state.value import THE_KEY
 
@@ -118,15 +117,23 @@ class Shape:
     """Which columns the rows of all feeds must carry besides their own: every column costs time for each row."""
 
     feed: bool
+    group: bool
     order: bool
     source: bool
 
     @classmethod
-    def of(cls, orders: Sequence[RowOrder]) -> Shape:
-        """The least that keeps the rows of these feeds apart and in order."""
+    def of(cls, entries: Sequence[CompiledEntry], orders: Sequence[RowOrder], layout: Layout) -> Shape:
+        """The least that keeps the rows of these feeds apart, in order, and with their state."""
         kinds = [order.kind for order in orders]
         located = any(order.located for order in orders)
-        return cls(feed=len(orders) > 1, order=Order.COLUMN in kinds, source=located)
+        # One step by key finds the groups of its keys by itself, once per key instead of once per row.
+        alone = len(entries) == 1 and len(entries[0].tasks) == 1 and bool(entries[0].tasks[0].key)
+        return cls(
+            feed=len(orders) > 1,
+            group=layout.aligned or not alone,
+            order=Order.COLUMN in kinds,
+            source=located,
+        )
 
 
 def feed_frame(
@@ -141,7 +148,9 @@ def feed_frame(
 ) -> DataFrame:
     """One feed's rows, with its own columns only."""
     parameters = dict(entry.point.parameters)
-    columns = [F.coalesce(_group(entry, parameters, layout), F.lit(0)).cast("int").alias("grp")]
+    columns = []
+    if shape.group:
+        columns.append(F.expr(_group(entry, layout, str)).alias("grp"))
     if shape.feed:
         columns.append(F.lit(number).alias("feed"))
     if shape.order:
@@ -163,32 +172,39 @@ def union_feeds(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
-def _group(entry: CompiledEntry, parameters: dict[str, Any], layout: Layout) -> Column:
+def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], str]) -> str:
+    """The key group of a row as SQL; 0 for a row without a key, which is a bad one."""
     task = entry.tasks[0]
+    parameters = dict(entry.point.parameters)
     if task.dispatch is Dispatch.BY_KEY:
         if not task.key:
-            return F.lit(int(layout.group_of(THE_KEY)))
+            return str(int(layout.group_of(THE_KEY)))
         names = task.key.split(",")
-        if len(names) == 1:
-            return hash_column(F.col(f"`{names[0]}`"), parameters[names[0]]) % F.lit(layout.key_groups)
     else:
         names = [name for name, hint in parameters.items() if hint in HASHED]
-    columns = [F.col(f"`{name}`") for name in names]
-    return hash_columns(columns, [parameters[name] for name in names]) % F.lit(layout.key_groups)
+    columns = [column_name(name) for name in names]
+    hints = [parameters[name] for name in names]
+    single = task.dispatch is Dispatch.BY_KEY and len(names) == 1
+    hashed = hash_column(columns[0], hints[0]) if single else hash_columns(columns, hints)
+    return f"int(coalesce({hashed} % {layout.key_groups}, 0))"
 
 
-def exchange(frame: DataFrame, layout: Layout, to_all: Sequence[int], feeds: int) -> DataFrame:
-    """Bring each row to the partition that owns its key group; rows of the feeds `to_all` to all with instances."""
+def exchange(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
+    """Bring each row to the partition that owns its key group; rows for all instances to all partitions with some."""
+    layout = plan.layout
+    owner = "grp" if shape.group else _group(plan.entry_of(0), layout, partial(feed_column, 0))
     if layout.aligned:
-        owner = f"((grp * {layout.instances}) div {layout.key_groups}) * {layout.partitions} div {layout.instances}"
+        owner = f"(({owner} * {layout.instances}) div {layout.key_groups}) * {layout.partitions} div {layout.instances}"
     else:
-        owner = f"(grp * {layout.partitions}) div {layout.key_groups}"
+        owner = f"({owner} * {layout.partitions}) div {layout.key_groups}"
     part = F.expr(f"int({owner})")
+    feeds = range(len(plan.feeds))
+    to_all = [n for n in feeds if plan.entry_of(n).tasks[0].dispatch is Dispatch.ONE_TO_ALL]
     if not to_all:
         return frame.repartitionById(layout.partitions, part)
     everyone = [p for p in range(layout.partitions) if len(layout.instances_of(PartitionId(p)))]
     copies = F.array(*(F.lit(p) for p in everyone))
-    if len(to_all) < feeds:
+    if len(to_all) < len(feeds):
         copies = F.when(F.col("feed").isin(*to_all), copies).otherwise(F.array(part))
     return frame.select(F.explode(copies).alias("part"), "*").repartitionById(layout.partitions, F.col("part"))
 

@@ -37,14 +37,19 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFuncti
 
 
 def _own(batches: Iterable[pa.RecordBatch], partition: PartitionId, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """The batches, each checked to be meant for this partition: state must never meet another's rows."""
+    """The batches, each checked to be meant for this partition: state must never meet another's rows.
+
+    Rows that travel without their group are checked when their keys are loaded.
+    """
     owners = np.array(layout.owners())
     for batch in batches:
         if "part" in batch.schema.names:
             parts = batch.column("part").to_numpy(zero_copy_only=False)
-        else:
+        elif "grp" in batch.schema.names:
             parts = owners[batch.column("grp").to_numpy(zero_copy_only=False)]
-        if len(parts) and (parts != partition).any():
+        else:
+            parts = np.empty(0, dtype=np.int64)
+        if (parts != partition).any():
             raise EpochError(
                 "MP432",
                 "Spark brought rows to the wrong partition",

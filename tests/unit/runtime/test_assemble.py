@@ -19,7 +19,7 @@ def plan(tmp_path):
 
 def told(plan, **changes):
     """One control row per task, all of one story; `changes` replace some by (step, partition)."""
-    rows = {(s, p): Control(s, p, 0, 0) for s in range(plan.program.steps) for p in range(2)}
+    rows = {(s, p): Control(s, p, 0, 0) for s in range(plan.steps) for p in range(2)}
     return list((rows | changes.get("instead", {})).values())
 
 

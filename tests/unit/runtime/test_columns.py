@@ -8,20 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.keygroups import Layout
 from millpond.runtime.columns import ArrowColumn, ListColumn, NumberColumn, TextColumn, TupleColumn, column_of
 
-LAYOUT = Layout(128, 4, 8, aligned=False)
 KINDS = {
     int: st.integers(-5, 5),
     str: st.sampled_from(["", "a", "b", "é", "a\x00"]),
     bool: st.booleans(),
     datetime.date: st.dates(datetime.date(2026, 1, 1), datetime.date(2026, 1, 5)),
 }
-
-
-def groups_of(values):
-    return np.array([LAYOUT.group_of(value) for value in values], dtype=np.int32)
 
 
 @given(st.data(), st.sampled_from(list(KINDS)))
@@ -35,13 +29,13 @@ def test_rows_of_a_column_are_taken_as_from_a_list(data, kind):
 
 
 @given(st.data(), st.sampled_from(list(KINDS)))
-def test_each_distinct_value_comes_once_with_its_group(data, kind):
+def test_each_distinct_value_comes_once_and_rows_say_which_they_have(data, kind):
     values = data.draw(st.lists(KINDS[kind]))
     array = pa.array(values, type=pa.array([data.draw(KINDS[kind])]).type)
     for column in (column_of(array, kind), ListColumn(values)):
-        units, groups = column.distinct(groups_of(values))
+        units, codes = column.distinct()
         assert len(units) == len(set(units))
-        assert dict(zip(units, groups, strict=True)) == {value: LAYOUT.group_of(value) for value in values}
+        assert [units[code] for code in codes] == values
 
 
 @given(st.lists(st.tuples(KINDS[int], KINDS[str])))
@@ -49,8 +43,9 @@ def test_a_key_of_two_columns_is_a_column_of_tuples(pairs):
     parts = [ListColumn([pair[0] for pair in pairs]), ListColumn([pair[1] for pair in pairs])]
     column = TupleColumn(parts)
     assert column.take(None) == pairs
-    units, groups = column.distinct(groups_of(pairs))
-    assert dict(zip(units, groups, strict=True)) == {pair: LAYOUT.group_of(pair) for pair in pairs}
+    units, codes = column.distinct()
+    assert len(units) == len(set(units))
+    assert [units[code] for code in codes] == pairs
 
 
 @pytest.mark.parametrize(
