@@ -116,15 +116,18 @@ class _Writer:
         return statements
 
     def _body(self, *, per_row: bool) -> list[ast.stmt]:
-        rewrite = Rewrite(Renames(self._method.self_name, self._renames), self._method.scope)
+        maps = frozenset(name for name, element in self._draft.elements.items() if element.type.is_dict)
+        rewrite = Rewrite(Renames(self._method.self_name, self._renames, maps), self._method.scope)
         copied = Sharing(self._method, self._method.body, self._draft.elements).returned()
         returns = Returns(append=self._append, reply=self._reply, per_row=per_row, copied=copied, copy=self._copy)
         body: list[ast.stmt] = []
         for statement in self._statements:
             if self._answers_with_state() and isinstance(statement, ast.Assign):
                 statement.value = called(self._copy, statement.value)
-            written = returns.visit(rewrite.visit(statement))
-            body += written if isinstance(written, list) else [written]
+            rewritten = rewrite.visit(statement)
+            for one in rewritten if isinstance(rewritten, list) else [rewritten]:
+                written = returns.visit(one)
+                body += written if isinstance(written, list) else [written]
         if not self._statements or not isinstance(self._statements[-1], ast.Return | ast.Raise):
             outputs: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._piece.outputs]
             result = ast.Constant(None) if self._piece.last else ast.Tuple(outputs, ast.Load())

@@ -12,10 +12,14 @@ from millpond.compiler.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Renames:
-    """What the generated code calls the elements, constants and helpers that the method calls `self.name`."""
+    """What the generated code calls the elements, constants and helpers that the method calls `self.name`.
+
+    `maps` are the elements whose container is a dict.
+    """
 
     self_name: str
     names: Mapping[str, str]
+    maps: frozenset[str] = frozenset()
 
 
 class Rewrite(ast.NodeTransformer):
@@ -30,6 +34,27 @@ class Rewrite(ast.NodeTransformer):
         if isinstance(node.value, ast.Name) and node.value.id == self._renames.self_name:
             return ast.copy_location(ast.Name(self._renames.names[node.attr], node.ctx), node)
         return self.generic_visit(node)
+
+    def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
+        """Turn `del self.m[k]` into `m.pop(k)`, which containers that load on demand understand too."""
+        return [self._deletion(target, node) for target in node.targets]
+
+    def _deletion(self, target: ast.expr, node: ast.Delete) -> ast.stmt:
+        if isinstance(target, ast.Subscript) and self._is_map(target.value):
+            pop = ast.Attribute(self.visit(target.value), "pop", ast.Load())
+            removal: ast.stmt = ast.Expr(ast.Call(pop, [self.visit(target.slice)], []))
+        else:
+            removal = ast.Delete([self.visit(target)])
+        for part in ast.walk(removal):
+            if isinstance(part, ast.expr | ast.stmt) and not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return removal
+
+    def _is_map(self, value: ast.expr) -> bool:
+        match value:
+            case ast.Attribute(ast.Name(name), attribute):
+                return name == self._renames.self_name and attribute in self._renames.maps
+        return False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Turn `each(x)` into `x` and `merged(x, f)` into `f(x)`."""

@@ -15,6 +15,9 @@ Rows = npt.NDArray[np.intp]
 Picked = Rows | slice | None
 """Some rows by number, a run of rows, or all of them."""
 
+SAMPLE_ROWS = 4096
+"""So many texts tell whether the others repeat."""
+
 Coded = tuple[list[Any], npt.NDArray[Any]]
 """Distinct values, and for each row the place of its value among them."""
 
@@ -137,13 +140,21 @@ class TupleColumn:
         return ListColumn(self.take(None)).distinct()
 
 
-def column_of(array: pa.Array, hint: Any) -> Column:
-    """The cheapest column for an Arrow array of a hint."""
+def column_of(array: pa.Array, hint: Any, *, key: bool = False) -> Column:
+    """The cheapest column for an Arrow array of a hint; the distinct values of a key are asked for."""
     bare = bare_hint(hint)
     if bare in (int, float) and not array.null_count:
         return NumberColumn(array.to_numpy(zero_copy_only=False))
     if bare is str and not array.null_count:
         # A dictionary of other rows would hold words that these rows do not have.
         plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-        return TextColumn(plain.dictionary_encode())
+        return (
+            TextColumn(plain.dictionary_encode()) if key or _repeats(plain) else ArrowColumn(plain, pa.Array.to_pylist)
+        )
     return ArrowColumn(array, reader(hint))
+
+
+def _repeats(texts: pa.Array) -> bool:
+    """Whether texts repeat enough for it to pay to look for equal ones, by the first of them."""
+    sample = texts[:SAMPLE_ROWS]
+    return len(texts) < SAMPLE_ROWS or 2 * len(sample.unique()) < len(sample)

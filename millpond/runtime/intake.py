@@ -127,7 +127,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         duplicate=zeros,
         instance=zeros,
     )
-    variables = {name: column_of(columns[name], hint) for name, hint in hints.items()}
+    variables = {name: column_of(columns[name], hint, key=name in keys) for name, hint in hints.items()}
     keep = [
         KeptColumn(columns[name] if name in columns else _array(table, keep_column(number, place)))
         for place, (name, _) in enumerate(plan.feeds[number].keep)

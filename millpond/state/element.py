@@ -94,6 +94,11 @@ class ElementType:
         """Whether the whole element lives under one key (a value, a list)."""
         return self.container in (Value, List)
 
+    @property
+    def is_dict(self) -> bool:
+        """Whether the container is its entries, a dict."""
+        return self.container in _ENTRIES_ARE_CONTAINER
+
     @cached_property
     def key_hint(self) -> Any:
         """The type of an entry's key."""
@@ -133,7 +138,7 @@ class ElementType:
         return f"{self.container.__name__}[{', '.join(type_text(argument) for argument in self.arguments)}]"
 
     def _entries_kind(self) -> type:
-        return self.container if self.container in _ENTRIES_ARE_CONTAINER else Map
+        return self.container if self.is_dict else Map
 
     def bare(self) -> Map[Any, Any]:
         """Entries at the speed of a dict: for a task that knows which keys it touches and loads them first."""
@@ -157,7 +162,7 @@ class ElementType:
 
     def wrap(self, entries: Any) -> Any:
         """The container that user code sees, over its entries."""
-        if self.container in _ENTRIES_ARE_CONTAINER:
+        if self.is_dict:
             return entries
         if self.container is Matrix:
             check = entries.value_codec.check if isinstance(entries, Checked) else None

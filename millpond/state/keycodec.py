@@ -92,6 +92,11 @@ class KeyCodec:
         if numbers is not None:
             fixed: list[bytes] = numbers.view("V8").ravel().tolist()
             return fixed
+        if self.hint is str and {str}.issuperset(map(type, keys)):
+            try:
+                return list(map(str.encode, keys))
+            except UnicodeEncodeError:
+                pass  # the slow way below says which one it is
         return [self.encode(key) for key in keys]
 
     def encode_ints(self, keys: Sequence[Any]) -> npt.NDArray[np.uint8] | None:

@@ -69,24 +69,21 @@ class Lazy(Map[K, V]):
             dict.__setitem__(self, key, default)
         return dict.__getitem__(self, key)
 
-    def __delitem__(self, key: K) -> None:
-        # Touched first, so that the base's entry is known and a tombstone is written for it.
-        value = self.source.fetch(key)
-        if not dict.__contains__(self, key):
-            if value is MISSING:
-                raise KeyError(key)
-            return
-        dict.__delitem__(self, key)
-
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove and return the entry, or `default`."""
-        if key not in self:
-            if default:
-                return default[0]
-            raise KeyError(key)
-        value = dict.__getitem__(self, key)
-        del self[key]
-        return value
+        """Remove and return the entry, or `default`.
+
+        The one way to remove an entry: a `__delitem__` of our own would make every assignment pass through Python, so
+        generated code says `pop` where the program says `del`.
+        """
+        # Fetched first, so that the base's entry is known and a tombstone is written for it.
+        found = self.source.fetch(key)
+        if dict.__contains__(self, key):
+            return dict.pop(self, key)
+        if found is not MISSING:
+            return found
+        if default:
+            return default[0]
+        raise KeyError(key)
 
     def clear(self) -> None:
         """Remove all entries."""

@@ -263,6 +263,13 @@ class StoreView:
         count: int = self._txn.stat(store._main)["entries"] + self._txn.stat(store._long)["entries"]  # noqa: SLF001
         return count
 
+    def get(self, key: bytes) -> bytes | None:
+        """One entry, or None."""
+        if len(key) > KEY_BYTES_MAX:
+            return self.get_many((key,)).get(key)
+        value = self._txn.get(key, db=self._store._main) if self._has_main else None  # noqa: SLF001
+        return None if value is None else bytes(value)
+
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The entries that exist among `keys`: one sorted pass."""
         found: dict[bytes, bytes] = {}

@@ -79,7 +79,7 @@ class Matrix(Generic[R, C, V]):
             raise KeyError(cell)
         del cells[at]
         if not cells:
-            del self._lines[line]
+            self._lines.pop(line)
 
     def __contains__(self, cell: tuple[R, C]) -> bool:
         line, at = self._place(cell)

@@ -30,6 +30,10 @@ Changes = tuple[list[bytes], list[bytes | None]]
 class Base(Protocol):
     """Committed state, frozen: the local store, or a dict in tests."""
 
+    def get(self, key: bytes) -> bytes | None:
+        """One entry, or None."""
+        ...
+
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The entries that exist among `keys`."""
         ...
@@ -121,7 +125,7 @@ class LazyOverlay:
         self._prefix = store_prefix(index, group)
         self._base = base
         self._before: dict[Any, bytes | None] = {}
-        self._all_loaded = False
+        self._all_loaded = next(iter(base.scan(self._prefix)), None) is None
         self.growth = 0
         self.entries: Map[Any, Any] = element.lazy(self)
         self.container = element.wrap(self.entries)
@@ -131,7 +135,7 @@ class LazyOverlay:
         if unit in self._before or self._all_loaded:
             return MISSING
         key = self._prefix + self._element.keys.encode(unit)
-        value = self._base.get_many((key,)).get(key)
+        value = self._base.get(key)
         self._before[unit] = value
         return MISSING if value is None else self._element.values.decode(value)
 
@@ -153,17 +157,22 @@ class LazyOverlay:
         entries = self.entries
         live = list(dict.__iter__(entries))
         codec = self._element.keys
-        keys = {unit: self._prefix + data for unit, data in zip(live, codec.encode_many(live), strict=True)}
-        unknown = [unit for unit in live if unit not in self._before]
-        found = self._base.get_many([keys[unit] for unit in unknown])
-        self._before.update((unit, found.get(keys[unit])) for unit in unknown)
+        keys = [self._prefix + data for data in codec.encode_many(live)]
+        self._find_overwritten(live, keys)
+        before = list(map(self._before.get, live))
         values = self._element.values.encode_many([dict.__getitem__(entries, unit) for unit in live])
-        before = self._before
-        changed = {keys[unit]: value for unit, value in zip(live, values, strict=True) if before[unit] != value}
-        gone = [unit for unit, old in before.items() if old is not None and not dict.__contains__(entries, unit)]
-        self.growth = sum(before[unit] is None for unit in live) - len(gone)
+        changed = list(map(ne, values, before))
+        gone = [unit for unit, old in self._before.items() if old is not None and not dict.__contains__(entries, unit)]
+        self.growth = before.count(None) - len(gone)
         tombs = [self._prefix + codec.encode(unit) for unit in gone]
-        return [*changed, *tombs], [*changed.values(), *([None] * len(tombs))]
+        return [*compress(keys, changed), *tombs], [*compress(values, changed), *([None] * len(tombs))]
+
+    def _find_overwritten(self, units: Sequence[Any], keys: Sequence[bytes]) -> None:
+        """Look up what the base holds for units that were written without being read."""
+        if not self._all_loaded:
+            unknown = {key: unit for unit, key in zip(units, keys, strict=True) if unit not in self._before}
+            found = self._base.get_many(list(unknown))
+            self._before.update((unknown[key], value) for key, value in found.items())
 
 
 class DictBase:
@@ -171,6 +180,10 @@ class DictBase:
 
     def __init__(self, entries: Mapping[bytes, bytes] | None = None) -> None:
         self._entries = dict(entries or {})
+
+    def get(self, key: bytes) -> bytes | None:
+        """One entry, or None."""
+        return self._entries.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The entries that exist among `keys`."""

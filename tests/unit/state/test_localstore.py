@@ -86,6 +86,7 @@ def test_a_view_stays_as_it_was_while_the_store_moves_on(store):
         store.advance(START, NEXT, [loaded({A: b"2", B: b"3"})])
         assert view.stamp == START
         assert view.get_many([A, B]) == {A: b"1"}
+        assert (view.get(A), view.get(B)) == (b"1", None)
         assert view.entries == 1
     assert content(store) == {A: b"2", B: b"3"}
 
@@ -135,6 +136,7 @@ def test_keys_above_the_limit_of_the_store_are_entries_like_others(store):
     store.rebuild(START, [loaded({edge: b"0", LONG: b"1", LONGER: b"2", A: b"3"})])
     with store.view() as view:
         assert view.get_many([LONG, LONGER, edge, B]) == {LONG: b"1", LONGER: b"2", edge: b"0"}
+        assert [view.get(key) for key in (LONG, LONGER, edge, B)] == [b"1", b"2", b"0", None]
         assert [key for key, _ in view.scan(store_prefix(0, 2))] == sorted([edge, LONG, LONGER])
     store.advance(START, NEXT, [loaded({LONG: None, LONGER: b"new"})])
     assert content(store) == {edge: b"0", LONGER: b"new", A: b"3"}
