@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -19,7 +20,7 @@ from benchmarks.options import add_seed, positive, seconds
 from benchmarks.report import EXCLUDED, BenchmarkError, Figures, Teller, percentiles, ratio
 from benchmarks.stage import Stage
 from benchmarks.transform_with_state import OrderedTotals, require_protobuf, state_store, transformed
-from millpond import foreach_epoch
+from millpond.program.sinks import MemorySink
 
 PATIENCE_SECONDS = 120
 """How long after its last event a contestant may still be busy."""
@@ -106,13 +107,21 @@ class Arrivals:
 Start = Callable[[Stage, DataFrame, Arrivals], StreamingQuery]
 
 
+class ArrivalSink(MemorySink):
+    """The memory sink, which has the values in the driver, told to say when."""
+
+    def __init__(self, arrivals: Arrivals) -> None:
+        super().__init__()
+        object.__setattr__(self, "_arrivals", arrivals)
+
+    def put(self, epoch: int, rows: list[dict[str, Any]]) -> None:  # noqa: ARG002
+        """Take the rows of an epoch."""
+        arrivals: Arrivals = self._arrivals  # type: ignore[attr-defined]
+        arrivals.take([(row["seq"], row["sent_ns"], row["reply"]["_1"], row["reply"]["_2"]) for row in rows])
+
+
 def start_millpond(stage: Stage, frame: DataFrame, arrivals: Arrivals) -> StreamingQuery:
     """Start Millpond over the stream, as fast as it goes."""
-
-    def take(replies: DataFrame, epoch: int) -> None:  # noqa: ARG001
-        rows = replies.select("seq", "sent_ns", "reply._1", "reply._2").collect()
-        arrivals.take([(row[0], row[1], row[2], row[3]) for row in rows])
-
     job = RunningTotals.on(
         stage.spark,
         checkpoint=stage.folder / "checkpoint",
@@ -120,7 +129,7 @@ def start_millpond(stage: Stage, frame: DataFrame, arrivals: Arrivals) -> Stream
         local_root=stage.folder / "local",
         progress=False,
     )
-    job.feed("add", frame, order_by="seq", keep=["seq", "sent_ns"], to=foreach_epoch(take))
+    job.feed("add", frame, order_by="seq", keep=["seq", "sent_ns"], to=ArrivalSink(arrivals))
     return job.start()
 
 

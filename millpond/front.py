@@ -45,13 +45,15 @@ class Program(ProgramBase):
         local_root: str | Path | None = None,
         progress: bool | None = None,
         retries: int = 3,
+        small_epoch: int = 20_000,
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
         `partitions` is by default the session's number of shuffle partitions. `key_groups` (128) and `instances` of
         partial state (8) are fixed when the checkpoint is made. `local_root` is where workers keep their copy of the
         state. `progress` shows epochs in the terminal (by default if there is one). `retries` is how often a job that
-        Spark aborts is tried again.
+        Spark aborts is tried again. On one machine, an epoch after one of at most `small_epoch` rows runs in a single
+        task, which saves the shuffles; 0 never does that.
         """
         from millpond.runtime.spark.job import Job
 
@@ -65,4 +67,5 @@ class Program(ProgramBase):
             local_root=local_root,
             progress=progress,
             retries=retries,
+            small_epoch=small_epoch,
         )

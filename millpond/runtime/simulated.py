@@ -21,11 +21,11 @@ from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
 from millpond.runtime.intake import feed_column, keep_column
-from millpond.runtime.messages import MESSAGE_SCHEMA, Control, decode_control
+from millpond.runtime.messages import decode_control
 from millpond.runtime.plan import DEAD_LETTERS, BadRows, EpochPlan, FeedPlan, Order, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
 from millpond.runtime.schema import element_schemas
-from millpond.runtime.step import StepRun
+from millpond.runtime.whole import run_whole
 from millpond.state.value import THE_KEY
 from millpond.storage.files import FileStorage
 
@@ -117,26 +117,10 @@ class Simulated:
         return self._plan.layout.partitions
 
     def _compute(self, rows: Sequence[Row], parent: Parent) -> EpochWork:
-        plan = self._plan
-        epoch = EpochPlan(parent.epoch + 1, parent)
-        inputs = self._route(rows)
-        controls: list[Control] = []
-        for step in range(plan.steps):
-            produced = [
-                StepRun(plan, epoch, step, PartitionId(partition)).run([inputs[partition]])
-                for partition in range(self._partitions)
-            ]
-            table = pa.Table.from_batches(produced, schema=MESSAGE_SCHEMA)
-            parts = table.column("part").to_numpy()
-            inputs = [
-                table.filter(pa.array(parts == partition)).combine_chunks().to_batches() or [_nothing()]
-                for partition in range(self._partitions)
-            ]
-            inputs = [batches[0] for batches in inputs]
-            if step == plan.steps - 1:
-                controls = [decode_control(body) for body in table.column("body").to_pylist()]
+        told = run_whole(self._plan, EpochPlan(parent.epoch + 1, parent), self._route(rows))
+        controls = [decode_control(body) for body in told.column("body").to_pylist()]
         head = self._checkpoint.head
-        return assemble(plan, controls, {} if head is None else head.counters)
+        return assemble(self._plan, controls, {} if head is None else head.counters)
 
     def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(self._partitions)]
@@ -149,7 +133,7 @@ class Simulated:
                 targets = [p for p in everyone if len(self._plan.layout.instances_of(p))]
             for partition in targets:
                 routed[partition].append((number, self._numbers[entry], group))
-        return [self._batch_of(rows, chosen) for chosen in routed]
+        return [self._batch_of(rows, partition, chosen) for partition, chosen in enumerate(routed)]
 
     def _group(self, entry: str, arguments: tuple[Any, ...]) -> int:
         compiled = self._plan.program.entries[entry]
@@ -168,11 +152,12 @@ class Simulated:
             return _BAD_ROW_GROUP
         return layout.group_of(parts[0] if len(parts) == 1 else tuple(parts))
 
-    def _batch_of(self, rows: Sequence[Row], chosen: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
+    def _batch_of(self, rows: Sequence[Row], partition: int, chosen: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
         # Backwards, because nothing may depend on the order in which rows arrive at a partition.
         chosen = chosen[::-1]
         numbers = [number + self._fed for number, _, _ in chosen]
         columns: dict[str, pa.Array] = {
+            "part": pa.array([partition] * len(chosen), pa.int32()),
             "feed": pa.array([feed for _, feed, _ in chosen], pa.int32()),
             "grp": pa.array([group for _, _, group in chosen], pa.int32()),
             "ord": pa.array(numbers, pa.int64()),
@@ -185,10 +170,6 @@ class Simulated:
                 values = [rows[number][1][place] if own == feed else None for number, own, _ in chosen]
                 columns[feed_column(feed, name)] = to_arrow(values, hint).cast(arrow_type(hint))
         return pa.RecordBatch.from_pydict(columns)
-
-
-def _nothing() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=MESSAGE_SCHEMA)
 
 
 def _sink_plan(name: str, sink: Sink, outputs: str) -> SinkPlan:

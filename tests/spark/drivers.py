@@ -30,13 +30,16 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 class Driver:
     """A driver job on a folder, with all processes below it, remembered while it lives."""
 
-    def __init__(self, folder: Path, crash_at: str | None = None, master: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, crash_at: str | None = None, master: str | None = None, small_epoch: int = 0
+    ) -> None:
         self.folder = folder
         (folder / "started").unlink(missing_ok=True)
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         if crash_at is not None:
             environ[VARIABLE] = crash_at
-        command = [sys.executable, "-m", "tests.spark.driver_job", str(folder), *([master] if master else [])]
+        command = [sys.executable, "-m", "tests.spark.driver_job", str(folder), str(small_epoch)]
+        command += [master] if master else []
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log)
         self._below: dict[int, psutil.Process] = {}

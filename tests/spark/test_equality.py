@@ -44,7 +44,10 @@ def test_a_stream_equals_plain_python(spark, tmp_path, seed, program, partitions
     rows = random_rows(program, seed, 80)
     wanted = oracle(program, rows)
     write_parts(tmp_path / "in", program, rows, PARTS)
-    job = program.on(spark, checkpoint=tmp_path / "ck", partitions=partitions, local_root=tmp_path / "local")
+    small_epoch = 1000 * (partitions % 2)
+    job = program.on(
+        spark, checkpoint=tmp_path / "ck", partitions=partitions, local_root=tmp_path / "local", small_epoch=small_epoch
+    )
     report = feed_all(job, program, streams(spark, program, tmp_path / "in", files), tmp_path / "out").run()
     assert len(report.epochs) == -(-PARTS // files)
     assert replies_in(tmp_path / "out") == wanted.replies

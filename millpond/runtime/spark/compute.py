@@ -12,24 +12,33 @@ from millpond.errors import EpochError
 from millpond.runtime.assemble import assemble
 from millpond.runtime.messages import Control, decode_control
 from millpond.runtime.plan import EpochPlan, ProgramPlan
-from millpond.runtime.spark.route import Shape, exchange, shorten_sources
+from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
 from millpond.runtime.spark.ship import Shipment
-from millpond.runtime.spark.worker import MESSAGE_DDL, step_function
+from millpond.runtime.spark.worker import MESSAGE_DDL, epoch_function, step_function
 
 _CANCELLED = ("cancelled", "canceled", "InterruptedException", "was stopped", "SparkContext was shut down")
 
 
 def compute_epoch(
-    plan: ProgramPlan, shipment: Shipment, shape: Shape, batch: DataFrame, parent: Parent, before: dict[str, int]
+    plan: ProgramPlan,
+    shipment: Shipment,
+    shape: Shape,
+    batch: DataFrame,
+    parent: Parent,
+    before: dict[str, int],
+    *,
+    small: bool,
 ) -> tuple[EpochWork, list[Control]]:
-    """Run the steps of an epoch over a batch of routed rows."""
+    """Run the steps of an epoch over a batch of routed rows; a small epoch runs in one task, without any shuffle."""
     named, prefix = shorten_sources(batch, shape)
     epoch = EpochPlan(parent.epoch + 1, parent, prefix)
-    here = exchange(named, plan, shape)
-    rows = here.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
-    for step in range(1, plan.steps):
-        here = rows.repartitionById(plan.layout.partitions, F.col("part"))
-        rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
+    if small:
+        rows = place(named, plan, shape).coalesce(1).mapInArrow(epoch_function(shipment, epoch), MESSAGE_DDL)
+    else:
+        rows = exchange(named, plan, shape).mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
+        for step in range(1, plan.steps):
+            here = rows.repartitionById(plan.layout.partitions, F.col("part"))
+            rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
     controls = [decode_control(bytes(row.body)) for row in _collect(rows.select("body"))]
     if not controls and not _empty(batch):
         raise EpochError(

@@ -43,6 +43,9 @@ from millpond.storage.open import open_storage
 START_SECONDS_MAX = 120
 """How long a first batch waits for Spark to name its query."""
 
+SMALL_EPOCH_ROWS = 20_000
+"""Below this a shuffle costs more than a second core saves."""
+
 LOCAL_BYTES_MAX = 4 << 20
 """Replies of an epoch up to this size are handed over from the driver's memory: reading them costs no Spark job."""
 
@@ -83,6 +86,7 @@ class Job:
         local_root: str | Path | None = None,
         progress: bool | None = None,
         retries: int = 3,
+        small_epoch: int = SMALL_EPOCH_ROWS,
     ) -> None:
         self._class = program
         self._spark = spark
@@ -96,6 +100,8 @@ class Job:
         self._local_root = str(local_root or default_local_root(self._storage.url, tempfile.gettempdir()))
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
+        # Elsewhere one task would draw the state of all partitions to one executor.
+        self._small_epoch = small_epoch if _one_host(spark) else 0
         self._feeds: list[Feed] = []
         self._reports: list[EpochReport] = []
         self.error: MillpondError | None = None
@@ -270,7 +276,13 @@ class Job:
         def compute(parent: Parent) -> EpochWork:
             head = self._checkpoint.head
             work, told = compute_epoch(
-                run.plan, run.shipment, run.shape, batch, parent, {} if head is None else head.counters
+                run.plan,
+                run.shipment,
+                run.shape,
+                batch,
+                parent,
+                {} if head is None else head.counters,
+                small=bool(self._reports) and self._reports[-1].rows <= self._small_epoch,
             )
             controls[:] = told
             return work
@@ -344,6 +356,11 @@ class _Run:
 def _parallelism(spark: SparkSession) -> int:
     # Partitions near the number of cores are best, and the session's own setting is the public word for that.
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+
+
+def _one_host(spark: SparkSession) -> bool:
+    master = spark.conf.get("spark.master", "") or ""
+    return master == "local" or master.startswith("local[")
 
 
 def _show(feed: str, table: pa.Table, epoch: int, limit: int) -> None:

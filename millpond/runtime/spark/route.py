@@ -191,22 +191,36 @@ def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], st
 
 def exchange(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
     """Bring each row to the partition that owns its key group; rows for all instances to all partitions with some."""
-    layout = plan.layout
-    owner = "grp" if shape.group else _group(plan.entry_of(0), layout, partial(feed_column, 0))
-    if layout.aligned:
-        owner = f"(({owner} * {layout.instances}) div {layout.key_groups}) * {layout.partitions} div {layout.instances}"
-    else:
-        owner = f"({owner} * {layout.partitions}) div {layout.key_groups}"
-    part = F.expr(f"int({owner})")
-    feeds = range(len(plan.feeds))
-    to_all = [n for n in feeds if plan.entry_of(n).tasks[0].dispatch is Dispatch.ONE_TO_ALL]
+    if _to_all(plan):
+        return place(frame, plan, shape).repartitionById(plan.layout.partitions, F.col("part"))
+    return frame.repartitionById(plan.layout.partitions, F.expr(_owner(plan, shape)))
+
+
+def place(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
+    """Write into each row which partition it is for; a row for all instances comes once for each partition."""
+    owner, to_all = _owner(plan, shape), _to_all(plan)
     if not to_all:
-        return frame.repartitionById(layout.partitions, part)
-    everyone = [p for p in range(layout.partitions) if len(layout.instances_of(PartitionId(p)))]
-    copies = F.array(*(F.lit(p) for p in everyone))
-    if len(to_all) < len(feeds):
-        copies = F.when(F.col("feed").isin(*to_all), copies).otherwise(F.array(part))
-    return frame.select(F.explode(copies).alias("part"), "*").repartitionById(layout.partitions, F.col("part"))
+        return frame.selectExpr(f"{owner} part", "*")
+    layout = plan.layout
+    everyone = [str(p) for p in range(layout.partitions) if len(layout.instances_of(PartitionId(p)))]
+    copies = f"array({', '.join(everyone)})"
+    if len(to_all) < len(plan.feeds):
+        copies = f"CASE WHEN feed IN ({', '.join(map(str, to_all))}) THEN {copies} ELSE array({owner}) END"
+    return frame.selectExpr(f"explode({copies}) part", "*")
+
+
+def _owner(plan: ProgramPlan, shape: Shape) -> str:
+    layout = plan.layout
+    group = "grp" if shape.group else _group(plan.entry_of(0), layout, partial(feed_column, 0))
+    if layout.aligned:
+        instance = f"(({group} * {layout.instances}) div {layout.key_groups})"
+        return f"int(({instance} * {layout.partitions}) div {layout.instances})"
+    return f"int(({group} * {layout.partitions}) div {layout.key_groups})"
+
+
+def _to_all(plan: ProgramPlan) -> list[int]:
+    """The feeds whose rows are for all instances."""
+    return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.ONE_TO_ALL]
 
 
 def shorten_sources(frame: DataFrame, shape: Shape) -> tuple[DataFrame, str]:

@@ -14,6 +14,7 @@ from millpond.keygroups import Layout
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.step import StepRun
+from millpond.runtime.whole import run_whole
 
 StepFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -32,6 +33,15 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFuncti
         partition = PartitionId(context.partitionId())
         plan = unpack(shipment)
         yield StepRun(plan, epoch, step, partition).run(_own(batches, partition, plan.layout))
+
+    return run
+
+
+def epoch_function(shipment: Shipment, epoch: EpochPlan) -> StepFunction:
+    """The function for all partitions and steps of one epoch, in a single task."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from run_whole(unpack(shipment), epoch, list(batches)).to_batches()
 
     return run
 
