@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.data import OUT, keyed_events, work_folder
@@ -65,15 +65,15 @@ class Options:
 
     events: int = EVENTS
     keys: tuple[int, ...] = (KEYS,)
-    files: int = 2
+    epochs: int = 4
     partitions: int = 2
-    repeat: int = 3
+    repeat: int = 5
     tws_seconds: float | None = TWS_SECONDS
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.files > self.events:
-            raise BenchmarkError(f"{self.events} events can't fill {self.files} files")
+        if self.epochs > self.events:
+            raise BenchmarkError(f"{self.events} events can't fill {self.epochs} epochs")
 
     @property
     def events_each(self) -> int:
@@ -95,13 +95,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=(KEYS,),
         help="distinct keys; a list (10000,200000,5000000) measures Millpond at each (default: 200000)",
     )
+    parser.add_argument(
+        "--epochs",
+        type=positive,
+        default=4,
+        help="epochs in which the events are streamed to Millpond and to transformWithState (default: %(default)s)",
+    )
     add_common(parser)
 
 
 def read_options(args: argparse.Namespace) -> Options:
     """Make options of what was chosen."""
     tws_seconds = None if args.no_tws else args.seconds
-    return Options(args.events, args.keys, args.files, args.partitions, args.repeat, tws_seconds, args.seed)
+    return Options(args.events, args.keys, args.epochs, args.partitions, args.repeat, tws_seconds, args.seed)
 
 
 def plain_loop(files: Sequence[Path]) -> tuple[Totals, list[tuple[int, float]]]:
@@ -117,8 +123,8 @@ def plain_loop(files: Sequence[Path]) -> tuple[Totals, list[tuple[int, float]]]:
     return totals, emitted
 
 
-def millpond_run(stage: Stage, files: Sequence[Path], folder: Path) -> None:
-    """Stream the files through the program, one epoch each, checkpointed, replies into a Parquet sink."""
+def millpond_run(stage: Stage, events: Callable[[], DataFrame], folder: Path) -> None:
+    """Run the program over events to their end, checkpointed, replies into a Parquet sink."""
     job = RunningTotals.on(
         stage.spark,
         checkpoint=folder / "checkpoint",
@@ -126,7 +132,7 @@ def millpond_run(stage: Stage, files: Sequence[Path], folder: Path) -> None:
         local_root=folder / "local",
         progress=False,
     )
-    job.feed("add", stream(stage.spark, files), to=parquet(folder / "replies"))
+    job.feed("add", events(), to=parquet(folder / "replies"))
     job.run()
 
 
@@ -140,12 +146,14 @@ def check_state(checkpoint: Path, want: Totals) -> None:
 
 @dataclass(slots=True)
 class Contest:
-    """Loop and Millpond over the same files, turn by turn."""
+    """Loop and Millpond over the same events, turn by turn: in one file, and in files that are an epoch each."""
 
-    files: list[Path]
+    file: Path
+    streamed: list[Path]
     want: Emitted | None = None
     loop_seconds: list[float] = field(default_factory=list)
     millpond_seconds: list[float] = field(default_factory=list)
+    streaming_seconds: list[float] = field(default_factory=list)
     memory: WorkerMemory = field(default_factory=WorkerMemory)
 
 
@@ -162,13 +170,16 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
     events = options.events_each
     theirs = None if peer is None else peer.rate
     ours, loop = rate(events, main.millpond_seconds), rate(events, main.loop_seconds)
+    streaming = rate(events, main.streaming_seconds)
     figures: Figures = {
         "benchmark": "keyed_state",
         "millpond": ours,
+        "millpond_streaming": streaming,
         "python_loop": loop,
         "transform_with_state": theirs,
         "vs_python_loop": ratio(ours, loop),
-        "vs_transform_with_state": ratio(ours, theirs),
+        "vs_python_loop_streaming": ratio(streaming, loop),
+        "vs_transform_with_state": ratio(streaming, theirs),
         "peak_worker_mb": main.memory.peak_mb,
         "peak_worker_mb_each": main.memory.peak_each_mb,
     }
@@ -180,6 +191,7 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
         "unit": "events/s, fastest turn of each",
         "excluded": EXCLUDED,
         "millpond_seconds": rounded(main.millpond_seconds),
+        "millpond_streaming_seconds": rounded(main.streaming_seconds),
         "python_loop_seconds": rounded(main.loop_seconds),
         "transform_with_state_sample": peer and asdict(peer),
         "settings": asdict(options) | {"events": events, "keys_compared": options.keys_compared},
@@ -187,16 +199,18 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
 
 
 def _warm_up(stage: Stage, options: Options) -> None:
-    events = max(options.files, min(WARM_UP_EVENTS, options.events))
-    files = keyed_events(events, min(events, KEYS), options.files, options.seed, stage.out)
+    events = max(options.epochs, min(WARM_UP_EVENTS, options.events))
+    files = keyed_events(events, min(events, KEYS), options.epochs, options.seed, stage.out)
     with stage.teller.doing("loop and Millpond: warm-up"):
         plain_loop(files)
-        millpond_run(stage, files, stage.folder / "warm-up")
+        millpond_run(stage, lambda: stage.spark.read.parquet(str(files[0])), stage.folder / "warm-up")
+        millpond_run(stage, lambda: stream(stage.spark, files), stage.folder / "warm-up-streaming")
 
 
 def _contest(stage: Stage, options: Options, keys: int) -> Contest:
     with stage.teller.doing(f"writing {options.events_each:,} events over {keys:,} keys"):
-        contest = Contest(keyed_events(options.events_each, keys, options.files, options.seed, stage.out))
+        (file,) = keyed_events(options.events_each, keys, 1, options.seed, stage.out)
+        contest = Contest(file, keyed_events(options.events_each, keys, options.epochs, options.seed, stage.out))
     for turn in range(options.repeat):
         # One after the other in each turn, so that a slow minute of the machine meets both.
         name = f"{keys:,} keys, turn {turn + 1}"
@@ -206,27 +220,32 @@ def _contest(stage: Stage, options: Options, keys: int) -> Contest:
 
 def _turn(stage: Stage, contest: Contest, events: int, folder: Path, name: str) -> None:
     with stage.teller.doing(f"loop, {name}"):
-        seconds, (totals, emitted) = timed(partial(plain_loop, contest.files))
+        seconds, (totals, emitted) = timed(partial(plain_loop, [contest.file]))
     stage.teller.done(f"loop, {name}", events, "events", seconds)
     contest.loop_seconds.append(seconds)
-    contest.want = contest.want or by_loop(contest.files, emitted)
+    contest.want = contest.want or by_loop([contest.file], emitted)
     del emitted  # Millions of objects: not while the next one runs.
 
-    with stage.teller.doing(f"Millpond, {name}"), contest.memory.watching():
-        seconds, _ = timed(partial(millpond_run, stage, contest.files, folder))
-    stage.teller.done(f"Millpond, {name}", events, "events", seconds)
-    contest.millpond_seconds.append(seconds)
-    with stage.teller.doing("checking Millpond's replies and state"):
-        check_every(by_millpond(folder / "replies"), contest.want, "Millpond")
-        check_state(folder / "checkpoint", totals)
-    shutil.rmtree(folder)
+    ways: tuple[tuple[str, list[float], Callable[[], DataFrame]], ...] = (
+        ("Millpond", contest.millpond_seconds, lambda: stage.spark.read.parquet(str(contest.file))),
+        ("Millpond, streaming", contest.streaming_seconds, lambda: stream(stage.spark, contest.streamed)),
+    )
+    for who, took, source in ways:
+        with stage.teller.doing(f"{who}, {name}"), contest.memory.watching():
+            seconds, _ = timed(partial(millpond_run, stage, source, folder))
+        stage.teller.done(f"{who}, {name}", events, "events", seconds)
+        took.append(seconds)
+        with stage.teller.doing("checking Millpond's replies and state"):
+            check_every(by_millpond(folder / "replies"), contest.want, who)
+            check_state(folder / "checkpoint", totals)
+        shutil.rmtree(folder)
 
 
 def _peer(stage: Stage, options: Options, contest: Contest, seconds: float) -> PeerResult:
     runs = iter(range(1_000))
 
     def run_sample(keys: int) -> Path:
-        events = stream(stage.spark, contest.files).where(F.col("key") < keys)
+        events = stream(stage.spark, contest.streamed).where(F.col("key") < keys)
         return run_to_end(transformed(events, "key", KeyedTotals()), stage.folder / f"peer-{next(runs)}")
 
     with state_store(stage.spark, stage.partitions):

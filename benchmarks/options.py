@@ -9,12 +9,9 @@ TWS_SECONDS = 60.0
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the benchmarks that read files."""
-    parser.add_argument(
-        "--files", "--epochs", type=positive, default=2, help="input files, one epoch each (default: %(default)s)"
-    )
     parser.add_argument("--partitions", type=positive, default=2, help="partitions and cores (default: %(default)s)")
     parser.add_argument(
-        "--repeat", type=positive, default=3, help="turns of loop and Millpond; the fastest counts (default: 3)"
+        "--repeat", type=positive, default=5, help="turns of loop and Millpond; the fastest counts (default: 5)"
     )
     parser.add_argument("--no-tws", action="store_true", help="leave transformWithState out")
     parser.add_argument(

@@ -80,15 +80,10 @@ class Options:
 
     lines: int = LINES
     words: int = WORDS
-    files: int = 2
     partitions: int = 2
-    repeat: int = 3
+    repeat: int = 5
     tws_seconds: float | None = TWS_SECONDS
     seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.files > self.lines:
-            raise BenchmarkError(f"{self.lines} lines can't fill {self.files} files")
 
     @property
     def total(self) -> int:
@@ -106,25 +101,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def read_options(args: argparse.Namespace) -> Options:
     """Make options of what was chosen."""
     tws_seconds = None if args.no_tws else args.seconds
-    return Options(args.lines, args.words, args.files, args.partitions, args.repeat, tws_seconds, args.seed)
+    return Options(args.lines, args.words, args.partitions, args.repeat, tws_seconds, args.seed)
 
 
-def plain_loop(files: Sequence[Path]) -> Counts:
+def plain_loop(file: Path) -> Counts:
     """Count by hand: one thread, a dict."""
     counts: Counts = collections.defaultdict(int)
-    for file in files:
-        for line in pq.read_table(file)["line"].to_pylist():
-            for each_word in line.split():
-                counts[each_word] += 1
+    for line in pq.read_table(file)["line"].to_pylist():
+        for each_word in line.split():
+            counts[each_word] += 1
     return counts
 
 
-def plain_counter(files: Sequence[Path]) -> Counts:
+def plain_counter(file: Path) -> Counts:
     """Count by hand with the standard library's counter, whose loop is in C."""
-    counts: collections.Counter[str] = collections.Counter()
-    for file in files:
-        counts.update(chain.from_iterable(map(str.split, pq.read_table(file)["line"].to_pylist())))
-    return counts
+    return collections.Counter(chain.from_iterable(map(str.split, pq.read_table(file)["line"].to_pylist())))
 
 
 def split_words(lines: DataFrame) -> DataFrame:
@@ -132,8 +123,8 @@ def split_words(lines: DataFrame) -> DataFrame:
     return lines.select(F.explode(F.split("line", " ")).alias("word"))
 
 
-def count_by_word(stage: Stage, files: Sequence[Path], folder: Path) -> None:
-    """Stream words into partitioned counts, one epoch per file."""
+def count_by_word(stage: Stage, file: Path, folder: Path) -> None:
+    """Run words into partitioned counts in one epoch."""
     job = CountByWord.on(
         stage.spark,
         checkpoint=folder / "checkpoint",
@@ -141,22 +132,22 @@ def count_by_word(stage: Stage, files: Sequence[Path], folder: Path) -> None:
         local_root=folder / "local",
         progress=False,
     )
-    job.feed("add", split_words(stream(stage.spark, files)))
+    job.feed("add", split_words(stage.spark.read.parquet(str(file))))
     job.run()
 
 
-def count_by_line(stage: Stage, files: Sequence[Path], folder: Path, asked: Sequence[str]) -> Counts:
-    """Stream lines into partial counts, one epoch per file, then read some words."""
+def count_by_line(stage: Stage, file: Path, folder: Path) -> None:
+    """Run lines into partial counts in one epoch, as many copies as partitions."""
     job = CountByLine.on(
         stage.spark,
         checkpoint=folder / "checkpoint",
         partitions=stage.partitions,
+        instances=stage.partitions,
         local_root=folder / "local",
         progress=False,
     )
-    job.feed("add", stream(stage.spark, files))
+    job.feed("add", stage.spark.read.parquet(str(file)))
     job.run()
-    return ask(stage, folder, asked, "timed")
 
 
 def ask(stage: Stage, folder: Path, asked: Sequence[str], name: str) -> Counts:
@@ -199,11 +190,12 @@ def check_counts(got: Mapping[str, int], want: Mapping[str, int], who: str) -> N
 
 @dataclass(slots=True)
 class Contest:
-    """Loops and Millpond over the same files, turn by turn; seconds by contestant."""
+    """Loops and Millpond over the same file, turn by turn; seconds by contestant."""
 
-    files: list[Path]
+    file: Path
     want: Counts = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=lambda: collections.defaultdict(list))
+    read_seconds: list[float] = field(default_factory=list)
     memory: WorkerMemory = field(default_factory=WorkerMemory)
 
 
@@ -231,6 +223,7 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
         "unit": "words/s, fastest turn of each",
         "words": "drawn uniformly",
         "excluded": EXCLUDED,
+        "merged_read": {"words": ASKED, "seconds": rounded(contest.read_seconds)},
         "seconds": {name: rounded(seconds) for name, seconds in contest.seconds.items()},
         "transform_with_state_sample": peer and asdict(peer),
         "settings": asdict(options),
@@ -238,18 +231,19 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
 
 
 def _warm_up(stage: Stage, options: Options) -> None:
-    lines = max(options.files, min(WARM_UP_LINES, options.lines))
-    files = word_lines(lines, options.words, options.files, options.seed, stage.out)
+    (file,) = word_lines(min(WARM_UP_LINES, options.lines), options.words, 1, options.seed, stage.out)
     with stage.teller.doing("loop and Millpond: warm-up"):
-        plain_loop(files)
-        plain_counter(files)
-        count_by_word(stage, files, stage.folder / "warm-up-by-word")
-        count_by_line(stage, files, stage.folder / "warm-up-by-line", [word(0)])
+        plain_loop(file)
+        plain_counter(file)
+        count_by_word(stage, file, stage.folder / "warm-up-by-word")
+        count_by_line(stage, file, stage.folder / "warm-up-by-line")
+        ask(stage, stage.folder / "warm-up-by-line", [word(0)], "warm-up")
 
 
 def _contest(stage: Stage, options: Options) -> Contest:
     with stage.teller.doing(f"writing {options.lines:,} lines"):
-        contest = Contest(word_lines(options.lines, options.words, options.files, options.seed, stage.out))
+        (file,) = word_lines(options.lines, options.words, 1, options.seed, stage.out)
+    contest = Contest(file)
     for turn in range(options.repeat):
         # One after the other in each turn, so that a slow minute of the machine meets all.
         _turn(stage, options, contest, stage.folder / f"turn-{turn}")
@@ -262,23 +256,26 @@ def _turn(stage: Stage, options: Options, contest: Contest, folder: Path) -> Non
         stage.teller.done(name.replace("_", " "), options.total, "words", seconds)
 
     with stage.teller.doing("loops"):
-        seconds, contest.want = timed(partial(plain_loop, contest.files))
+        seconds, contest.want = timed(partial(plain_loop, contest.file))
         tell("python_loop", seconds)
-        seconds, counted = timed(partial(plain_counter, contest.files))
+        seconds, counted = timed(partial(plain_counter, contest.file))
         tell("python_counter", seconds)
     check_counts(counted, contest.want, "the Counter")
 
     by_word, by_line = folder / "by-word", folder / "by-line"
     with stage.teller.doing("Millpond, partitioned by word"), contest.memory.watching():
-        seconds, _ = timed(partial(count_by_word, stage, contest.files, by_word))
+        seconds, _ = timed(partial(count_by_word, stage, contest.file, by_word))
     tell("millpond", seconds)
     check_counts(committed_counts(by_word / "checkpoint"), contest.want, "Millpond, partitioned,")
 
     words = sorted(contest.want)
     asked = words[:: max(1, len(words) // ASKED)][:ASKED]
-    with stage.teller.doing("Millpond, partial by line, merged on read"), contest.memory.watching():
-        seconds, answers = timed(partial(count_by_line, stage, contest.files, by_line, asked))
+    with stage.teller.doing("Millpond, partial by line"), contest.memory.watching():
+        seconds, _ = timed(partial(count_by_line, stage, contest.file, by_line))
     tell("millpond_partial", seconds)
+    with stage.teller.doing("Millpond, merged on read"):
+        seconds, answers = timed(partial(ask, stage, by_line, asked, "timed"))
+    contest.read_seconds.append(seconds)
     check_counts(answers, {name: contest.want[name] for name in asked}, "Millpond, partial,")
     with stage.teller.doing("checking the count of every word"):
         check_counts(ask(stage, by_line, words, "check"), contest.want, "Millpond, partial,")
@@ -289,7 +286,7 @@ def _peer(stage: Stage, options: Options, contest: Contest, seconds: float) -> P
     runs = iter(range(1_000))
 
     def run_sample(words: int) -> Path:
-        sampled = split_words(stream(stage.spark, contest.files)).where(F.col("word") < word(words))
+        sampled = split_words(stream(stage.spark, [contest.file])).where(F.col("word") < word(words))
         return run_to_end(transformed(sampled, "word", WordTotals()), stage.folder / f"peer-{next(runs)}")
 
     with state_store(stage.spark, options.partitions):

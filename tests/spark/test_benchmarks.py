@@ -68,14 +68,14 @@ def test_latency_reports_percentiles_of_both(spark, teller, tmp_path):
 
 def test_a_benchmark_leaves_only_its_input_and_the_session_as_it_was(spark, teller, tmp_path):
     before = {name: spark.conf.get(name) for name in (PROVIDER, PARTITIONS)}
-    options = keyed_state.Options(events=40, keys=(10,), files=1, partitions=1, repeat=1, tws_seconds=0.001)
+    options = keyed_state.Options(events=40, keys=(10,), partitions=1, repeat=1, tws_seconds=0.001)
     keyed_state.run(options, spark, teller, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert {name: spark.conf.get(name) for name in (PROVIDER, PARTITIONS)} == before
 
 
 def test_without_the_peer_its_figures_are_null(spark, teller, tmp_path):
-    options = keyed_state.Options(events=40, keys=(10,), files=1, repeat=1, tws_seconds=None)
+    options = keyed_state.Options(events=40, keys=(10,), repeat=1, tws_seconds=None)
     figures = keyed_state.run(options, spark, teller, tmp_path)
     assert figures["transform_with_state"] is None
     assert figures["vs_transform_with_state"] is None
@@ -90,13 +90,13 @@ def test_a_run_that_differs_from_the_loop_gives_no_figures(spark, teller, tmp_pa
         return totals, [(count, total + 1) for count, total in emitted]
 
     monkeypatch.setattr(keyed_state, "plain_loop", another_loop)
-    options = keyed_state.Options(events=40, keys=(10,), files=1, repeat=1, tws_seconds=None)
+    options = keyed_state.Options(events=40, keys=(10,), repeat=1, tws_seconds=None)
     with pytest.raises(BenchmarkError, match="Millpond did not emit what the loop emitted"):
         keyed_state.run(options, spark, teller, tmp_path)
 
 
 def test_the_last_line_of_the_command_is_its_report():
-    words = ["keyed_state", "--events", "50", "--keys", "5", "--files", "1", "--repeat", "1", "--no-tws"]
+    words = ["keyed_state", "--events", "50", "--keys", "5", "--epochs", "2", "--repeat", "1", "--no-tws"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
     )

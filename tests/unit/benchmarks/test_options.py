@@ -13,7 +13,7 @@ def options_of(line: str):
 
 
 def test_sizes_are_those_of_the_peers_unless_told_otherwise():
-    assert options_of("keyed_state") == keyed_state.Options(events=2_000_000, keys=(200_000,), files=2)
+    assert options_of("keyed_state") == keyed_state.Options(events=2_000_000, keys=(200_000,))
     assert options_of("word_count") == word_count.Options(lines=1_000_000, words=50_000)
     assert options_of("latency") == latency.Options(rate=2_000, seconds=30.0, warm_up=10.0)
 
@@ -21,8 +21,8 @@ def test_sizes_are_those_of_the_peers_unless_told_otherwise():
 def test_every_size_can_be_chosen():
     line = "keyed_state --events 1_000 --keys 10,20 --epochs 4 --partitions 3 --repeat 1 --seconds 5 --seed 7"
     assert options_of(line) == keyed_state.Options(1_000, (10, 20), 4, 3, 1, 5.0, 7)
-    line = "word_count --lines 9 --words 8 --files 1 --partitions 1 --repeat 2 --no-tws --seed 3"
-    assert options_of(line) == word_count.Options(9, 8, 1, 1, 2, None, 3)
+    line = "word_count --lines 9 --words 8 --partitions 1 --repeat 2 --no-tws --seed 3"
+    assert options_of(line) == word_count.Options(9, 8, 1, 2, None, 3)
     line = "latency --rate 10 --keys 5 --seconds 1.5 --warm-up 0.5 --partitions 1 --no-tws --seed 3"
     assert options_of(line) == latency.Options(10, 5, 1.5, 0.5, 1, False, 3)
 
@@ -49,10 +49,9 @@ def test_a_senseless_option_is_refused_before_anything_runs(line, capsys):
     assert "usage: python -m benchmarks" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", ["keyed_state --events 2 --files 3", "word_count --lines 2 --files 3"])
-def test_more_files_than_rows_are_refused(line):
-    with pytest.raises(BenchmarkError, match="can't fill 3 files"):
-        options_of(line)
+def test_more_epochs_than_events_are_refused():
+    with pytest.raises(BenchmarkError, match="can't fill 3 epochs"):
+        options_of("keyed_state --events 2 --epochs 3")
 
 
 def test_with_several_numbers_of_keys_each_key_can_occur():
