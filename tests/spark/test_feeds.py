@@ -16,7 +16,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond import List, Map, Partitioned, Program, Value, entry, memory, parquet
+from millpond import Counter, List, Map, Partitioned, Program, Value, entry, memory, parquet
+from millpond.epochs import snapshots
 from millpond.errors import FeedError, MillpondError, RowError
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.programs import Store, Totals, committed_state, fresh_seed, oracle
@@ -60,6 +61,22 @@ class Days(Program):
     def see(self, place: str, day: datetime.date, flags: list[bool], at: datetime.datetime) -> tuple[int, list[bool]]:
         self.seen[place, day] = self.seen.get((place, day), 0) + 1
         return self.seen[place, day], flags
+
+
+class Chained(Program):
+    """Two elements, the second a step behind the first, and an entry point that needs the first alone."""
+
+    near = Partitioned(Counter[int])
+    far = Partitioned(Counter[int])
+
+    @entry
+    def both(self, key: int, other: int) -> None:
+        self.near[key] += 1
+        self.far[other] += self.near[key]
+
+    @entry
+    def first(self, key: int) -> None:
+        self.near[key] += 1
 
 
 class Log(Program):
@@ -173,6 +190,30 @@ def test_rows_of_files_go_in_the_order_of_files_and_rows(spark, on, tmp_path):
         write_part(tmp_path / "in", part, table)
     on(Journal).feed("note", spark.read.parquet(str(tmp_path / "in")).repartition(5)).run()
     assert committed_state(tmp_path / "ck") == oracle(Journal, [("note", (1, line)) for line in lines]).state
+
+
+@pytest.mark.parametrize(("small_epoch", "files"), [(0, 1), (20_000, 1), (20_000, 2)])
+def test_streamed_files_go_in_the_order_of_files_and_rows(spark, on, tmp_path, small_epoch, files):
+    lines = [f"line {at}" for at in range(60)]
+    for part in range(4):
+        table = pa.table({"page": [at % 3 for at in range(15)], "line": lines[part * 15 : part * 15 + 15]})
+        write_part(tmp_path / "in put", part, table)
+    job = on(Journal, small_epoch=small_epoch).feed("note", stream_of(spark, tmp_path / "in put", files))
+    assert len(job.run().epochs) == 4 // files
+    rows = [("note", (at % 15 % 3, line)) for at, line in enumerate(lines)]
+    assert committed_state(tmp_path / "ck") == oracle(Journal, rows).state
+
+
+def test_elements_of_steps_that_no_feed_needs_survive_a_snapshot(spark, on, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
+    keys = spark.createDataFrame([(key,) for key in range(20)], "key long")
+    moves = spark.createDataFrame([(key, key + 1) for key in range(20)], "key long, other long")
+    on(Chained).feed("both", moves, order_by="key").run()
+    for number in range(3):
+        on(Chained).feed("first", keys, order_by="key").run(f"more {number}")
+    rows = [("both", (key, key + 1)) for key in range(20)] + [("first", (key,)) for key in range(20)] * 3
+    assert committed_state(tmp_path / "ck") == oracle(Chained, rows).state
+    assert list((tmp_path / "ck" / "snapshots").rglob("*")), "there was no snapshot"
 
 
 def test_exploded_rows_have_one_order_on_any_number_of_partitions(spark, tmp_path):

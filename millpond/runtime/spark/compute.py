@@ -28,9 +28,13 @@ def compute_epoch(
     before: dict[str, int],
     *,
     small: bool,
+    only_file: str | None,
 ) -> tuple[EpochWork, list[Control]]:
-    """Run the steps of an epoch over a batch of routed rows; a small epoch runs in one task, without any shuffle."""
-    named, prefix = shorten_sources(batch, shape)
+    """Run the steps of an epoch over a batch of routed rows; a small epoch runs in one task, without any shuffle.
+
+    `only_file` is the file that all rows come from, if that is known.
+    """
+    named, prefix = shorten_sources(batch, shape, only_file)
     epoch = EpochPlan(parent.epoch + 1, parent, prefix)
     if small:
         rows = place(named, plan, shape).coalesce(1).mapInArrow(epoch_function(shipment, epoch), MESSAGE_DDL)

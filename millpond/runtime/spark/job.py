@@ -35,6 +35,7 @@ from millpond.runtime.publish import Publisher
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.spark.compute import compute_epoch
 from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
+from millpond.runtime.spark.noted import only_file
 from millpond.runtime.spark.progress import EpochReport, Progress, report_of
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.ship import Shipment, pack
@@ -161,6 +162,7 @@ class Job:
         self._check_feeds(streaming=True)
         run = self._prepare()
         self._check_sources(run.sources, adopt=adopt, resumes=spark_checkpoint is None)
+        spark_root = Path(spark_checkpoint or self._root / SPARK)
         named = threading.Event()
         identity: list[str] = []
         first = [adopt]
@@ -169,13 +171,13 @@ class Job:
             if not named.wait(START_SECONDS_MAX):
                 raise EpochError("MP435", "Spark did not name the query in time", found=f"{START_SECONDS_MAX} s")
             offer = Offer(identity[0], batch_id, run.sources)
-            self._guarded(run, offer, batch, adopt=first[0])
+            self._guarded(run, offer, batch, adopt=first[0], only_file=only_file(spark_root, batch_id))
             first[0] = False
 
         # Spark knows a source by its place in the plan: by name, that place does not depend on the declaration.
         by_name = sorted(self._feeds, key=lambda feed: feed.plan.name)
         writer = union_feeds([feed.routed(self._layout, run.shape) for feed in by_name]).writeStream
-        writer = writer.foreachBatch(on_batch).option("checkpointLocation", spark_checkpoint or str(self._root / SPARK))
+        writer = writer.foreachBatch(on_batch).option("checkpointLocation", spark_checkpoint or str(spark_root))
         if name is not None:
             writer = writer.queryName(name)
         if trigger == "available now":
@@ -262,14 +264,14 @@ class Job:
                 hint="the epoch is committed; the next start hands it over again before anything else",
             ) from error
 
-    def _guarded(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool) -> None:
+    def _guarded(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None = None) -> None:
         try:
-            self._epoch(run, offer, batch, adopt=adopt)
+            self._epoch(run, offer, batch, adopt=adopt, only_file=only_file)
         except MillpondError as error:
             self.error = error
             raise
 
-    def _epoch(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool) -> None:
+    def _epoch(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None) -> None:
         begun = _CLOCK.ticks()
         controls: list[Control] = []
 
@@ -283,6 +285,7 @@ class Job:
                 parent,
                 {} if head is None else head.counters,
                 small=bool(self._reports) and self._reports[-1].rows <= self._small_epoch,
+                only_file=only_file,
             )
             controls[:] = told
             return work
