@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from millpond import Counter, List, Map, Partitioned, Program, Value, entry, memory, parquet
 from millpond.epochs import snapshots
 from millpond.errors import FeedError, MillpondError, RowError
+from millpond.runtime.spark import compute
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.programs import Store, Totals, committed_state, fresh_seed, oracle
 
@@ -202,6 +203,20 @@ def test_streamed_files_go_in_the_order_of_files_and_rows(spark, on, tmp_path, s
     assert len(job.run().epochs) == 4 // files
     rows = [("note", (at % 15 % 3, line)) for at, line in enumerate(lines)]
     assert committed_state(tmp_path / "ck") == oracle(Journal, rows).state
+
+
+def test_an_epoch_too_large_for_one_task_is_given_to_many(spark, on, tmp_path, monkeypatch):
+    sizes = (2, 2, 40, 2, 2)
+    lines = [f"line {at}" for at in range(sum(sizes))]
+    for part, size in enumerate(sizes):
+        first = sum(sizes[:part])
+        write_part(tmp_path / "in", part, pa.table({"page": [1] * size, "line": lines[first : first + size]}))
+    ways = []
+    shuffled = compute.step_function
+    monkeypatch.setattr(compute, "step_function", lambda *plan: ways.append(plan[1].epoch) or shuffled(*plan))
+    on(Journal, small_epoch=2).feed("note", stream_of(spark, tmp_path / "in")).run()
+    assert ways == [1, 3, 4], "the first, the large one, and the one after it"
+    assert committed_state(tmp_path / "ck") == oracle(Journal, [("note", (1, line)) for line in lines]).state
 
 
 def test_elements_of_steps_that_no_feed_needs_survive_a_snapshot(spark, on, tmp_path, monkeypatch):

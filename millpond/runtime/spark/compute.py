@@ -27,23 +27,26 @@ def compute_epoch(
     parent: Parent,
     before: dict[str, int],
     *,
-    small: bool,
+    one_task_rows: int,
     only_file: str | None,
 ) -> tuple[EpochWork, list[Control]]:
-    """Run the steps of an epoch over a batch of routed rows; a small epoch runs in one task, without any shuffle.
+    """Run the steps of an epoch over a batch of routed rows.
 
-    `only_file` is the file that all rows come from, if that is known.
+    An epoch of at most `one_task_rows` runs in one task, without any shuffle. `only_file` is the file that all rows
+    come from, if that is known.
     """
     named, prefix = shorten_sources(batch, shape, only_file)
     epoch = EpochPlan(parent.epoch + 1, parent, prefix)
-    if small:
-        rows = place(named, plan, shape).coalesce(1).mapInArrow(epoch_function(shipment, epoch), MESSAGE_DDL)
-    else:
+    controls: list[Control] = []
+    if one_task_rows:
+        whole = epoch_function(shipment, epoch, one_task_rows)
+        controls = _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, MESSAGE_DDL))
+    if not controls:
         rows = exchange(named, plan, shape).mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
         for step in range(1, plan.steps):
             here = rows.repartitionById(plan.layout.partitions, F.col("part"))
             rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
-    controls = [decode_control(bytes(row.body)) for row in _collect(rows.select("body"))]
+        controls = _controls(rows)
     if not controls and not _empty(batch):
         raise EpochError(
             "MP433",
@@ -53,6 +56,11 @@ def compute_epoch(
             hint="nothing was committed; please report it with the settings of the Spark session",
         )
     return assemble(plan, controls, before), controls
+
+
+def _controls(rows: DataFrame) -> list[Control]:
+    """Run the job: its one action collects what the tasks of the last step tell."""
+    return [decode_control(bytes(row.body)) for row in _collect(rows.select("body"))]
 
 
 def _collect(frame: DataFrame) -> list[Row]:

@@ -47,6 +47,9 @@ START_SECONDS_MAX = 120
 SMALL_EPOCH_ROWS = 20_000
 """Below this a shuffle costs more than a second core saves."""
 
+GROWTH_MAX = 8
+"""By how much an epoch may be larger than a small one before a single task gives it up to many."""
+
 LOCAL_BYTES_MAX = 4 << 20
 """Replies of an epoch up to this size are handed over from the driver's memory: reading them costs no Spark job."""
 
@@ -284,7 +287,7 @@ class Job:
                 batch,
                 parent,
                 {} if head is None else head.counters,
-                small=bool(self._reports) and self._reports[-1].rows <= self._small_epoch,
+                one_task_rows=self._one_task_rows(),
                 only_file=only_file,
             )
             controls[:] = told
@@ -302,6 +305,12 @@ class Job:
             report = report_of(outcome, controls, _CLOCK.ticks() - begun)
             self._reports.append(report)
             self._progress.epoch(report)
+
+    def _one_task_rows(self) -> int:
+        """How many rows the next epoch may have to run in one task, if the last one makes that likely."""
+        if not self._reports or self._reports[-1].rows > self._small_epoch:
+            return 0
+        return self._small_epoch * GROWTH_MAX
 
     def _check_sources(self, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:
         """Refuse changed feeds before Spark trips over them with an error of its own."""

@@ -37,11 +37,19 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFuncti
     return run
 
 
-def epoch_function(shipment: Shipment, epoch: EpochPlan) -> StepFunction:
-    """The function for all partitions and steps of one epoch, in a single task."""
+def epoch_function(shipment: Shipment, epoch: EpochPlan, rows_max: int) -> StepFunction:
+    """The function for all partitions and steps of one epoch, in a single task; with more rows it does nothing."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from run_whole(unpack(shipment), epoch, list(batches)).to_batches()
+        held: list[pa.RecordBatch] = []
+        count = 0
+        for batch in batches:
+            count += batch.num_rows
+            if count <= rows_max:
+                held.append(batch)
+            # Else the rest is only read, since Spark's worker must not be left with rows that nobody took.
+        if count <= rows_max:
+            yield from run_whole(unpack(shipment), epoch, held).to_batches()
 
     return run
 
