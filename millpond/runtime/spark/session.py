@@ -60,8 +60,6 @@ def local_settings(cores: int) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         # Shuffled rows stay in this machine's memory; compressing them costs more than writing them.
         "spark.shuffle.compress": "false",
-        # Hadoop's own checksums cost two more forked processes for each small file; Spark checks its logs by itself.
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }
 
 
