@@ -14,7 +14,7 @@ from millpond.runtime.messages import Control, decode_control
 from millpond.runtime.plan import EpochPlan, ProgramPlan
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
 from millpond.runtime.spark.ship import Shipment
-from millpond.runtime.spark.worker import MESSAGE_DDL, epoch_function, step_function
+from millpond.runtime.spark.worker import CONTROL_DDL, MESSAGE_DDL, epoch_function, step_function
 
 _CANCELLED = ("cancelled", "canceled", "InterruptedException", "was stopped", "SparkContext was shut down")
 
@@ -40,13 +40,13 @@ def compute_epoch(
     controls: list[Control] = []
     if one_task_rows:
         whole = epoch_function(shipment, epoch, one_task_rows)
-        controls = _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, MESSAGE_DDL))
+        controls = _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, CONTROL_DDL))
     if not controls:
         rows = exchange(named, plan, shape).mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
         for step in range(1, plan.steps):
             here = rows.repartitionById(plan.layout.partitions, F.col("part"))
             rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
-        controls = _controls(rows)
+        controls = _controls(rows.select("body"))
     if not controls and not _empty(batch):
         raise EpochError(
             "MP433",
@@ -60,7 +60,7 @@ def compute_epoch(
 
 def _controls(rows: DataFrame) -> list[Control]:
     """Run the job: its one action collects what the tasks of the last step tell."""
-    return [decode_control(bytes(row.body)) for row in _collect(rows.select("body"))]
+    return [decode_control(bytes(row.body)) for row in _collect(rows)]
 
 
 def _collect(frame: DataFrame) -> list[Row]:

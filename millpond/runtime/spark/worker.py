@@ -24,6 +24,9 @@ MESSAGE_DDL = (
 )
 
 
+CONTROL_DDL = "body binary"
+
+
 def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFunction:
     """The function for one step of one epoch."""
 
@@ -49,7 +52,7 @@ def epoch_function(shipment: Shipment, epoch: EpochPlan, rows_max: int) -> StepF
                 held.append(batch)
             # Else the rest is only read, since Spark's worker must not be left with rows that nobody took.
         if count <= rows_max:
-            yield from run_whole(unpack(shipment), epoch, held).to_batches()
+            yield from run_whole(unpack(shipment), epoch, held).select(["body"]).to_batches()
 
     return run
 
