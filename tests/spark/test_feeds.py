@@ -419,6 +419,9 @@ def test_columns_of_the_same_name_are_refused_and_spark_still_tells_its_own_erro
 def test_a_job_on_no_partitions_and_a_run_without_a_name_are_refused(spark, tmp_path):
     with pytest.raises(MillpondError) as caught:
         Store.on(spark, checkpoint=tmp_path / "c", partitions=0)
+    for rows in (-1, "many", True):
+        with pytest.raises(FeedError, match="MP518"):
+            Store.on(spark, checkpoint=tmp_path / "c", small_epoch=rows)
     assert caught.value.code == "MP206"
     with pytest.raises(FeedError) as caught:
         Store.on(spark, checkpoint=tmp_path / "d").run("")

@@ -105,9 +105,12 @@ class Job:
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
         # Elsewhere one task would draw the state of all partitions to one executor.
-        self._small_epoch = small_epoch if _one_host(spark) else 0
+        self._small_epoch = _rows(small_epoch) if _one_host(spark) else 0
+        self._last_rows: int | None = None
         self._feeds: list[Feed] = []
         self._reports: list[EpochReport] = []
+        # A bounded run returns its reports; those of a query without an end would fill the memory.
+        self._gathers = False
         self.error: MillpondError | None = None
 
     def feed(
@@ -201,6 +204,7 @@ class Job:
         if not name:
             raise FeedError("MP517", "a bounded run needs a name", expected='run("name")', found=repr(name))
         self._reports.clear()
+        self._gathers = True
         try:
             if self._feeds and self._feeds[0].frame.isStreaming:
                 self._run_stream(adopt)
@@ -210,6 +214,7 @@ class Job:
                 batch = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds])
                 self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt)
         finally:
+            self._gathers = False
             self._progress.stop()
         return RunReport(tuple(self._reports), self._checkpoint.epoch)
 
@@ -303,12 +308,14 @@ class Job:
         )
         if outcome.result is EpochResult.COMMITTED:
             report = report_of(outcome, controls, _CLOCK.ticks() - begun)
-            self._reports.append(report)
+            self._last_rows = report.rows
+            if self._gathers:
+                self._reports.append(report)
             self._progress.epoch(report)
 
     def _one_task_rows(self) -> int:
         """How many rows the next epoch may have to run in one task, if the last one makes that likely."""
-        if not self._reports or self._reports[-1].rows > self._small_epoch:
+        if self._last_rows is None or self._last_rows > self._small_epoch:
             return 0
         return self._small_epoch * GROWTH_MAX
 
@@ -368,6 +375,12 @@ class _Run:
 def _parallelism(spark: SparkSession) -> int:
     # Partitions near the number of cores are best, and the session's own setting is the public word for that.
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+
+
+def _rows(small_epoch: int) -> int:
+    if type(small_epoch) is not int or small_epoch < 0:
+        raise FeedError("MP518", "small_epoch is a number of rows", expected="0 or more", found=repr(small_epoch)[:40])
+    return small_epoch
 
 
 def _one_host(spark: SparkSession) -> bool:
