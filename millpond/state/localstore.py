@@ -266,28 +266,24 @@ class StoreView:
     def get(self, key: bytes) -> bytes | None:
         """One entry, or None."""
         if len(key) > KEY_BYTES_MAX:
-            return self.get_many((key,)).get(key)
+            raw = self._txn.get(long_place(key), db=self._store._long) if self._has_long else None  # noqa: SLF001
+            return None if raw is None else _long_entry(raw)[1]
         value = self._txn.get(key, db=self._store._main) if self._has_main else None  # noqa: SLF001
         return None if value is None else bytes(value)
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The entries that exist among `keys`: one sorted pass."""
-        found: dict[bytes, bytes] = {}
-        if self._has_main:
-            with self._txn.cursor(db=self._store._main) as cursor:  # noqa: SLF001
-                short = (
-                    keys
-                    if max(map(len, keys), default=0) <= KEY_BYTES_MAX
-                    else [k for k in keys if len(k) <= KEY_BYTES_MAX]
-                )
-                found.update(cursor.getmulti(sorted(short)))  # type: ignore[arg-type]
-        if self._has_long:
-            for key in keys:
-                if len(key) > KEY_BYTES_MAX:
-                    raw = self._txn.get(long_place(key), db=self._store._long)  # noqa: SLF001
-                    if raw is not None:
-                        found[key] = _long_entry(raw)[1]
-        return found
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of different `keys`, None where there is none: one sorted pass."""
+        if not (self._has_main or self._has_long):
+            return [None] * len(keys)
+        if max(map(len, keys), default=0) > KEY_BYTES_MAX:
+            return [self.get(key) for key in keys]
+        ordered = sorted(keys)
+        with self._txn.cursor(db=self._store._main) as cursor:  # noqa: SLF001
+            pairs: list[tuple[bytes, bytes]] = cursor.getmulti(ordered)  # type: ignore[assignment]
+        if len(pairs) == len(keys) and ordered == keys:
+            return [value for _, value in pairs]
+        found = dict(pairs)
+        return [found.get(key) for key in keys]
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All entries whose key starts with `prefix`, in key order."""

@@ -34,8 +34,8 @@ class Base(Protocol):
         """One entry, or None."""
         ...
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The entries that exist among `keys`."""
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of different `keys`, None where there is none."""
         ...
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
@@ -74,15 +74,15 @@ class KeyedOverlay:
             held = frozenset(self._units)
             fresh = [unit not in held for unit in ordered]
             ordered, keys = list(compress(ordered, fresh)), list(compress(keys, fresh))
-        found = self._base.get_many(keys)
-        before = list(map(found.get, keys))
+        before = self._base.get_many(keys)
         self._units += ordered
         self._keys += keys
         self._before += before
-        if found:
-            present = list(compress(ordered, map(_IS_SOME, before)))
-            values = self._element.values.decode_many(list(filter(_IS_SOME, before)))  # type: ignore[arg-type]
-            dict.update(self.entries, zip(present, values, strict=True))
+        present = [value for value in before if value is not None]
+        if present:
+            values = self._element.values.decode_many(present)
+            known = ordered if len(present) == len(before) else compress(ordered, map(_IS_SOME, before))
+            dict.update(self.entries, zip(known, values, strict=True))
         return placed.ranks()
 
     def _check_owned(self, placed: StoreUnits) -> None:
@@ -172,7 +172,9 @@ class LazyOverlay:
         if not self._all_loaded:
             unknown = {key: unit for unit, key in zip(units, keys, strict=True) if unit not in self._before}
             found = self._base.get_many(list(unknown))
-            self._before.update((unknown[key], value) for key, value in found.items())
+            self._before.update(
+                (unit, value) for unit, value in zip(unknown.values(), found, strict=True) if value is not None
+            )
 
 
 class DictBase:
@@ -185,10 +187,9 @@ class DictBase:
         """One entry, or None."""
         return self._entries.get(key)
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The entries that exist among `keys`."""
-        entries = self._entries
-        return {key: entries[key] for key in keys if key in entries}
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of different `keys`, None where there is none."""
+        return list(map(self._entries.get, keys))
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """All entries whose key starts with `prefix`, in key order."""

@@ -1,13 +1,16 @@
-"""What Spark's own checkpoint says about a batch: used to send less, never to decide anything.
+"""What Spark's own checkpoint says about a batch: used to send less.
 
-Spark keeps the files of a file source in logs of its checkpoint. Their form is Spark's business, so whatever is not as
-expected here means only that rows carry the names of their files, as they do for any other source.
+Spark reads the files of a batch from logs of its checkpoint, written before the batch starts. Their form is Spark's
+business, so whatever is not as expected here means only that rows carry the names of their files, as they do for any
+other source.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+_LOG_VERSION = "v1"
 
 
 def only_file(checkpoint: Path, batch: int) -> str | None:
@@ -24,7 +27,7 @@ def only_file(checkpoint: Path, batch: int) -> str | None:
 def _offset(checkpoint: Path, batch: int) -> int:
     lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     # A version, what Spark says about the batch, and a line for each source.
-    if len(lines) != 3:
+    if len(lines) != 3 or lines[0] != _LOG_VERSION:
         raise ValueError
     return int(json.loads(lines[2])["logOffset"])
 
@@ -33,5 +36,8 @@ def _names(log: Path, number: int) -> list[str]:
     """The files that the log notes under a number; every tenth log holds those of all before it too."""
     plain = log / str(number)
     text = (plain if plain.exists() else log / f"{number}.compact").read_text(encoding="utf-8")
-    entries = [json.loads(line) for line in text.splitlines()[1:]]
+    version, *lines = text.splitlines()
+    if version != _LOG_VERSION:
+        raise ValueError
+    entries = [json.loads(line) for line in lines]
     return [str(entry["path"]) for entry in entries if entry["batchId"] == number]

@@ -226,12 +226,12 @@ def _to_all(plan: ProgramPlan) -> list[int]:
 def shorten_sources(frame: DataFrame, shape: Shape, only: str | None) -> tuple[DataFrame, str]:
     """Cut off what the names of all source files begin with; the only file of the only feed needs no name at all.
 
-    `only` is that file's name if Spark noted it, as it does for streams.
+    `only` is that file's name if Spark noted it, as it does for streams: what it noted is what it reads.
     """
     if not shape.source:
         return frame, ""
     if only is not None and not shape.feed:
-        return frame.withColumn("src", F.nullif(F.col("src"), F.lit(only))), only
+        return frame.drop("src"), only
     files = sorted({_SLASHES.sub(":/", name) for name in frame.inputFiles()})
     if not files:
         return frame, ""

@@ -43,5 +43,12 @@ def test_whatever_is_not_as_expected_tells_nothing(tmp_path, offsets):
     assert only_file(tmp_path, 0) is None
 
 
+def test_a_log_of_another_version_tells_nothing(tmp_path):
+    note(tmp_path, 0, 0, [(0, "file:///in/a")])
+    log = tmp_path / "sources" / "0" / "0"
+    log.write_text(log.read_text().replace("v1", "v2"))
+    assert only_file(tmp_path, 0) is None
+
+
 def test_no_checkpoint_tells_nothing(tmp_path):
     assert only_file(tmp_path, 0) is None
