@@ -58,7 +58,11 @@ class TaskNode:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A dataflow edge; `source` is None for the feed of an entry point, `target` None for its reply."""
+    """A dataflow edge; `source` is None for the feed of an entry point, `target` None for its reply.
+
+    A task may have several edges out, one for each way in which its rows go on. Over a `fan_out` edge a row sends any
+    number of messages, one for each turn of a loop, and goes on by itself.
+    """
 
     source: str | None
     target: str | None
@@ -66,23 +70,32 @@ class Edge:
     key: str
     carries: tuple[str, ...]
     reason: str
+    fan_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A program as states, tasks and edges."""
+    """A program as states, tasks and edges.
+
+    The tasks of `relaxed` entry points run at whatever step their messages reach them; `step` is the earliest. Their
+    edges may form cycles.
+    """
 
     program: str
     states: tuple[StateNode, ...]
     tasks: tuple[TaskNode, ...]
     edges: tuple[Edge, ...]
+    relaxed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         levels = {state.name: state.level for state in self.states}
         steps = {task.name: task.step for task in self.tasks}
         if len(levels) != len(self.states) or len(steps) != len(self.tasks):
             raise ProgramError("MP190", "a name is used twice in the graph", found=self.program)
+        entries = {task.name: task.entry for task in self.tasks}
         for task in self.tasks:
+            if task.entry in self.relaxed:
+                continue
             for access in task.accesses:
                 if levels.get(access.state) != task.step:
                     raise ProgramError(
@@ -95,7 +108,7 @@ class Graph:
             ends = [end for end in (edge.source, edge.target) if end is not None]
             if not ends or any(end not in steps for end in ends):
                 raise ProgramError("MP192", "an edge has no such end", found=f"{edge.source} -> {edge.target}")
-            if len(ends) == 2 and steps[ends[0]] >= steps[ends[1]]:
+            if len(ends) == 2 and entries[ends[0]] not in self.relaxed and steps[ends[0]] >= steps[ends[1]]:
                 raise ProgramError("MP193", "an edge does not go to a later step", found=f"{ends[0]} -> {ends[1]}")
 
     @property
