@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from millpond.errors import MillpondError
 from millpond.front import Program
+from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.entries import entry
 from millpond.program.globals import each, merged
@@ -40,5 +41,6 @@ __all__ = [
     "foreach_epoch",
     "memory",
     "merged",
+    "merges",
     "parquet",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +25,16 @@ class Format(Enum):
 
     TEXT = "text"
     MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+    HTML = "html"
+
+
+class CheckFormat(Enum):
+    """How `check` reports."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def main() -> None:
@@ -55,13 +66,58 @@ def explain(
     target: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="As in examples.recommender:Recommender.")],
     *,
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.TEXT,  # noqa: A002 - the option's name
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead.")
+    ] = None,
 ) -> None:
-    """Show the graph that a program compiles to: its tasks, its state, and where it is cut."""
+    """Show the graph that a program compiles to: its tasks, its state, and where it is cut.
+
+    Text tells most; mermaid and dot are for other tools; svg is a picture; html is a page with the source beside the
+    picture: point at a task to see its lines, at an edge to see what it carries and why there is a cut.
+    """
     # Late, so that `doctor` works where the rest can't be imported.
-    from millpond.cli.explain import load_program
+    from millpond.cli.explain import load_program, save
 
     with _errors_shown():
-        typer.echo(load_program(target).explain(format=format.value))
+        shown = load_program(target).explain(format=format.value)
+        if output is None:
+            typer.echo(shown)
+        else:
+            save(output, shown)
+
+
+@app.command()
+def check(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Python files, or folders of them.")],
+    *,
+    no_import: Annotated[
+        bool, typer.Option("--no-import", help="Run nothing of the files: for code that is not trusted.")
+    ] = False,
+    format: Annotated[CheckFormat, typer.Option(help="What to print.")] = CheckFormat.TEXT,  # noqa: A002 - likewise
+) -> None:
+    """Compile every program in some files, without Spark, and print all errors at once.
+
+    Exits with 0 if all programs compile, with 1 if some are refused, with 2 if a file can't be read or imported. In a
+    folder, files that do not import millpond are left out.
+
+    With --no-import the files are only parsed: state, hints and literals are read from the syntax tree, and the
+    compiler runs on that. It can't see what other modules of yours define: types from there are taken on trust (and
+    listed), programs whose base class is there are not checked, names that are made by running code (loops, star
+    imports, decorators of classes) are taken as they come.
+    """
+    from millpond.cli import check as checks
+
+    reports = checks.check_paths(paths, importing=not no_import)
+    if format is CheckFormat.JSON:
+        typer.echo(checks.as_json(reports))
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        for text, bad in checks.as_text(reports):
+            head, _, rest = text.partition("\n")
+            console.print(Text(head, style="bold red" if bad else ""))
+            if rest:
+                console.print(Text(rest))
+    raise typer.Exit(checks.exit_code(reports))
 
 
 @app.command()

@@ -54,6 +54,20 @@ def load_program(target: str) -> Explained:
     return named
 
 
+def save(file: Path, text: str) -> None:
+    """Write what is shown to a file, or raise MP718."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(
+            "MP718",
+            "the output can't be written",
+            expected="a file in a folder that exists and may be written to",
+            found=f"{file}: {error.strerror or error}",
+            hint="choose another --output",
+        ) from None
+
+
 def _load_module(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:

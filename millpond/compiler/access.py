@@ -52,12 +52,17 @@ def identity_of(key: ast.expr, top: int, method: Method) -> Identity:
             return ("tuple", *(identity_of(part, top, method) for part in parts))
         case ast.Name(id=name):
             return _identity_of_name(name, top, method)
-    return ("expression", ast.dump(key), *sorted(_identity_of_names(key, top, method)))
+    names = sorted({node.id for node in ast.walk(key) if isinstance(node, ast.Name)})
+    return ("expression", ast.dump(key), *((name, _identity_of_name(name, top, method)) for name in names))
 
 
-def _identity_of_names(key: ast.expr, top: int, method: Method) -> set[tuple[str, str]]:
-    names = {node.id for node in ast.walk(key) if isinstance(node, ast.Name)}
-    return {(name, repr(_identity_of_name(name, top, method))) for name in names}
+def definitions_in(identity: Identity | None) -> frozenset[int]:
+    """The points whose assignments make an identity: where one of them runs again, the value may be another."""
+    if identity is None:
+        return frozenset()
+    if identity[0] == "variable":
+        return frozenset(identity[2:])
+    return frozenset(point for part in identity if isinstance(part, tuple) for point in definitions_in(part))
 
 
 def _identity_of_name(name: str, top: int, method: Method) -> Identity:
@@ -211,15 +216,7 @@ class _Classifier:
 
     def _identity(self, site: Site, top: int, statement: ast.stmt) -> Identity:
         assert isinstance(site.key, ast.Name)
-        if site.key.id in assigned_inside(statement):
-            raise refuse(
-                "MP134",
-                f"the key `{site.key.id}` changes inside this statement",
-                self.method.source,
-                site.key,
-                expected="one key that has its value before the statement begins",
-                hint="a record visits one key at a time: feed one record per key, or keep the group under one key",
-            )
+        assert site.key.id not in assigned_inside(statement), "else the statement is taken apart"
         return identity_of(site.key, top, self.method)
 
     def _merge(self, top: int, node: ast.AST) -> Stop:

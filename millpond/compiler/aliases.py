@@ -8,14 +8,15 @@ share one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from millpond.compiler.access import VIEWS
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Piece
+from millpond.compiler.flow import leading_to, reached
 from millpond.compiler.mutability import can_travel
-from millpond.compiler.sharing import Sharing, is_known
+from millpond.compiler.patterns import changes, handed_on
+from millpond.compiler.sharing import Sharing
 from millpond.errors import ProgramError
 from millpond.program import Element
 from millpond.state.typenames import type_text
@@ -41,7 +42,7 @@ def check_aliases(draft: Draft) -> Draft:
 def _check_asked(method: Method, sharing: Sharing) -> None:
     asked = sharing.asked()
     for node in (node for statement in method.body for node in ast.walk(statement)):
-        for name in _changes(node):
+        for name in changes(node):
             if name in asked:
                 raise refuse(
                     "MP161",
@@ -69,12 +70,12 @@ class _Cut:
     def __init__(self, method: Method, piece: Piece, elements: Mapping[str, Element]) -> None:
         self._method = method
         self._piece = piece
-        self._before = method.body[: piece.start]
+        self._before = [method.body[top] for top in sorted(leading_to(method.body, piece.start))]
         self._changed = frozenset(
             name
-            for statement in method.body[piece.start :]
-            for node in ast.walk(statement)
-            for name in (*_changes(node), *_handed_on(node, method))
+            for top in reached(method.body, [piece.start], piece.ends)
+            for node in ast.walk(method.body[top])
+            for name in (*changes(node), *handed_on(node, method.scope))
         )
         self._sharing = Sharing(method, self._before, elements)
 
@@ -143,28 +144,3 @@ class _Cut:
 
 def _called(name: str) -> str:
     return "the value of this expression" if "__" in name else f"`{name}`"
-
-
-def _changes(node: ast.AST) -> Iterator[str]:
-    """The variables that a node may change in place, by an assignment or a method."""
-    match node:
-        case ast.AugAssign(target=target):
-            yield from _root(target)
-        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
-            yield from _root(node)
-        case ast.Call(func=ast.Attribute(value=owner)):
-            yield from _root(owner)
-
-
-def _handed_on(node: ast.AST, method: Method) -> Iterator[str]:
-    """The variables that a node gives to a function that may change them."""
-    match node:
-        case ast.Call(func=callee, args=args) if not is_known(method.scope.resolve(callee)):
-            yield from (name for argument in args for name in _root(argument))
-
-
-def _root(node: Any) -> Iterator[str]:
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
-    if isinstance(node, ast.Name):
-        yield node.id

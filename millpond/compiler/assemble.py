@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, TaskFunction
 from millpond.compiler.draft import Draft, Method, Piece
+from millpond.compiler.flow import Jump, successors
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
 from millpond.program import Element
 from millpond.state.counter import Counter
@@ -31,15 +32,33 @@ def _entry(draft: Draft, method: Method, functions: Mapping[str, TaskFunction]) 
             key=piece.key,
             collects=piece.collects,
             inputs=piece.inputs,
-            outputs=piece.outputs,
             accesses=piece.accesses,
             function=functions[piece.name],
             last=piece.last,
+            relaxed=method.relaxed,
         )
         for number, piece in enumerate(method.pieces)
     )
     reads_only = reads_only_entry(method)
-    return CompiledEntry(method.point, tasks, reads_only, reads_only or commuting_entry(method, draft.elements))
+    commutes = reads_only or commuting_entry(method, draft.elements)
+    return CompiledEntry(method.point, tasks, reads_only, commutes and not method.relaxed, steps_of(method))
+
+
+def steps_of(method: Method) -> int | None:
+    """How many steps the rows of a method take at most; None if it comes back to a task it was at."""
+    if not method.relaxed:
+        return 1 + max(piece.step for piece in method.pieces)
+    longest: dict[int, int | None] = {}
+
+    def from_here(number: int, seen: frozenset[int]) -> int | None:
+        if number in seen:
+            return None
+        if number not in longest:
+            after = [from_here(way.target, seen | {number}) for way in method.pieces[number].exits]
+            longest[number] = None if None in after else 1 + max((steps for steps in after if steps), default=0)
+        return longest[number]
+
+    return from_here(0, frozenset())
 
 
 def reads_only_entry(method: Method) -> bool:
@@ -76,21 +95,41 @@ def build_graph(draft: Draft) -> Graph:
         TaskNode(piece.name, method.name, piece.step, piece.accesses, _lines(method, piece)) for method, piece in pieces
     )
     edges = tuple(edge for method in draft.methods for edge in _edges(method))
-    return Graph(draft.program.__name__, states, tasks, edges)
+    relaxed = frozenset(method.name for method in draft.methods if method.relaxed)
+    return Graph(draft.program.__name__, states, tasks, edges, relaxed)
 
 
 def _edges(method: Method) -> Iterator[Edge]:
-    source: str | None = None
+    first = method.pieces[0]
+    yield Edge(None, first.name, first.dispatch, first.key, first.inputs, first.reason)
     for piece in method.pieces:
-        yield Edge(source, piece.name, piece.dispatch, piece.key, piece.inputs, piece.reason)
-        source = piece.name
-    yield Edge(source, None, Dispatch.ANY, "", (), "the reply")
+        for way in piece.exits:
+            to = method.pieces[way.target]
+            yield Edge(piece.name, to.name, to.dispatch, to.key, to.inputs, to.reason, way.fan_out)
+        if _replies(method, piece):
+            yield Edge(piece.name, None, Dispatch.ANY, "", (), "the reply")
+
+
+def _replies(method: Method, piece: Piece) -> bool:
+    """Whether a row may come to its end in a piece."""
+    if piece.last:
+        return True
+    ways = {way.top for way in piece.exits} | {piece.ends}
+    for top in piece.tops:
+        after = successors(method.body, top)
+        if any(isinstance(node, ast.Return) for node in ast.walk(method.body[top])):
+            return True
+        if not after and not isinstance(method.body[top], ast.Raise) and top + 1 not in ways:
+            return True
+    return False
 
 
 def _lines(method: Method, piece: Piece) -> tuple[int, ...]:
     lines: set[int] = set()
-    for statement in method.body[piece.start : piece.end]:
-        for node in ast.walk(statement):
+    for top in piece.tops:
+        if isinstance(method.body[top], Jump):
+            continue
+        for node in ast.walk(method.body[top]):
             if hasattr(node, "lineno"):
                 lines.update(range(node.lineno, (getattr(node, "end_lineno", None) or node.lineno) + 1))
     return tuple(sorted(lines))

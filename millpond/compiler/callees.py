@@ -1,4 +1,7 @@
-"""What a method may use of its class besides state: constants, and helpers that touch no state."""
+"""What a method may use of its class besides state: constants, and helpers that touch no state.
+
+Helpers that touch state are written out where they are called (see `inline`), so that none is left here.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,38 @@ import ast
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method
 from millpond.compiler.rewrite import Renames, Rewrite
 from millpond.compiler.source import parse_function, scope_of
-from millpond.program import Element, EntryPoint
+from millpond.program import Element, EntryPoint, ProgramBase
 
 MakeFunction = Callable[[ast.FunctionDef, Method, Mapping[str, Any]], types.FunctionType]
 
+_OURS: Final = frozenset((ProgramBase.__module__, "millpond.front"))
+
 
 def helper_function(program: type, name: str) -> types.FunctionType | None:
-    """The function of a method or static method of a class, or None if the name is anything else."""
+    """The function of a method, static or class method of a class, or None if the name is anything else."""
     member = inspect.getattr_static(program, name, None)
-    if isinstance(member, staticmethod):
+    if isinstance(member, staticmethod | classmethod):
         member = member.__func__
     return member if isinstance(member, types.FunctionType) else None
+
+
+def is_entry(program: type, name: str) -> bool:
+    """Whether a name is an entry point."""
+    return hasattr(inspect.getattr_static(program, name, None), "__millpond_entry__")
+
+
+def is_helper(program: type[ProgramBase], name: str) -> bool:
+    """Whether a name is a method of the user's own that rows are not fed to."""
+    if helper_function(program, name) is None or hasattr(ProgramBase, name) or is_entry(program, name):
+        return False
+    owner = next(base for base in program.__mro__ if name in vars(base))
+    return owner.__module__ not in _OURS
 
 
 def read_helper(program: type, name: str) -> Method:
@@ -32,13 +50,16 @@ def read_helper(program: type, name: str) -> Method:
     source, tree = parse_function(function, f"{program.__name__}.{name}")
     if isinstance(tree, ast.AsyncFunctionDef):
         raise refuse("MP111", "a helper can't be async", source, tree, expected="def", found="async def")
+    if tree.args.posonlyargs and not is_static(program, name):
+        # `def f(self, /, x)`: the program is looked for, and taken off, where it mostly stands.
+        tree.args.args.insert(0, tree.args.posonlyargs.pop(0))
     if not tree.args.args and not is_static(program, name):
         raise refuse(
             "MP115",
             f"`{name}` takes no self",
             source,
             tree,
-            expected="def name(self, ...) or @staticmethod",
+            expected="def name(self, ...), or @staticmethod",
             found="def ()",
         )
     return Method(EntryPoint(name, function, (), None), tree, source, scope_of(function, tree))
@@ -47,6 +68,11 @@ def read_helper(program: type, name: str) -> Method:
 def is_static(program: type, name: str) -> bool:
     """Whether a member is a static method."""
     return isinstance(inspect.getattr_static(program, name, None), staticmethod)
+
+
+def is_class_method(program: type, name: str) -> bool:
+    """Whether a member is a class method."""
+    return isinstance(inspect.getattr_static(program, name, None), classmethod)
 
 
 class Callees:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from millpond.compiler.draft import Block, Cfg, Draft, Point
+from millpond.compiler.flow import Branch, Jump, targets
 from millpond.compiler.scope import Names
 
 EXIT = "exit"
@@ -24,7 +25,10 @@ def build_cfgs(draft: Draft) -> Draft:
 def build_cfg(body: Sequence[ast.stmt]) -> Cfg:
     """Build the control-flow graph of a body."""
     builder = _Builder()
+    aims = targets(body)
     for top, statement in enumerate(body):
+        if top in aims:
+            builder.arrive(top)
         builder.top = top
         builder.add(statement)
     return Cfg(tuple(Block(tuple(b.points), tuple(sorted(b.successors))) for b in builder.blocks))
@@ -53,6 +57,19 @@ class _Builder:
         self._here = 0
         self._frames: list[_Frame] = []
         self._handlers: list[list[int]] = []
+        self._aims: dict[int, int] = {}
+
+    def _aim(self, top: int) -> int:
+        """The block that starts with a statement that is jumped to."""
+        if top not in self._aims:
+            self._aims[top] = self._new()
+        return self._aims[top]
+
+    def arrive(self, top: int) -> None:
+        """Begin a block for a statement that is jumped to."""
+        block = self._aim(top)
+        self.blocks[self._here].successors.add(block)
+        self._here = block
 
     def _new(self, *sources: int) -> int:
         self.blocks.append(_Open())
@@ -86,6 +103,14 @@ class _Builder:
                 self._with(statement)
             case ast.Match():
                 self._match(statement)
+            case Branch():
+                self._point(statement, statement.test)
+                self.blocks[self._here].successors.add(self._aim(statement.target))
+                self._here = self._new(self._here)
+            case Jump():
+                self._point(statement)
+                self.blocks[self._here].successors.add(self._aim(statement.target))
+                self._here = self._new()
             case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
                 self._point(statement, statement)
                 self._jump(statement)

@@ -11,16 +11,18 @@ import builtins
 import copy
 import dis
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from millpond.compiler.assemble import assemble
+from millpond.compiler.blocks import blocks_of, follows, straight
 from millpond.compiler.callees import Callees
-from millpond.compiler.compiled import Reply, TaskFunction
+from millpond.compiler.compiled import Done, Reply, TaskFunction, fanned, send
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import locals_of
-from millpond.compiler.draft import UNBOUND, Definition, Draft, Kind, Method, Piece
+from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Method, Piece
+from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.mutability import is_frozen
 from millpond.compiler.rewrite import Renames, Returns, Rewrite, called, give
@@ -57,13 +59,14 @@ class _Writer:
             node.id for statement in method.body for node in ast.walk(statement) if isinstance(node, ast.Name)
         } | set(method.parameters)
         self._fresh = FreshNames(self._used)
-        self._statements = [copy.deepcopy(statement) for statement in method.body[piece.start : piece.end]]
-        own = _own_names(self._statements, method.self_name)
+        self._statements = {top: copy.deepcopy(method.body[top]) for top in piece.tops}
+        own = _own_names(self._statements.values(), method.self_name)
         self._renames = {name: self._name(name) for name in own}
         self._out, self._append, self._row = self._name("out"), self._name("append"), self._name("row")
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
-        self._copy = self._name("deepcopy")
+        self._sends = any(way.fan_out for way in piece.exits)
+        self._names = {name: self._name(name) for name in ("deepcopy", "sent", "send", "fanned", "Done", "block")}
 
     def _name(self, wanted: str) -> str:
         """The wanted name, or one like it if the method uses it."""
@@ -80,13 +83,19 @@ class _Writer:
                 given[renamed] = self._callees.value(own)
         if self._reply:
             given[self._reply] = Reply
-        given[self._copy] = copy.deepcopy
+        given |= {
+            self._names["deepcopy"]: copy.deepcopy,
+            self._names["send"]: send,
+            self._names["fanned"]: fanned,
+            self._names["Done"]: Done,
+        }
         return make_function(self.tree(name), self._method, given)
 
     def tree(self, name: str) -> ast.FunctionDef:
         """Write the task."""
-        per_row = self._needs_function()
-        body = self._body(per_row=per_row)
+        order = straight(self._method.body, self._piece)
+        per_row = order is None or self._needs_function()
+        body = self._jumping() if order is None else self._straight(order, per_row=per_row)
         columns = list(self._piece.inputs) or [ROWS]
         loop = self._loop(columns, body, per_row=per_row)
         containers = [self._renames[access.state] for access in self._piece.accesses]
@@ -106,42 +115,125 @@ class _Writer:
         sources: list[ast.expr] = [ast.Name(column, ast.Load()) for column in columns]
         statements: list[ast.stmt] = [appending]
         if per_row:
-            statements.append(_define(self._row, columns, body))
-            result = ast.Call(ast.Name(self._row, ast.Load()), list(sources), [])
-            body = [ast.Expr(ast.Call(ast.Name(self._append, ast.Load()), [result], []))]
+            sent = [self._names["sent"]] if self._sends else []
+            statements.append(_define(self._row, [*sent, *columns], body))
+            arguments: list[ast.expr] = [ast.Name(name, ast.Load()) for name in sent]
+            result: ast.expr = ast.Call(ast.Name(self._row, ast.Load()), [*arguments, *sources], [])
+            body = []
+            if self._sends:
+                body.append(ast.Assign([ast.Name(sent[0], ast.Store())], ast.List([], ast.Load())))
+                result = ast.Call(ast.Name(self._names["fanned"], ast.Load()), [*arguments, result], [])
+            body.append(ast.Expr(ast.Call(ast.Name(self._append, ast.Load()), [result], [])))
         one = len(columns) == 1
         zipped = ast.Call(ast.Name(self._zip, ast.Load()), sources, [])
         target = targets[0] if one else ast.Tuple(targets, ast.Store())
         statements.append(ast.For(target, sources[0] if one else zipped, body, []))
         return statements
 
-    def _body(self, *, per_row: bool) -> list[ast.stmt]:
+    # --- statements
+
+    def _written(self, top: int, *, per_row: bool) -> list[ast.stmt]:
+        """A statement of the method as a statement of the task."""
         maps = frozenset(name for name, element in self._draft.elements.items() if element.type.is_dict)
         rewrite = Rewrite(Renames(self._method.self_name, self._renames, maps), self._method.scope)
-        copied = Sharing(self._method, self._method.body, self._draft.elements).returned()
-        returns = Returns(append=self._append, reply=self._reply, per_row=per_row, copied=copied, copy=self._copy)
+        returns = Returns(
+            append=self._append,
+            reply=self._reply,
+            per_row=per_row,
+            copied=Sharing(self._method, self._method.body, self._draft.elements).returned(),
+            copy=self._names["deepcopy"],
+        )
+        statement = self._statements[top]
+        if self._answers_with_state(top) and isinstance(statement, ast.Assign):
+            statement.value = called(self._names["deepcopy"], statement.value)
+        rewritten = rewrite.visit(statement)
         body: list[ast.stmt] = []
-        for statement in self._statements:
-            if self._answers_with_state() and isinstance(statement, ast.Assign):
-                statement.value = called(self._copy, statement.value)
-            rewritten = rewrite.visit(statement)
-            for one in rewritten if isinstance(rewritten, list) else [rewritten]:
-                written = returns.visit(one)
-                body += written if isinstance(written, list) else [written]
-        if not self._statements or not isinstance(self._statements[-1], ast.Return | ast.Raise):
-            outputs: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._piece.outputs]
-            result = ast.Constant(None) if self._piece.last else ast.Tuple(outputs, ast.Load())
-            last = body[-1] if body else self._method.tree
-            body += give(
-                ast.fix_missing_locations(ast.copy_location(result, last)), last, append=self._append, per_row=per_row
-            )
+        for one in rewritten if isinstance(rewritten, list) else [rewritten]:
+            written = returns.visit(one)
+            body += written if isinstance(written, list) else [written]
+        return body
+
+    def _straight(self, order: list[int], *, per_row: bool) -> list[ast.stmt]:
+        """A piece without branches: its statements one after the other."""
+        tops = [top for top in order if not isinstance(self._method.body[top], Jump)]
+        body = [statement for top in tops for statement in self._written(top, per_row=per_row)]
+        last = self._method.body[tops[-1]] if tops else self._method.tree
+        if not isinstance(last, ast.Return | ast.Raise):
+            result = self._message(self._piece.exits[0]) if self._piece.exits else self._ending(order)
+            body += give(_placed(result, last), last, append=self._append, per_row=per_row)
         if isinstance(body[-1], ast.Continue):
             body.pop()
         return body
 
-    def _answers_with_state(self) -> bool:
-        """Whether the task asks every instance for a value that could be changed after it was read."""
-        asked = (stop for stop in self._method.stops if stop.kind is Kind.EACH and stop.top == self._piece.start)
+    def _jumping(self) -> list[ast.stmt]:
+        """A piece with jumps: blocks of statements, and a loop that goes from block to block."""
+        blocks = blocks_of(self._method.body, self._piece)
+        numbers = {block[0]: number for number, block in enumerate(blocks)}
+        cases: list[ast.stmt] = []
+        for number, block in reversed(list(enumerate(blocks))):
+            test = ast.Compare(ast.Name(self._names["block"], ast.Load()), [ast.Eq()], [ast.Constant(number)])
+            cases = [ast.If(test, self._block(block, numbers), cases)]
+        begin = ast.Assign([ast.Name(self._names["block"], ast.Store())], ast.Constant(numbers[self._piece.start]))
+        return [begin, ast.While(ast.Constant(True), cases, [])]
+
+    def _block(self, block: list[int], numbers: Mapping[int, int]) -> list[ast.stmt]:
+        body: list[ast.stmt] = []
+        for top in block:
+            statement = self._method.body[top]
+            match statement:
+                case Branch():
+                    (test,) = self._written_test(top)
+                    there = self._go(top, statement.target, numbers)
+                    body.append(ast.copy_location(ast.If(test, self._go(top, top + 1, numbers), there), statement))
+                case Jump():
+                    body += self._go(top, statement.target, numbers)
+                case _:
+                    body += self._written(top, per_row=True)
+                    if top == block[-1] and not isinstance(statement, ast.Return | ast.Raise):
+                        body += self._go(top, top + 1, numbers)
+        return body
+
+    def _written_test(self, top: int) -> list[ast.expr]:
+        branch = self._statements[top]
+        assert isinstance(branch, Branch)
+        rewrite = Rewrite(Renames(self._method.self_name, self._renames), self._method.scope)
+        return [rewrite.visit(branch.test)]
+
+    def _go(self, top: int, following: int, numbers: Mapping[int, int]) -> list[ast.stmt]:
+        """The statements that take a row from one statement to the next, wherever that runs."""
+        at = self._method.body[top]
+        if following == self._piece.ends:
+            return [_placed_statement(ast.Return(ast.Name(self._names["Done"], ast.Load())), at)]
+        way = next((way for way in self._piece.exits if way.top == following), None)
+        if way is not None and way.fan_out:
+            message = self._message(way)
+            assert isinstance(message, ast.Tuple)
+            sent: list[ast.expr] = [ast.Name(self._names["sent"], ast.Load()), *message.elts]
+            sending = ast.Expr(ast.Call(ast.Name(self._names["send"], ast.Load()), sent, []))
+            fan = self._method.sent_from(following)
+            assert fan is not None
+            return [_placed_statement(sending, at), *self._go(top, fan.loop.head, numbers)]
+        if way is not None:
+            return [_placed_statement(ast.Return(self._message(way)), at)]
+        if following in numbers:
+            jump = ast.Assign([ast.Name(self._names["block"], ast.Store())], ast.Constant(numbers[following]))
+            return [_placed_statement(jump, at)]
+        return [_placed_statement(ast.Return(self._ending([])), at)]
+
+    def _message(self, way: Exit) -> ast.expr:
+        values: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._method.pieces[way.target].inputs]
+        return ast.Tuple([ast.Constant(way.target), ast.Tuple(values, ast.Load())], ast.Load())
+
+    def _ending(self, order: list[int]) -> ast.expr:
+        """What a row leaves that comes to the end of the method, or after some statements to that of its turn."""
+        if order and self._piece.ends >= 0 and follows(self._method.body, order[-1]) == self._piece.ends:
+            return ast.Name(self._names["Done"], ast.Load())
+        none: ast.expr = ast.Constant(None)
+        return ast.Call(ast.Name(self._reply, ast.Load()), [none], []) if self._reply else none
+
+    def _answers_with_state(self, top: int) -> bool:
+        """Whether a statement asks every instance for a value that could be changed after it was read."""
+        asked = (stop for stop in self._method.stops if stop.kind is Kind.EACH and stop.top == top)
         elements = self._draft.elements
         return any(
             elements[use.access.state].type.operations[use.site.operations[-1]].shares
@@ -152,16 +244,24 @@ class _Writer:
 
     def _needs_function(self) -> bool:
         """Whether rows need a function of their own: a return out of a loop or try, or a name that may be unbound."""
-        if any(_returns_from_within(statement) for statement in self._statements):
+        if any(_returns_from_within(statement) for statement in self._statements.values()):
             return True
         reaching = self._method.reaching
         own = locals_of(self._method)
         return any(
             Definition(name, UNBOUND) in before.get(name, ())
             for point, before in zip(reaching.points, reaching.before, strict=True)
-            if self._piece.start <= point.top < self._piece.end
+            if point.top in self._statements
             for name in point.reads & own
         )
+
+
+def _placed(node: ast.expr, at: ast.AST) -> ast.expr:
+    return ast.fix_missing_locations(ast.copy_location(node, at))
+
+
+def _placed_statement(node: ast.stmt, at: ast.AST) -> ast.stmt:
+    return ast.fix_missing_locations(ast.copy_location(node, at))
 
 
 def make_function(tree: ast.FunctionDef, method: Method, given: Mapping[str, Any]) -> types.FunctionType:
@@ -203,7 +303,7 @@ def _first_use(tree: ast.AST, name: str) -> ast.AST:
     return next(node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
 
 
-def _own_names(statements: list[ast.stmt], self_name: str) -> list[str]:
+def _own_names(statements: Iterable[ast.stmt], self_name: str) -> list[str]:
     found = (
         node.attr
         for statement in statements

@@ -7,15 +7,19 @@ from typing import Final
 
 from millpond.compiler.access import classify
 from millpond.compiler.aliases import check_aliases
+from millpond.compiler.ambient import set_ambient
 from millpond.compiler.cfg import build_cfgs
 from millpond.compiler.codegen import generate
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.dispatch import dispatch
 from millpond.compiler.draft import Draft
+from millpond.compiler.fanout import find_fan_outs
+from millpond.compiler.inline import inline
 from millpond.compiler.liveness import find_live
 from millpond.compiler.normalise import normalise
 from millpond.compiler.reaching import find_reaching
 from millpond.compiler.restrict import restrict
+from millpond.compiler.setorder import check_set_order
 from millpond.compiler.source import read_sources
 from millpond.compiler.split import split
 from millpond.compiler.stratify import stratify
@@ -26,28 +30,46 @@ Pass = Callable[[Draft], Draft]
 
 PASSES: Final[tuple[Pass, ...]] = (
     read_sources,
+    check_set_order,
+    inline,
+    set_ambient,
     restrict,
     normalise,
     build_cfgs,
     find_reaching,
     classify,
+    find_live,
+    find_fan_outs,
     split,
     stratify,
-    find_live,
     dispatch,
     check_aliases,
     generate,
 )
 """Every pass takes a draft and leaves a draft with more in it; its module says what it needs and leaves."""
 
-RESERVED: Final = frozenset(("elements", "entries", "explain", "on"))
+_ORDERLESS: Final = frozenset(("MP150", "MP151", "MP152", "MP155"))
+
+RESERVED: Final = frozenset(("elements", "entries", "explain", "now", "on", "random"))
 """What programs are asked for by these names must not be hidden by state or entry points."""
 
 
 def draft_program(program: type[ProgramBase], until: Pass = generate) -> Draft:
-    """Run the passes up to and including `until`."""
+    """Run the passes up to and including `until`.
+
+    Statements that touch several elements under one key are kept together first, which gives the best code. If no order
+    of the elements suits that, they are taken apart.
+    """
     _check_names(program)
-    draft = Draft(program, program.elements())
+    try:
+        return _run(Draft(program, program.elements()), until)
+    except ProgramError as error:
+        if error.code not in _ORDERLESS:
+            raise
+        return _run(Draft(program, program.elements(), eager=True), until)
+
+
+def _run(draft: Draft, until: Pass) -> Draft:
     for run in PASSES:
         draft = run(draft)
         if run is until:

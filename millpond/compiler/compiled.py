@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from millpond.graph.model import Access, Dispatch, Graph, Mode
 from millpond.program.declare import Element
@@ -14,12 +15,16 @@ TaskFunction = Callable[..., None]
 """`f(out, *containers, *columns)`: works through the columns row by row and appends exactly one result per row to
 `out`, so that `len(out)` is the row at fault when it raises. Containers are in the order of the task's accesses,
 columns in the order of its inputs; a task without inputs takes one column of anything, which tells it the number of
-rows. A result of a task that has a successor is the tuple of its `outputs`, or a `Reply` when the method returned
-early; a result of a last task is the reply itself."""
+rows. A result of a last task is the reply itself. Of any other task it is a `Reply`, `Done`, or a message: the index of
+the task that goes on and the tuple of its inputs; or `Fanned`, several messages and then one of these."""
+
+
+Message = tuple[int, tuple[Any, ...]]
+"""Where a row goes on, and what it carries."""
 
 
 class Reply:
-    """An early return: the row's reply is known before its last task."""
+    """A return of a task whose rows may also go on: the row's reply."""
 
     __slots__ = ("value",)
 
@@ -27,15 +32,42 @@ class Reply:
         self.value = value
 
 
+class Done:
+    """The end of a turn that a loop sent away: nothing goes on, and there is no reply. Used as it is, as a class."""
+
+
+class Fanned:
+    """The messages of the turns that a row's loops sent away, and what became of the row itself."""
+
+    __slots__ = ("messages", "result")
+
+    def __init__(self, messages: list[Message], result: Any) -> None:
+        self.messages = messages
+        self.result = result
+
+
+_PLAIN: Final = frozenset((int, float, str, bytes, bool, type(None)))
+
+
+def send(sent: list[Message], target: int, values: tuple[Any, ...]) -> None:
+    """Send a turn away, with values as they are now: the loop that goes on may change them."""
+    sent.append((target, values if _PLAIN.issuperset(map(type, values)) else copy.deepcopy(values)))
+
+
+def fanned(sent: list[Message], result: Any) -> Any:
+    """What a row that may have sent turns away leaves."""
+    return Fanned(sent, result) if sent else result
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledTask:
-    """One task element: where it runs, what it takes, what it leaves, and its code.
+    """One task element: where it runs, what it takes, and its code.
 
-    `inputs` are the variables that arrive, in order; those of the first task are all parameters of the method. `key`
-    names the input that holds the dispatch key of a BY_KEY task ("" for a task whose only key is the single key of a
-    value or list); in a first task it may name several, as in "a,b", and the key is then the tuple (a, b). `collects`
-    names the input of an ALL_TO_ONE task that arrives as one value per instance and is given to the code as a list in
-    the order of the instances.
+    A `relaxed` task runs at whatever step its rows reach it; `step` is the earliest. `inputs` are the variables that
+    arrive, in order; those of the first task are all parameters of the method. `key` names the input that holds the
+    dispatch key of a BY_KEY task ("" for a task whose only key is the single key of a value or list); in a first task
+    it may name several, as in "a,b", and the key is then the tuple (a, b). `collects` names the input of an ALL_TO_ONE
+    task that arrives as one value per instance and is given to the code as a list in the order of the instances.
     """
 
     name: str
@@ -46,10 +78,10 @@ class CompiledTask:
     key: str
     collects: str
     inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
     accesses: tuple[Access, ...]
     function: TaskFunction
     last: bool
+    relaxed: bool = False
 
     @property
     def writes(self) -> frozenset[str]:
@@ -63,12 +95,17 @@ class CompiledTask:
 
 @dataclass(frozen=True, slots=True)
 class CompiledEntry:
-    """An entry point as a chain of tasks; `commutes` if the order of its rows can't be seen in state or replies."""
+    """An entry point as a graph of tasks, the first one first.
+
+    `commutes` if the order of its rows can't be seen in state or replies. `steps` is how many steps its rows take at
+    most, None if that depends on data.
+    """
 
     point: EntryPoint
     tasks: tuple[CompiledTask, ...]
     reads_only: bool
     commutes: bool
+    steps: int | None
 
 
 @dataclass(frozen=True, slots=True)

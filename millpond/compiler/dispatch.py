@@ -1,7 +1,7 @@
-"""Tasks: the body cut where its step changes, with what each piece takes, leaves, and how it is reached.
+"""Tasks: the body cut where its step changes, with what each piece takes, where it goes on, and how it is reached.
 
-Needs: Method.stops, reaching and live; Draft.levels.
-Leaves: Method.pieces.
+Needs: Method.stops, start, fan_outs, cfg, reaching and live; Draft.levels.
+Leaves: Method.pieces, the first one first.
 """
 
 from __future__ import annotations
@@ -10,10 +10,23 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from millpond.compiler.access import THE_KEY, identity_of, routable
+from millpond.compiler.access import THE_KEY, definitions_in, identity_of, routable
 from millpond.compiler.diagnostics import refuse
-from millpond.compiler.draft import UNBOUND, Access, Definition, Dispatch, Draft, Identity, Kind, Method, Piece, Stop
-from millpond.compiler.split import starts_here
+from millpond.compiler.draft import (
+    UNBOUND,
+    Access,
+    Definition,
+    Dispatch,
+    Draft,
+    Exit,
+    Identity,
+    Kind,
+    Method,
+    Piece,
+    Stop,
+)
+from millpond.compiler.flow import successors
+from millpond.compiler.liveness import live_until
 
 
 def dispatch(draft: Draft) -> Draft:
@@ -30,17 +43,24 @@ def locals_of(method: Method) -> frozenset[str]:
 
 @dataclass
 class _Cut:
+    """A piece that is being cut out; `before` is the piece that leads to it, None for the first."""
+
     start: int
     step: int
+    before: _Cut | None
+    ends: int
+    asked: Stop | None = None
+    tops: set[int] = field(default_factory=set)
     stops: list[Stop] = field(default_factory=list)
+    onward: dict[int, tuple[_Cut, bool]] = field(default_factory=dict)
 
     @property
     def dispatch(self) -> Dispatch:
+        if self.asked is not None:
+            return Dispatch.ALL_TO_ONE
         kinds = {stop.kind for stop in self.stops}
         if Kind.EACH in kinds:
             return Dispatch.ONE_TO_ALL
-        if Kind.MERGE in kinds:
-            return Dispatch.ALL_TO_ONE
         return Dispatch.BY_KEY if Kind.KEYED in kinds else Dispatch.ANY
 
     @property
@@ -52,56 +72,103 @@ class _Cutter:
     def __init__(self, method: Method, levels: Mapping[str, int]) -> None:
         self._method = method
         self._levels = levels
+        self._stops = {stop.top: stop for stop in method.stops}
+        self._cuts: dict[int, _Cut] = {}
 
     def pieces(self) -> tuple[Piece, ...]:
         """Cut the method."""
-        cuts = self._cuts()
-        ends = [cut.start for cut in cuts[1:]] + [len(self._method.body)]
-        keys = [self._key(number, cut) for number, cut in enumerate(cuts)]
-        taken = [self._inputs(number, cut, keys[number]) for number, cut in enumerate(cuts)]
-        left = [*taken[1:], ()]
-        return tuple(
-            Piece(
-                name=f"{self._method.name}.{number}",
-                step=cut.step,
-                dispatch=cut.dispatch,
-                key=keys[number],
-                collects=cut.stops[0].value if cut.dispatch is Dispatch.ALL_TO_ONE else "",
-                start=cut.start,
-                end=ends[number],
-                inputs=taken[number],
-                outputs=left[number],
-                accesses=_accesses(cut.stops),
-                last=number == len(cuts) - 1,
-                reason=self._reason(cuts[number - 1] if number else None, cut),
-            )
-            for number, cut in enumerate(cuts)
-        )
+        first = _Cut(0, 0, None, -1)
+        waiting = [first]
+        while waiting:
+            cut = waiting.pop(0)
+            self._fill(cut)
+            if self._method.relaxed and self._leaves_its_key(cut):
+                self._fill(cut, stays=False)
+            for onward, _ in cut.onward.values():
+                if self._cuts.setdefault(onward.start, onward) is onward:
+                    waiting.append(onward)
+        later = sorted(self._cuts.values(), key=lambda cut: (cut.step, cut.start))
+        numbers = {cut.start: number for number, cut in enumerate(later, start=1)}
+        return tuple(self._piece(number, cut, numbers) for number, cut in enumerate((first, *later)))
 
-    def _cuts(self) -> list[_Cut]:
-        stops = self._method.stops
-        cuts: list[_Cut] = []
-        if not stops or self._step(stops[0]) > 0 or not starts_here(stops[0]):
-            cuts.append(_Cut(0, 0))
-        asked: Stop | None = None
-        for stop in stops:
-            if stop.kind is Kind.MERGE:
-                assert asked is not None
-                cuts.append(_Cut(asked.top + 1, self._step(asked) + 1))
-            elif not cuts or cuts[-1].step != self._step(stop):
-                cuts.append(_Cut(stop.top if cuts else 0, self._step(stop)))
-            cuts[-1].stops.append(stop)
-            asked = stop
-        return cuts
+    def _fill(self, cut: _Cut, *, stays: bool = True) -> None:
+        """Find what runs in a piece, and where it goes on."""
+        cut.tops, cut.stops, cut.onward = set(), [], {}
+        waiting = [cut.start] if self._method.body else []
+        while waiting:
+            top = waiting.pop()
+            if top in cut.tops or top in cut.onward or top == cut.ends:
+                continue
+            stop = self._stops.get(top)
+            begins = cut.before is not None and top == cut.start and not cut.tops
+            fan = self._method.sent_from(top)
+            if fan is not None and not begins and fan.loop.head != cut.ends:
+                cut.onward[top] = self._next(cut, top, fan.loop.head), True
+                waiting.append(fan.loop.head)
+                continue
+            if stop is not None and not begins and not self._is_here(cut, stop, stays=stays):
+                cut.onward[top] = self._next(cut, top, cut.ends), False
+                continue
+            cut.tops.add(top)
+            if stop is not None:
+                cut.stops.append(stop)
+            if stop is not None and stop.kind is Kind.EACH:
+                merge = _Cut(top + 1, cut.step + 1, cut, cut.ends, asked=stop)
+                cut.onward[top + 1] = self._cuts.get(top + 1, merge), False
+            else:
+                waiting += successors(self._method.body, top)
+        cut.stops.sort(key=lambda stop: stop.top)
+
+    def _next(self, cut: _Cut, top: int, ends: int) -> _Cut:
+        step = cut.step + 1 if self._method.relaxed else self._step(self._stops[top])
+        return self._cuts.get(top) or _Cut(top, step, cut, ends)
+
+    def _is_here(self, cut: _Cut, stop: Stop, *, stays: bool) -> bool:
+        """Whether an access can be made in a piece, where it is."""
+        if stop.kind is Kind.MERGE:
+            return True
+        if not self._method.relaxed:
+            return self._step(stop) == cut.step
+        if stop.kind is Kind.EACH:
+            return cut.before is None and stop is self._method.start
+        if stop.kind is Kind.LOCAL:
+            return True
+        start = self._stops.get(cut.start) if cut.before is not None else self._method.start
+        return stays and start is not None and start.kind is Kind.KEYED and stop.identity == start.identity
+
+    def _leaves_its_key(self, cut: _Cut) -> bool:
+        """Whether the variable of a piece's key gets another value in it, so that a later access may be elsewhere."""
+        made = definitions_in(cut.identity)
+        points = self._method.reaching.points
+        return any(points[point].top in cut.tops for point in made if point >= 0)
 
     def _step(self, stop: Stop) -> int:
         return self._levels[stop.elements[0]]
 
-    def _key(self, number: int, cut: _Cut) -> str:
+    def _piece(self, number: int, cut: _Cut, numbers: Mapping[int, int]) -> Piece:
+        key = self._key(cut)
+        return Piece(
+            name=f"{self._method.name}.{number}",
+            step=cut.step,
+            dispatch=cut.dispatch,
+            key=key,
+            collects=cut.asked.value if cut.asked is not None else "",
+            start=cut.start,
+            tops=tuple(sorted(cut.tops)),
+            inputs=self._inputs(cut, key),
+            exits=tuple(
+                Exit(top, numbers[onward.start], fan_out) for top, (onward, fan_out) in sorted(cut.onward.items())
+            ),
+            ends=cut.ends,
+            accesses=_accesses(cut.stops),
+            reason=self._reason(cut),
+        )
+
+    def _key(self, cut: _Cut) -> str:
         identity = cut.identity
         if identity is None or identity == THE_KEY:
             return ""
-        if number == 0:
+        if cut.before is None:
             return routable(identity)
         keyed = [stop for stop in self._method.stops if stop.identity == identity and stop.key]
         for name in dict.fromkeys([stop.key for stop in keyed] + list(self._method.parameters)):
@@ -118,11 +185,12 @@ class _Cutter:
             hint="give the new value a name of its own",
         )
 
-    def _inputs(self, number: int, cut: _Cut, key: str) -> tuple[str, ...]:
+    def _inputs(self, cut: _Cut, key: str) -> tuple[str, ...]:
         method = self._method
-        if number == 0:
+        if cut.before is None:
             return method.parameters
-        carried = (method.live[cut.start] & locals_of(method)) | ({key} if key else set())
+        live = live_until(method, cut.start, cut.ends)
+        carried = (live & locals_of(method)) | ({key} if key else set())
         for name in sorted(carried):
             if Definition(name, UNBOUND) in method.reaching.at(cut.start).get(name, ()):
                 raise refuse(
@@ -136,23 +204,24 @@ class _Cutter:
                 )
         return tuple(sorted(carried))
 
-    def _reason(self, before: _Cut | None, cut: _Cut) -> str:
-        if before is None:
+    def _reason(self, cut: _Cut) -> str:
+        if cut.before is None:
             return "the feed"
-        if not before.stops and not starts_here(cut.stops[0]) and cut.dispatch is Dispatch.BY_KEY:
-            return f"the key of self.{cut.stops[0].elements[0]} is computed first"
-        match cut.dispatch:
-            case Dispatch.ONE_TO_ALL:
-                return f"each(self.{cut.stops[0].elements[0]}) asks all instances"
-            case Dispatch.ALL_TO_ONE:
-                return "merged() waits for all instances"
-            case Dispatch.ANY:
-                return f"self.{cut.stops[0].elements[0]} is met at step {cut.step}"
-        touched = f"self.{cut.stops[0].elements[0]}"
-        if before.dispatch is Dispatch.ALL_TO_ONE:
+        if cut.asked is not None:
+            return "merged() waits for all instances"
+        first = self._stops[cut.start]
+        touched = f"self.{first.elements[0]}"
+        if cut.start in cut.before.onward and cut.before.onward[cut.start][1]:
+            return f"every turn of the loop goes to its own key of {touched}"
+        if first.kind is Kind.EACH:
+            return f"each({touched}) asks all instances"
+        if cut.before.asked is not None:
             return f"{touched} comes after merged()"
-        if before.identity is not None and before.identity != cut.identity:
-            return f"{touched} is under another key"
+        if cut.dispatch is Dispatch.BY_KEY and cut.before.identity is not None:
+            if cut.before.identity != cut.identity:
+                return f"{touched} is under another key"
+        elif cut.dispatch is Dispatch.BY_KEY and not cut.before.stops and self._method.start is None:
+            return f"the key of {touched} is computed first"
         return f"{touched} is met at step {cut.step}"
 
 

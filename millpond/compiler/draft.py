@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.compiler.compiled import CompiledProgram
+from millpond.compiler.flow import Loop
 from millpond.compiler.scope import Scope
 from millpond.errors import SourcePlace
 from millpond.graph.model import Access, Dispatch, Mode
@@ -17,11 +18,23 @@ from millpond.program import Element, EntryPoint, ProgramBase
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a method is written: its file, and the file's lines from `first` on."""
+    """Where a method is written: its file, and the file's lines from `first` on.
+
+    Lines of other files, from which helpers were written out in the method, follow after the end of the file. `further`
+    tells for each such part the number of its first line here, its file, and the number of that line there.
+    """
 
     file: str
     first: int
     lines: tuple[str, ...]
+    further: tuple[tuple[int, str, int], ...] = ()
+
+    def origin(self, line: int) -> tuple[str, int]:
+        """The file, and the line in it, of a line that a node bears."""
+        for here, file, there in reversed(self.further):
+            if line >= here:
+                return file, line - here + there
+        return self.file, line
 
     def place(self, node: ast.AST) -> SourcePlace:
         """The place of a node; it must bear a line of this source."""
@@ -30,7 +43,7 @@ class Source:
         start = self._column(text, getattr(node, "col_offset", 0))
         one_line = getattr(node, "end_lineno", line) == line
         end = self._column(text, getattr(node, "end_col_offset", 0)) if one_line else len(text)
-        return SourcePlace(self.file, line, start, text, max(1, end - start))
+        return SourcePlace(*self.origin(line), start, text, max(1, end - start))
 
     @staticmethod
     def _column(text: str, offset: int) -> int:
@@ -84,11 +97,8 @@ class Reaching:
     heads: tuple[int, ...] = ()
 
     def at(self, top: int) -> Mapping[str, frozenset[Definition]]:
-        """What reaches a statement of the body from before it (a loop's own assignments come too late for that)."""
-        return {
-            name: frozenset(d for d in found if d.point < 0 or self.points[d.point].top != top)
-            for name, found in self.before[self.heads[top]].items()
-        }
+        """What reaches the beginning of a statement of the body."""
+        return self.before[self.heads[top]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +175,33 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class FanOut:
+    """A loop whose turns do not depend on each other.
+
+    The accesses at `stops` are sent away, while the loop goes on at its head; what a turn does from there on (`region`)
+    ends where the next turn would begin.
+    """
+
+    loop: Loop
+    stops: frozenset[int]
+    region: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A way out of a piece: the statement that is not run here, and the piece that starts with it."""
+
+    top: int
+    target: int
+    fan_out: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """A task before its code: the statements `start` to `end` of the body, run at one step."""
+    """A task before its code: the statements `tops` of the body, run at one step, beginning with `start`.
+
+    It ends where the statement `ends` would be next, which begins the next turn of a loop that fanned out.
+    """
 
     name: str
     step: int
@@ -174,12 +209,17 @@ class Piece:
     key: str
     collects: str
     start: int
-    end: int
+    tops: tuple[int, ...]
     inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    exits: tuple[Exit, ...]
+    ends: int
     accesses: tuple[Access, ...]
-    last: bool
     reason: str
+
+    @property
+    def last(self) -> bool:
+        """Whether rows end here, each with its reply."""
+        return not self.exits and self.ends < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +231,12 @@ class Method:
     source: Source
     scope: Scope
     body: tuple[ast.stmt, ...] = ()
+    loops: tuple[Loop, ...] = ()
     cfg: Cfg = field(default_factory=Cfg)
     reaching: Reaching = field(default_factory=Reaching)
     stops: tuple[Stop, ...] = ()
+    fan_outs: tuple[FanOut, ...] = ()
+    start: Stop | None = None
     live: tuple[frozenset[str], ...] = ()
     pieces: tuple[Piece, ...] = ()
 
@@ -212,6 +255,15 @@ class Method:
         """The entry point's name."""
         return self.point.name
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether its rows may interleave with others between steps."""
+        return self.point.relaxed
+
+    def sent_from(self, top: int) -> FanOut | None:
+        """The loop that sends an access away, if one does."""
+        return next((fan for fan in self.fan_outs if top in fan.stops), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -219,6 +271,7 @@ class Draft:
 
     program: type[ProgramBase]
     elements: Mapping[str, Element]
+    eager: bool = False
     methods: tuple[Method, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -235,6 +288,8 @@ __all__ = [
     "Definition",
     "Dispatch",
     "Draft",
+    "Exit",
+    "FanOut",
     "Identity",
     "Kind",
     "Method",

@@ -2,38 +2,111 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import contextlib
+import inspect
+import linecache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final, Literal
 
 from millpond.compiler.compile import draft_program
-from millpond.compiler.draft import Draft, Method
+from millpond.compiler.compiled import CompiledProgram
+from millpond.compiler.draft import Method
+from millpond.compiler.reorder import reorderings
 from millpond.errors import ProgramError
+from millpond.graph.dot import graph_dot
 from millpond.graph.draw import graph_mermaid
+from millpond.graph.page import Listing, graph_page
+from millpond.graph.svg import entry_notes, graph_svg
 from millpond.graph.text import graph_text
 from millpond.program import ProgramBase
 
+Format = Literal["text", "mermaid", "dot", "svg", "html"]
 
-def explain(program: type[ProgramBase], format: Literal["text", "mermaid"] = "text") -> str:  # noqa: A002
-    """Show a compiled program as text or as a Mermaid flowchart."""
+FORMATS: Final = ("text", "mermaid", "dot", "svg", "html")
+
+
+def explain(program: type[ProgramBase], format: Format = "text") -> str:  # noqa: A002
+    """Show a compiled program: as text, for Mermaid or Graphviz, as a picture, or as a page with its source."""
+    if format not in FORMATS:
+        raise ProgramError("MP108", "no such format", expected=", ".join(FORMATS), found=str(format))
     draft = draft_program(program)
     assert draft.compiled is not None
-    if format == "mermaid":
-        return graph_mermaid(draft.compiled.graph)
-    if format != "text":
-        raise ProgramError("MP108", "no such format", expected="text, mermaid", found=str(format))
-    notes = {name: _note(draft, name) for name in draft.compiled.entries}
-    sources = {method.name: method for method in draft.methods}
-    code = {task.name: _code(sources[task.entry], task.lines) for task in draft.compiled.graph.tasks}
-    return graph_text(draft.compiled.graph, notes=notes, code=code)
+    shown = _Explained(program, draft.compiled, {method.name: method for method in draft.methods})
+    match format:
+        case "mermaid":
+            return graph_mermaid(draft.compiled.graph)
+        case "dot":
+            return graph_dot(draft.compiled.graph)
+        case "svg":
+            return graph_svg(draft.compiled.graph, entry_notes(draft.compiled.graph, shown.notes()))
+        case "html":
+            return shown.page()
+    return shown.text()
 
 
-def _note(draft: Draft, name: str) -> str:
-    assert draft.compiled is not None
-    entry = draft.compiled.entries[name]
-    change = "read-only" if entry.reads_only else "changes state"
-    order = "any order of rows gives the same" if entry.commutes else "the order of rows matters"
-    return f"exact, {change}, {order}"
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    program: type[ProgramBase]
+    compiled: CompiledProgram
+    methods: Mapping[str, Method]
+
+    def text(self) -> str:
+        code = {task.name: self._code(task.entry, task.lines) for task in self.compiled.graph.tasks}
+        return graph_text(self.compiled.graph, notes=self.notes(), hints=self._hints(), code=code)
+
+    def page(self) -> str:
+        graph = self.compiled.graph
+        places = {
+            task.name: [self.methods[task.entry].source.origin(line) for line in task.lines] for task in graph.tasks
+        }
+        return graph_page(graph, self._listings(places), places, notes=self.notes(), hints=self._hints())
+
+    def notes(self) -> dict[str, str]:
+        """What is known of each entry point, in a few words."""
+        return {name: self._note(name) for name in self.compiled.entries}
+
+    def _note(self, name: str) -> str:
+        entry = self.compiled.entries[name]
+        kind = "relaxed" if name in self.compiled.graph.relaxed else "exact"
+        change = "read-only" if entry.reads_only else "changes state"
+        order = "any order of rows gives the same" if entry.commutes else "the order of rows matters"
+        return f"{kind}, {change}, {order}"
+
+    def _hints(self) -> dict[str, list[str]]:
+        graph = self.compiled.graph
+        return {name: reorderings(graph, name, method.source) for name, method in self.methods.items()}
+
+    def _code(self, name: str, lines: tuple[int, ...]) -> list[str]:
+        source = self.methods[name].source
+        shown = []
+        for line in lines:
+            file, number = source.origin(line)
+            where = "" if file == source.file else f"{PurePath(file).name}:"
+            shown.append(f"{where}{number} | {source.lines[line - source.first].rstrip()}")
+        return shown
+
+    def _listings(self, places: Mapping[str, Sequence[tuple[str, int]]]) -> list[Listing]:
+        """The whole class, then what was written elsewhere: inherited methods, and helpers of other modules."""
+        found: list[Listing] = []
+        for written in (self.program, *(method.point.function for method in self.methods.values())):
+            with contextlib.suppress(OSError, TypeError):
+                lines, first = inspect.getsourcelines(written)
+                file = inspect.getfile(written)
+                if not any(listing.holds(file, first) for listing in found):
+                    found.append(Listing(file, first, tuple(line.rstrip() for line in lines)))
+        for file, lines_of in _missing(places, found).items():
+            first, last = min(lines_of), max(lines_of)
+            text = [linecache.getline(file, line).rstrip() for line in range(first, last + 1)]
+            found.append(Listing(file, first, tuple(text)))
+        return found
 
 
-def _code(method: Method, lines: tuple[int, ...]) -> list[str]:
-    source = method.source
-    return [f"{line} | {source.lines[line - source.first].rstrip()}" for line in lines]
+def _missing(places: Mapping[str, Sequence[tuple[str, int]]], found: Sequence[Listing]) -> dict[str, list[int]]:
+    """The lines of tasks that no listing holds, by file."""
+    missing: dict[str, list[int]] = {}
+    for file, line in (place for lines in places.values() for place in lines):
+        if not any(listing.holds(file, line) for listing in found):
+            missing.setdefault(file, []).append(line)
+    return missing

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from millpond.compiler.flow import Branch
+
 Slot = tuple[ast.AST, str, int | None]
 """A place that holds an expression: owner, field, and index if the field is a list."""
 
@@ -14,6 +16,7 @@ _FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {
     ast.Attribute: ("value",),
     ast.AugAssign: ("target", "value"),
     ast.BinOp: ("left", "right"),
+    Branch: ("test",),
     ast.Expr: ("value",),
     ast.For: ("iter",),
     ast.FormattedValue: ("value",),
@@ -34,6 +37,7 @@ _FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {
     ast.Assign: ("value", "targets"),
     ast.AnnAssign: ("value", "target"),
     ast.Delete: ("targets",),
+    ast.NamedExpr: ("value",),
     ast.keyword: ("value",),
 }
 _STRUCTURE: Final = (ast.Starred, ast.keyword, ast.FormattedValue, ast.Slice, ast.Tuple)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from millpond.compiler.draft import Block, Cfg, Draft
+from millpond.compiler.draft import Block, Cfg, Draft, Method
 
 
 def find_live(draft: Draft) -> Draft:
@@ -18,6 +18,18 @@ def find_live(draft: Draft) -> Draft:
         draft,
         methods=tuple(replace(method, live=live_before(method.cfg, len(method.body))) for method in draft.methods),
     )
+
+
+def live_until(method: Method, top: int, ends: int) -> frozenset[str]:
+    """The names that are live before a statement if nothing runs from the statement `ends` on (-1: all runs)."""
+    if ends < 0:
+        return method.live[top]
+    blocks = method.cfg.blocks
+    closed = {number for number, block in enumerate(blocks) if block.points and block.points[0].top == ends}
+    parted = tuple(
+        replace(block, successors=tuple(after for after in block.successors if after not in closed)) for block in blocks
+    )
+    return live_before(Cfg(parted), len(method.body))[top]
 
 
 def live_before(cfg: Cfg, statements: int) -> tuple[frozenset[str], ...]:

@@ -1,14 +1,20 @@
-"""Which types have values that can't be changed in place, and what the parts of a value are."""
+"""Which types have values that can't be changed in place, which can travel, and what the parts of a value are."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import types
 import uuid
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from millpond.state.classes import is_named_tuple, is_record
+from millpond.state.vector import Vector
 
 _SCALARS: Final = (
     int,
@@ -16,33 +22,52 @@ _SCALARS: Final = (
     str,
     bytes,
     bool,
+    complex,
     type(None),
     datetime.date,
     datetime.datetime,
     datetime.time,
+    datetime.timedelta,
     decimal.Decimal,
     uuid.UUID,
+    range,
 )
-_FROZEN: Final = (*_SCALARS, complex, datetime.timedelta)
-_CARRIED: Final = (Union, types.UnionType, list, tuple, dict, set, frozenset)
+_UNIONS: Final = (Union, types.UnionType)
+_COLLECTIONS: Final = (
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    Vector,
+    collections.deque,
+    collections.Counter,
+    collections.OrderedDict,
+    collections.defaultdict,
+)
 
 
-def is_frozen(hint: Any) -> bool:
+def is_frozen(hint: Any, seen: frozenset[Any] = frozenset()) -> bool:
     """Whether no value of a type can be changed in place, all the way down."""
-    if hint is None or hint in _FROZEN or get_origin(hint) is Literal:
+    if hint is None or hint in _SCALARS or get_origin(hint) is Literal:
         return True
-    if get_origin(hint) in (Union, types.UnionType, tuple, frozenset):
-        return all(part is Ellipsis or is_frozen(part) for part in get_args(hint))
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+    if get_origin(hint) is Annotated:
+        return is_frozen(get_args(hint)[0], seen)
+    if get_origin(hint) in (*_UNIONS, tuple, frozenset):
+        return all(part is Ellipsis or is_frozen(part, seen) for part in get_args(hint))
+    if not isinstance(hint, type):
+        return False
+    if issubclass(hint, enum.Enum | np.generic) or hint in seen:
         return True
-    if isinstance(hint, type) and _is_frozen_record(hint):
-        return all(is_frozen(part) for part in _fields(hint).values())
-    return False
+    return _is_frozen_record(hint) and all(is_frozen(part, seen | {hint}) for part in _fields(hint).values())
 
 
 def _is_frozen_record(hint: type) -> bool:
     if dataclasses.is_dataclass(hint):
         return bool(hint.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    if is_named_tuple(hint):
+        # One of collections.namedtuple does not say what its fields hold.
+        return {*_fields(hint)} == {*hint._fields}  # type: ignore[attr-defined]
     settings = getattr(hint, "__struct_config__", None)
     return bool(settings is not None and settings.frozen)
 
@@ -54,16 +79,38 @@ def _fields(hint: type) -> dict[str, Any]:
         return {"": Any}
 
 
-def can_travel(hint: Any) -> bool:
-    """Whether values of a type can be carried from task to task."""
-    if get_origin(hint) in _CARRIED:
-        return all(part is Ellipsis or can_travel(part) for part in get_args(hint))
-    return hint is None or hint is Any or hint in (*_SCALARS, list, tuple, dict, set, frozenset)
+def can_travel(hint: Any, seen: frozenset[Any] = frozenset()) -> bool:
+    """Whether values of a type can be carried from task to task; a type that does not tell is left to the run."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return can_travel(get_args(hint)[0], seen)
+    if origin is Literal or hint is None or hint is Any or hint is object or isinstance(hint, TypeVar | str):
+        return True
+    if origin is np.ndarray or hint is np.ndarray:
+        return np.dtype[np.object_] not in get_args(hint)
+    if origin in (*_UNIONS, *_COLLECTIONS):
+        return all(part is Ellipsis or part == () or can_travel(part, seen) for part in get_args(hint))
+    # A generic class of the user's own, such as Pair[int].
+    kind = hint if origin is None else origin
+    if not isinstance(kind, type):
+        return False
+    if kind in _SCALARS or kind in _COLLECTIONS or kind in seen or issubclass(kind, enum.Enum):
+        return True
+    if issubclass(kind, np.generic):
+        return not issubclass(kind, np.object_)
+    if not is_record(kind):
+        return is_typed_dict(kind) and all(can_travel(part, seen | {kind}) for part in _fields(kind).values())
+    return all(can_travel(part, seen | {kind}) for part in _fields(kind).values())
+
+
+def is_typed_dict(kind: type) -> bool:
+    """Whether a class only describes a dict."""
+    return issubclass(kind, dict) and hasattr(kind, "__total__")
 
 
 def items_of(hint: Any) -> tuple[Any, ...]:
     """The types of what a container of this type holds."""
-    if get_origin(hint) in (Union, types.UnionType):
+    if get_origin(hint) in _UNIONS:
         return tuple(item for part in get_args(hint) for item in items_of(part))
     if hint is Any or get_origin(hint) is None:
         return () if is_frozen(hint) else (Any,)
@@ -74,7 +121,7 @@ def items_of(hint: Any) -> tuple[Any, ...]:
 
 def field_of(hint: Any, name: str) -> Any:
     """The type of an attribute of a value of this type."""
-    for part in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
+    for part in get_args(hint) if get_origin(hint) in _UNIONS else (hint,):
         if isinstance(part, type) and name in _fields(part):
             return _fields(part)[name]
     return Any

@@ -1,7 +1,8 @@
 """Statements in a form that can be cut: one access to a statement, keys in variables, each() and merged() on their own.
 
 Needs: Method.tree, restricted to what the compiler understands.
-Leaves: Method.body. Every key is a variable; order of evaluation is Python's own.
+Leaves: Method.body and loops. Branches and loops that may be cut inside are jumps (see `lower`). Every key is a
+variable; order of evaluation is Python's own.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Final
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Site
+from millpond.compiler.flow import Loop
 from millpond.compiler.hoist import FreshNames, Hoist
-from millpond.compiler.patterns import Sites, assigned_inside, certain_parts, head_of, inside_of, is_each, is_merged
+from millpond.compiler.lower import Lowering
+from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_each, is_merged
 from millpond.compiler.scope import MISSING
 from millpond.compiler.scope import Names as NamesOf
 from millpond.errors import ProgramError
@@ -30,31 +33,42 @@ _SIMPLE_BUILTINS: Final = (*_PURE_BUILTINS, float, min, max, sum, any, all, sort
 
 def normalise(draft: Draft) -> Draft:
     """Bring the body of every method into a form that can be cut."""
-    methods = tuple(replace(method, body=tuple(_Normaliser(method, draft.elements).body())) for method in draft.methods)
-    return replace(draft, methods=methods)
+    methods = []
+    for method in draft.methods:
+        body, loops = _Normaliser(method, draft.elements, eager=draft.eager).body()
+        methods.append(replace(method, body=body, loops=loops))
+    return replace(draft, methods=tuple(methods))
 
 
 class _Normaliser:
-    def __init__(self, method: Method, elements: Mapping[str, Element]) -> None:
+    def __init__(self, method: Method, elements: Mapping[str, Element], *, eager: bool) -> None:
         self._method = method
+        self._elements = elements
+        self._eager = eager
         self._sites = Sites(method, elements)
         used = {node.id for node in ast.walk(method.tree) if isinstance(node, ast.Name)}
         self._names = FreshNames(used | method.scope.locals | method.scope.module.keys())
         # Keys that were computed already: the variable by the key's text, with the names that the text reads.
         self._known: dict[str, tuple[str, frozenset[str]]] = {}
 
-    def body(self) -> Iterator[ast.stmt]:
-        """The statements of the method, normalised; what follows a return is left out."""
-        for number, original in enumerate(self._method.tree.body):
-            if number == 0 and isinstance(original, ast.Expr) and isinstance(original.value, ast.Constant):
-                continue
-            statement = _PlainAssignments().visit(copy.deepcopy(original))
-            yield from self._statement(statement)
-            if isinstance(statement, ast.Return | ast.Raise):
-                return
+    def body(self) -> tuple[tuple[ast.stmt, ...], tuple[Loop, ...]]:
+        """The statements of the method, normalised, and the loops that became jumps."""
+        lowering = Lowering(
+            self._method,
+            self._elements,
+            self._names,
+            self._statement,
+            self._is_plain,
+            self._is_fixed,
+            self._known.clear,
+            eager=self._eager,
+        )
+        first, *rest = self._method.tree.body
+        documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        statements = rest if documented else [first, *rest]
+        return lowering.lower([_PlainAssignments().visit(copy.deepcopy(statement)) for statement in statements])
 
     def _statement(self, statement: ast.stmt) -> Iterator[ast.stmt]:
-        self._check_places(statement)
         self._use_known(statement, self._sites.head(statement))
         hoist = Hoist(self._targets(statement), self._names, self._is_fixed)
         hoist.statement(statement)
@@ -67,33 +81,6 @@ class _Normaliser:
         yield statement
         bound = NamesOf.of(statement)
         self._forget(bound.binds | bound.unbinds)
-
-    # --- where each() and merged() may stand
-
-    def _check_places(self, statement: ast.stmt) -> None:
-        scope = self._method.scope
-        for part in inside_of(statement):
-            for node in ast.walk(part):
-                if is_each(node, scope) or is_merged(node, scope):
-                    raise self._not_here(node)
-        for site in self._sites.head(statement):
-            if site.everywhere and not site.certain:
-                raise self._not_here(site.node)
-        certain = {id(node) for part in head_of(statement) for node in certain_parts(part)}
-        for part in head_of(statement):
-            for node in ast.walk(part):
-                if is_merged(node, scope) and id(node) not in certain:
-                    raise self._not_here(node)
-
-    def _not_here(self, node: ast.AST) -> ProgramError:
-        return refuse(
-            "MP143",
-            "each() and merged() can't depend on a branch or a loop",
-            self._method.source,
-            node,
-            expected="a statement directly in the method's body",
-            hint="read and merge before the branch, and use the merged value inside it",
-        )
 
     # --- what goes into variables of its own
 
@@ -226,7 +213,8 @@ class _Normaliser:
                 self._known.setdefault(ast.dump(value), (name, NamesOf.of(value).reads))
 
     def _forget(self, names: frozenset[str]) -> None:
-        self._known = {text: known for text, known in self._known.items() if not known[1] & names}
+        for text in [text for text, known in self._known.items() if known[1] & names]:
+            del self._known[text]
 
     def _use_known(self, statement: ast.stmt, sites: list[Site]) -> None:
         """Put the variables of keys that were computed before in the place of their expressions."""
@@ -241,28 +229,17 @@ class _Normaliser:
         return "" if reads & changed else name
 
     def _keys_before(self, statement: ast.stmt, inside: list[Site]) -> Iterator[ast.stmt]:
-        """Compute the plain keys of a compound statement before it; refuse those that are not."""
+        """Compute the keys of a compound statement before it."""
         changed = assigned_inside(statement)
         for key in [site.key for site in inside if site.key is not None]:
             if self._is_variable(key) or self._known_as(key, changed):
                 continue
-            if not self._is_plain(key) or NamesOf.of(key).reads & changed:
-                raise self._not_seen(key)
+            assert self._is_plain(key), "else the statement is taken apart"
             target = ast.copy_location(ast.Name(self._names.fresh("key"), ast.Store()), key)
             assigned = ast.copy_location(ast.Assign([target], copy.deepcopy(key)), key)
             self._remember(assigned)
             yield assigned
         self._use_known(statement, inside)
-
-    def _not_seen(self, key: ast.expr) -> ProgramError:
-        return refuse(
-            "MP135",
-            "the key of this access is computed inside a branch or a loop",
-            self._method.source,
-            key,
-            expected="a key that has its value before the statement begins",
-            hint=f"write `key = {ast.unparse(key)}` before the statement, and use `key` inside it",
-        )
 
 
 class _PlainAssignments(ast.NodeTransformer):

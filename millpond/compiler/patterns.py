@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,13 @@ from millpond.state.matrix import Matrix
 
 _WALKS: Final = (sorted, list, tuple, set, frozenset, enumerate, iter, sum, min, max, any, all)
 _SUBSCRIPTS: Final = {ast.Load: ("__getitem__",), ast.Store: ("__setitem__",), ast.Del: ("__delitem__",)}
+
+
+FRESH: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, copy.deepcopy, range)
+"""Functions whose result shares nothing with their arguments, which they leave as they are."""
+
+SHALLOW: Final = (list, tuple, set, frozenset, dict, sorted, reversed, enumerate, zip, min, max, sum, next, copy.copy)
+"""Functions whose result may hold parts of their arguments, which they leave as they are."""
 
 
 def is_each(node: ast.AST, scope: Scope) -> bool:
@@ -69,6 +77,41 @@ def assigned_inside(statement: ast.stmt) -> frozenset[str]:
                 nodes += ast.walk(node.args)
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     return frozenset(stored | {node.arg for node in nodes if isinstance(node, ast.arg)})
+
+
+def changes(node: ast.AST) -> Iterator[str]:
+    """The variables that a node may change in place, by an assignment or a method."""
+    match node:
+        case ast.AugAssign(target=target):
+            yield from root_names(target)
+        case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+            yield from root_names(node)
+        case ast.Call(func=ast.Attribute(value=owner)):
+            yield from root_names(owner)
+
+
+def changed_names(statement: ast.AST) -> frozenset[str]:
+    """The variables that a statement may bind anew or change in place."""
+    nodes = list(ast.walk(statement))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    return frozenset(bound | {name for node in nodes for name in changes(node)})
+
+
+def handed_on(node: ast.AST, scope: Scope) -> Iterator[str]:
+    """The variables that a node gives to a function that may change them."""
+    match node:
+        case ast.Call(func=callee, args=args):
+            meaning = scope.resolve(callee)
+            if not any(meaning is known for known in (*FRESH, *SHALLOW)):
+                yield from (name for argument in args for name in root_names(argument))
+
+
+def root_names(node: Any) -> Iterator[str]:
+    """The variable that a chain of subscripts and attributes starts from."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id
 
 
 @dataclass(frozen=True)

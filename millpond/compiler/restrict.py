@@ -11,11 +11,11 @@ import inspect
 from collections.abc import Iterator
 from typing import Final
 
-from millpond.compiler.callees import helper_function, is_static, read_helper
+from millpond.compiler.callees import is_class_method, is_entry, is_helper, is_static, read_helper
 from millpond.compiler.determinism import why_undetermined
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
-from millpond.compiler.patterns import assigned_inside, certain_parts, is_each, is_merged
+from millpond.compiler.patterns import assigned_inside, certain_parts
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
@@ -58,11 +58,18 @@ def restrict(draft: Draft) -> Draft:
     return draft
 
 
+def check_inlined(draft: Draft, helper: Method) -> None:
+    """Check a helper that is going to be written out where it is called, and may therefore touch state."""
+    _Check(draft, helper, helper=True, inlined=True).run()
+
+
 class _Check(ast.NodeVisitor):
-    def __init__(self, draft: Draft, method: Method, *, helper: bool) -> None:
+    def __init__(self, draft: Draft, method: Method, *, helper: bool, inlined: bool = False) -> None:
         self._draft = draft
         self._method = method
         self._helper = helper
+        self._inlined = inlined
+        self._of_class = helper and is_class_method(draft.program, method.name)
         self._self = "" if helper and is_static(draft.program, method.name) else method.self_name
         self._helpers: set[str] = set()
         self._inner = {name for statement in method.tree.body for name in assigned_inside(statement)}
@@ -70,8 +77,11 @@ class _Check(ast.NodeVisitor):
     def run(self) -> set[str]:
         """Check the method's body and return the helpers that it uses."""
         decorators = self._method.tree.decorator_list
-        if self._helper and len(decorators) > is_static(self._draft.program, self._method.name):
-            raise self._refuse("MP118", "a helper has a decorator", decorators[0], "no decorator but @staticmethod")
+        allowed = self._of_class or is_static(self._draft.program, self._method.name)
+        if self._helper and len(decorators) > allowed:
+            raise self._refuse(
+                "MP118", "a helper has a decorator", decorators[0], "no decorator but @staticmethod or @classmethod"
+            )
         for statement in self._method.tree.body:
             self.visit(statement)
         return self._helpers
@@ -159,8 +169,6 @@ class _Check(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """Check a call."""
-        if self._helper and (is_each(node, self._method.scope) or is_merged(node, self._method.scope)):
-            raise self._state_in_helper(node)
         match node.func:
             case ast.Attribute(value=owner, attr=name) if name in _MUTATORS and self._is_shared(owner):
                 raise self._changes_shared(owner)
@@ -214,9 +222,11 @@ class _Check(ast.NodeVisitor):
                 else f"declare `{name} = Partitioned(Value[...])` in the class, and use self.{name}.set(x)",
             )
         if name in self._draft.elements:
-            if self._helper:
-                raise self._state_in_helper(node)
-        elif name in program.entries():
+            if self._of_class:
+                raise self._without_instance("touches state", node)
+            # Every other helper that touches state is written out before it comes here.
+            assert self._inlined or not self._helper
+        elif is_entry(program, name):
             raise self._refuse(
                 "MP119",
                 "an entry point calls another",
@@ -224,7 +234,9 @@ class _Check(ast.NodeVisitor):
                 "code of its own",
                 "put what both do into a helper that takes values and returns values",
             )
-        elif helper_function(program, name) is not None and not hasattr(ProgramBase, name):
+        elif is_helper(program, name):
+            if self._of_class and not (is_class_method(program, name) or is_static(program, name)):
+                raise self._without_instance(f"calls `{name}`", node)
             self._helpers.add(name)
         elif not self._is_constant(name):
             raise self._refuse("MP115", f"the program has no `{name}`", node, "a state element, a constant or a helper")
@@ -234,13 +246,13 @@ class _Check(ast.NodeVisitor):
         special = isinstance(member, property | classmethod) or hasattr(ProgramBase, name)
         return member is not MISSING and not special
 
-    def _state_in_helper(self, node: ast.AST) -> ProgramError:
+    def _without_instance(self, does: str, node: ast.AST) -> ProgramError:
         return self._refuse(
             "MP120",
-            f"the helper `{self._method.name}` touches state",
+            f"the class method `{self._method.name}` {does}, which a class does not have",
             node,
-            "a helper of its arguments and the class's constants",
-            "read state in the entry point, and pass the value to the helper",
+            "constants of the class, and its static and class methods",
+            f"leave @classmethod out: def {self._method.name}(self, ...)",
         )
 
 

@@ -7,20 +7,16 @@ unknown code is only suspected (`sure` is false) to be one of its arguments.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.mutability import field_of, is_frozen, items_of
-from millpond.compiler.patterns import Sites
+from millpond.compiler.patterns import FRESH, SHALLOW, Sites
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element
 from millpond.state.access import Operation
-
-_FRESH: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, copy.deepcopy, range)
-_SHALLOW: Final = (list, tuple, set, frozenset, dict, sorted, reversed, enumerate, zip, min, max, sum, next, copy.copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +225,9 @@ class Sharing:
     def _call(self, node: ast.Call) -> Shares:
         meaning = self._method.scope.resolve(node.func)
         given = frozenset(share for argument in node.args for share in self._expression(argument))
-        if any(meaning is known for known in _FRESH):
+        if any(meaning is known for known in FRESH):
             return NOTHING
-        if any(meaning is known for known in _SHALLOW):
+        if any(meaning is known for known in SHALLOW):
             return self._items(given)
         if isinstance(node.func, ast.Attribute):
             given |= self._items(self._expression(node.func.value))
@@ -261,7 +257,7 @@ class Sharing:
                 yield from ((name, False) for name, _ in self._names_in(value))
             case ast.Call() if id(node) not in self._sites:
                 meaning = self._method.scope.resolve(node.func)
-                if not any(meaning is known for known in (*_FRESH, *_SHALLOW)):
+                if not any(meaning is known for known in (*FRESH, *SHALLOW)):
                     for argument in node.args:
                         yield from ((name, False) for name, _ in self._names_in(argument))
 
@@ -301,11 +297,6 @@ class Sharing:
                     meaning is known for known in (len, int, float, str, bool, bytes, repr, abs, round, any, all)
                 )
         return False
-
-
-def is_known(meaning: Any) -> bool:
-    """Whether a function is known to change none of its arguments."""
-    return any(meaning is known for known in (*_FRESH, *_SHALLOW))
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

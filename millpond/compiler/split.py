@@ -1,19 +1,22 @@
 """Where a method must move between its state accesses, as constraints on the steps of the elements.
 
-Needs: Method.stops, Method.reaching.
-Leaves: Draft.constraints: how many steps at least lie between two elements that a method visits one after the other.
+Needs: Method.stops, fan_outs, reaching.
+Leaves: Method.start, the access that the first step brings rows to, and Draft.constraints: how many steps at least lie
+between two elements that a method visits one after the other, on any path.
 """
 
 from __future__ import annotations
 
-import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from millpond.compiler.access import THE_KEY, routable
-from millpond.compiler.diagnostics import refuse
-from millpond.compiler.draft import Constraint, Definition, Draft, Identity, Kind, Method, Stop
+from millpond.compiler.access import THE_KEY, definitions_in, routable
+from millpond.compiler.answers import check_answers
+from millpond.compiler.draft import Constraint, Draft, FanOut, Identity, Kind, Method, Stop
+from millpond.compiler.fanout import why_dependent
+from millpond.compiler.flow import reached, successors
+from millpond.program import Element
 
 SAME_PLACE = "the record is there already"
 OTHER_KEY = "another key"
@@ -21,132 +24,153 @@ ALL_INSTANCES = "all instances are asked"
 AFTER_MERGE = "all instances have answered"
 COMPUTED_KEY = "the key is computed first"
 START = "the start of the method"
+TURNS = "the turns of the loop depend on each other"
+EVERY_TURN = "every turn of the loop is sent to its own key"
 
 
 def split(draft: Draft) -> Draft:
     """Find the moves of every method."""
+    methods = []
+    found: list[Constraint] = []
     for method in draft.methods:
         check_answers(method)
-    found = tuple(constraint for method in draft.methods for constraint in _constraints(method))
-    return replace(draft, constraints=found)
-
-
-def starts_here(stop: Stop) -> bool:
-    """Whether the first step can bring a row straight to its first access."""
-    match stop.kind:
-        case Kind.KEYED:
-            return stop.identity == THE_KEY or bool(routable(stop.identity))
-        case Kind.EACH:
-            return stop.top == 0
-    return stop.kind is Kind.LOCAL
+        started = replace(method, start=_start(method))
+        methods.append(started)
+        if not method.relaxed:
+            found += _constraints(started, draft.elements)
+    return replace(draft, methods=tuple(methods), constraints=tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
-    source: Stop | None
-    target: Stop
-    weight: int
-    why: str
+class _Fact:
+    """How a statement may be reached: the access before it, the key that the record is at, the loop whose turn it is.
+
+    `sent` if it is reached by a message of its own.
+    """
+
+    last: int
+    position: Identity | None
+    turn: FanOut | None = None
+    sent: bool = False
 
 
-def _moves(method: Method) -> Iterator[_Move]:
-    position: Identity | None = None
-    last: Stop | None = None
-    for stop in method.stops:
-        if stop.kind is Kind.MERGE:
+_NEVER_MOVED: Identity = ("start",)
+
+
+def _facts(method: Method) -> dict[int, set[_Fact]]:
+    """All ways in which each statement may be reached."""
+    stops = {stop.top: stop for stop in method.stops}
+    points: dict[int, set[int]] = {}
+    for number, point in enumerate(method.reaching.points):
+        points.setdefault(point.top, set()).add(number)
+    entering: dict[int, set[_Fact]] = {}
+    waiting = [(0, _Fact(-1, _NEVER_MOVED))] if method.body else []
+    while waiting:
+        top, fact = waiting.pop()
+        if fact in entering.setdefault(top, set()):
             continue
-        if last is None:
-            here = starts_here(stop)
-            yield _Move(None, stop, 0 if here else 1, START if here else COMPUTED_KEY)
-        elif last.kind is Kind.EACH:
-            yield _Move(last, stop, 2, AFTER_MERGE)
-        elif stop.kind is Kind.EACH:
-            yield _Move(last, stop, 1, ALL_INSTANCES)
-        elif stop.kind is Kind.KEYED and stop.identity != position:
-            yield _Move(last, stop, 1, OTHER_KEY)
-        else:
-            yield _Move(last, stop, 0, SAME_PLACE)
-        position = stop.identity if stop.kind is Kind.KEYED else position
-        last = stop
+        entering[top].add(fact)
+        left = _after(fact, stops.get(top), top)
+        if definitions_in(left.position) & points.get(top, set()):
+            # The variable of the key has another value from here on.
+            left = replace(left, position=None)
+        for following in successors(method.body, top):
+            waiting += _arrivals(method, following, left)
+    return entering
 
 
-def _constraints(method: Method) -> Iterator[Constraint]:
+def _after(fact: _Fact, stop: Stop | None, top: int) -> _Fact:
+    if stop is None:
+        return replace(fact, sent=False)
+    if stop.kind is Kind.MERGE:
+        return replace(fact, position=None, sent=False)
+    position = {Kind.KEYED: stop.identity, Kind.LOCAL: fact.position}.get(stop.kind)
+    return _Fact(top, position, fact.turn)
+
+
+def _arrivals(method: Method, top: int, fact: _Fact) -> Iterator[tuple[int, _Fact]]:
+    """How a statement is reached from one before it; an access that a loop sends away is passed over."""
+    if fact.turn is not None and top == fact.turn.loop.head:
+        return
+    fan = method.sent_from(top)
+    if fan is None or fan == fact.turn:
+        yield top, fact
+        return
+    yield top, replace(fact, turn=fan, sent=True)
+    yield from _arrivals(method, fan.loop.head, fact)
+
+
+def _start(method: Method) -> Stop | None:
+    """The access that rows can be brought to straight away, if it is the first on every path that has one."""
+    entering = _facts(method)
+    stops = [stop for stop in method.stops if any(fact.last < 0 for fact in entering.get(stop.top, ()))]
+    firsts = [stop for stop in stops if stop.kind is not Kind.LOCAL]
+    if not firsts or len({(stop.kind, stop.identity) for stop in firsts}) > 1 or not _starts_here(firsts[0]):
+        return None
+    sent = any(fact.sent for stop in firsts for fact in entering[stop.top])
+    return None if sent or len(firsts) < len(stops) else firsts[0]
+
+
+def _starts_here(stop: Stop) -> bool:
+    if stop.kind is Kind.KEYED:
+        return stop.identity == THE_KEY or bool(routable(stop.identity))
+    return stop.kind is Kind.EACH and stop.top == 0
+
+
+def _weigh(method: Method, before: Stop | None, stop: Stop, fact: _Fact) -> tuple[int, str]:
+    """How many steps lie before an access, and why."""
+    if fact.sent:
+        return 1 + (before is not None and before.kind is Kind.EACH), EVERY_TURN
+    if before is None:
+        here = stop.kind is Kind.LOCAL or method.start is not None
+        return (0, START) if here else (1, COMPUTED_KEY)
+    if before.kind is Kind.EACH:
+        return 2, AFTER_MERGE
+    if stop.kind is Kind.EACH:
+        return 1, ALL_INSTANCES
+    moved = stop.kind is Kind.KEYED and stop.identity != fact.position
+    return (1, OTHER_KEY) if moved else (0, SAME_PLACE)
+
+
+def _constraints(method: Method, elements: Mapping[str, Element]) -> Iterator[Constraint]:
     place = method.source.place
-    for move in _moves(method):
-        here = place(move.target.node)
-        if move.source is None:
-            for target in move.target.elements:
-                yield Constraint(None, target, move.weight, method.name, (here,), move.why)
-        else:
-            pairs = itertools.product(move.source.elements, move.target.elements)
-            places = (place(move.source.node), here)
-            for source, target in pairs:
-                if source != target or move.weight:
-                    yield Constraint(source, target, move.weight, method.name, places, move.why)
+    stops = {stop.top: stop for stop in method.stops if stop.kind is not Kind.MERGE}
+    entering = _facts(method)
+    for top, stop in stops.items():
+        for fact in sorted(entering.get(top, ()), key=lambda fact: (fact.last, fact.sent)):
+            before = stops.get(fact.last)
+            position = fact.position
+            if position == _NEVER_MOVED and method.start is not None:
+                position = method.start.identity
+            weight, why = _weigh(method, before, stop, replace(fact, position=position))
+            places = (place(stop.node),) if before is None else (place(before.node), place(stop.node))
+            sources: tuple[str | None, ...] = (None,) if before is None else before.elements
+            for source, target in itertools.product(sources, stop.elements):
+                if source == target and weight and not fact.sent:
+                    why = _loop_reason(method, fact.last, top, elements) or why
+                if source != target or weight:
+                    yield Constraint(source, target, weight, method.name, places, why)
         # A statement is never cut, so all that it touches is met at one step.
-        for source, target in itertools.permutations(move.target.elements, 2):
-            yield Constraint(source, target, 0, method.name, (here,), SAME_PLACE)
+        for source, target in itertools.permutations(stop.elements, 2):
+            yield Constraint(source, target, 0, method.name, (place(stop.node),), SAME_PLACE)
+    for fan in method.fan_outs:
+        yield from _kept_apart(method, fan)
 
 
-def check_answers(method: Method) -> None:
-    """Refuse a method that does anything but merge with what each() gave."""
-    asked: Stop | None = None
-    for stop in method.stops:
-        if stop.kind is Kind.MERGE:
-            if asked is None or asked.value != stop.value:
-                raise refuse(
-                    "MP144",
-                    "merged() is given something that each() did not give",
-                    method.source,
-                    stop.node,
-                    expected="merged(values, function) after values = each(self.state).method(...)",
-                )
-            _check_uses(method, asked, stop)
-            asked = None
-        elif asked is not None:
-            raise refuse(
-                "MP145",
-                "state is touched between each() and merged()",
-                method.source,
-                stop.node,
-                expected=f"merged({asked.value}, ...) first",
-                hint="merge the answers of all instances before the next access",
-                also=[method.source.place(asked.node)],
-            )
-        elif stop.kind is Kind.EACH:
-            asked = stop
-    if asked is not None:
-        _check_uses(method, asked, None)
-        raise refuse(
-            "MP146",
-            "the answers of all instances are never merged",
-            method.source,
-            asked.node,
-            expected=f"merged({asked.value}, function)",
-            hint="each() gives one value per instance; say how they become one",
-        )
+def _loop_reason(method: Method, before: int, top: int, elements: Mapping[str, Element]) -> str:
+    """Why two accesses to an element are not sent away by the loop that both are in; "" if none is."""
+    loop = next((loop for loop in method.loops if before in loop and top in loop), None)
+    why = "" if loop is None else why_dependent(method, loop, elements)
+    return f"{TURNS}: {why}" if why else ""
 
 
-def _check_uses(method: Method, asked: Stop, merge: Stop | None) -> None:
-    reaching = method.reaching
-    given = Definition(asked.value, reaching.heads[asked.top])
-    for point, before in zip(reaching.points, reaching.before, strict=True):
-        if asked.value not in point.reads or given not in before.get(asked.value, ()):
-            continue
-        loads = [
-            node
-            for node in ast.walk(point.node)
-            if isinstance(node, ast.Name) and node.id == asked.value and isinstance(node.ctx, ast.Load)
-        ]
-        allowed = merge.node.args[0] if merge is not None and isinstance(merge.node, ast.Call) else None
-        for load in loads:
-            if load is not allowed:
-                raise refuse(
-                    "MP142",
-                    "what each() gave is used as one value",
-                    method.source,
-                    load,
-                    expected=f"merged({asked.value}, function)",
-                    hint="it has one value per instance; merge them, then use the result",
-                    also=[method.source.place(asked.node)],
-                )
+def _kept_apart(method: Method, fan: FanOut) -> Iterator[Constraint]:
+    """What a loop sends away must not meet the elements that the method itself visits from there on."""
+    place = method.source.place
+    onward = reached(method.body, [fan.loop.head]) - fan.region
+    sent = [stop for stop in method.stops if stop.top in fan.region]
+    own = [stop for stop in method.stops if stop.top in onward]
+    for one, other in itertools.product(sent, own):
+        for element in set(one.elements) & set(other.elements):
+            places = (place(one.node), place(other.node))
+            yield Constraint(element, element, 1, method.name, places, EVERY_TURN)

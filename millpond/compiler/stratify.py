@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millpond.compiler.draft import Constraint, Draft
-from millpond.compiler.split import AFTER_MERGE
+from millpond.compiler.split import AFTER_MERGE, TURNS
 from millpond.errors import ProgramError
 
 
@@ -67,13 +67,24 @@ def _visited_twice(constraint: Constraint) -> ProgramError:
             found=constraint.why,
             hint="do what you need to do to it before each(), or in another entry point",
         )
+    if constraint.why.startswith(TURNS):
+        return ProgramError(
+            "MP155",
+            f"{constraint.entry} visits self.{constraint.target} once for every turn of a loop",
+            places=constraint.places,
+            expected="turns that do not depend on each other, so that all can be sent to their keys at once",
+            found=constraint.why,
+            hint="do what ties the turns together before or after the loop, or mark the entry point "
+            "@entry(relaxed=True)",
+        )
     return ProgramError(
         "MP150",
         f"{constraint.entry} visits self.{constraint.target} twice",
         places=constraint.places,
         expected="all accesses of a method to an element under one key",
         found=constraint.why,
-        hint="give the key a name once and use it for both; if they are two keys, use two entry points",
+        hint="give the key a name once and use it for both; if they are two keys, use two entry points, or give up "
+        "exactness with @entry(relaxed=True)",
     )
 
 
@@ -89,5 +100,6 @@ def _no_order(cycle: list[Constraint]) -> ProgramError:
         places=places,
         expected="one order of the state elements that every method keeps",
         found=told,
-        hint="swap the accesses in one of them, or keep both under the same key so that no move lies between them",
+        hint="swap the accesses in one of them, keep both under the same key so that no move lies between them, or give "
+        "up exactness with @entry(relaxed=True)",
     )

@@ -127,7 +127,7 @@ class Checkpoint:
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, encode_manifest(self._head))
-        head = Head(self._head.epoch, self._head.stream, self._head.runs) if self._head else Head()
+        head = head_of(self._head)
         self._state = machine.start(head)
         self._unsure = False
 
@@ -169,7 +169,7 @@ class Checkpoint:
                 return machine.Aborted()
         check_work(course.work, self._genesis.key_groups, course.partitions)
         crashpoint("epoch.computed")
-        return machine.Computed()
+        return machine.Computed(leaves=bool(course.work.pending))
 
     def _write_segment(self, course: _Course) -> None:
         assert course.work is not None
@@ -198,6 +198,13 @@ class Checkpoint:
             course.publish(self._head)
         crashpoint("publish.finished")
         return machine.Published()
+
+
+def head_of(manifest: Manifest | None) -> Head:
+    """What the machine knows of the last committed epoch."""
+    if manifest is None:
+        return Head()
+    return Head(manifest.epoch, manifest.stream, manifest.runs, manifest.offer if manifest.pending else None)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millpond.epochs.deltas import merge_segments, write_changes
+from millpond.epochs.machine import runs_with
 from millpond.epochs.manifest import FORMAT, EpochDeltas, Genesis, Manifest, Offer, StateFile
 from millpond.epochs.snapshots import snapshot_due
 from millpond.epochs.work import EpochWork, Parent
@@ -27,6 +28,7 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) 
         snapshot=head.snapshot if head else (),
         deltas=head.deltas if head else (),
         snapshot_due=snapshot_due(head),
+        pending=head.pending if head else (),
     )
 
 
@@ -79,9 +81,10 @@ def next_manifest(
         snapshot=snapshot,
         deltas=tuple(delta for delta in (*parent.deltas, own) if delta.epoch > oldest),
         outputs=work.outputs,
-        runs=runs if offer.run is None else (*runs, offer.run),
+        runs=runs_with(runs, offer),
         counters=dict(work.counters),
         stream=offer if offer.run is None else stream,
+        pending=work.pending,
     )
 
 

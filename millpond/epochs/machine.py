@@ -29,6 +29,7 @@ class Reason(Enum):
     FIRST_BATCH = "the first batch of a fresh checkpoint"
     NEXT_BATCH = "the batch after the last one"
     NEW_RUN = "a bounded run that was not run before"
+    CONTINUED = "what the last batch left to do"
     ADOPTED = "a batch that does not follow, adopted as new data"
     BATCH_COMMITTED_BEFORE = "the batch is committed already"
     RUN_COMMITTED_BEFORE = "the bounded run is committed already"
@@ -37,13 +38,14 @@ class Reason(Enum):
     BATCHES_SKIPPED = "a batch that leaves a gap"
     BATCH_WENT_BACK = "a batch before the last one"
     SOURCES_CHANGED = "a batch of other feeds"
+    UNFINISHED = "another batch while the last one has something left to do"
     COMMITTED = "the epoch is committed and published"
     RESUMED = "the last committed epoch is published"
     RETRIES_SPENT = "the job was aborted too often"
     FENCED = "another driver committed this epoch"
 
 
-ACCEPTED = frozenset({Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.ADOPTED})
+ACCEPTED = frozenset({Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED, Reason.ADOPTED})
 DONE_BEFORE = frozenset({Reason.BATCH_COMMITTED_BEFORE, Reason.RUN_COMMITTED_BEFORE})
 ADOPTABLE = frozenset(
     {
@@ -68,22 +70,27 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last committed epoch, the last batch of a stream up to it, and the bounded runs up to it."""
+    """The last committed epoch, the last batch of a stream up to it, and the bounded runs up to it.
+
+    `unfinished` is the batch of the head if it left messages, which the next epoch goes on with.
+    """
 
     epoch: int = 0
     stream: Offer | None = None
     runs: tuple[str, ...] = ()
+    unfinished: Offer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pursuit:
-    """An offer under way: how it was judged (None: not yet), and how often its job was aborted."""
+    """An offer under way: how it was judged (None: not yet), how often it was aborted, whether it leaves messages."""
 
     offer: Offer
     adopt: bool
     retries: int
     verdict: Reason | None = None
     aborts: int = 0
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,9 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The job of the epoch gave its result."""
+    """The job of the epoch gave its result; `leaves` if messages are left for the next epoch."""
+
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +206,8 @@ def step(state: MachineState, event: Event) -> Step:
 
 def judge(head: Head, offer: Offer) -> Reason:
     """Say how an offer relates to the head, whatever the user allows."""
+    if head.unfinished is not None:
+        return Reason.CONTINUED if offer == head.unfinished else Reason.UNFINISHED
     if offer.run is not None:
         return Reason.RUN_COMMITTED_BEFORE if offer.run in head.runs else Reason.NEW_RUN
     last = head.stream
@@ -239,13 +250,15 @@ def _react(state: MachineState, event: Event) -> Step:
             return _settle_head(state)
         case Phase.PUBLISHING, Published():
             return _after_publication(replace(state, head_published=True))
-        case Phase.COMPUTING, Computed():
+        case Phase.COMPUTING, Computed(leaves):
             epoch = state.head.epoch + 1
-            return replace(state, phase=Phase.COMMITTING), (WriteSegment(epoch), PutManifest(epoch))
+            pursuit = replace(_pursued(state), leaves=leaves)
+            after = replace(state, phase=Phase.COMMITTING, pursuit=pursuit)
+            return after, (WriteSegment(epoch), PutManifest(epoch))
         case Phase.COMPUTING, Aborted():
             return _try_again(state)
         case Phase.COMMITTING, ManifestPut(PutOutcome.WON):
-            head = advance(state.head, _pursued(state).offer)
+            head = advance(state.head, _pursued(state).offer, leaves=_pursued(state).leaves)
             after = replace(state, phase=Phase.PUBLISHING, head=head, head_published=False)
             return after, (Publish(head.epoch),)
         case Phase.COMMITTING, ManifestPut(PutOutcome.PRESENT):
@@ -253,11 +266,17 @@ def _react(state: MachineState, event: Event) -> Step:
     raise AssertionError("\n".join(("an event came that nothing waits for", *state.story)))
 
 
-def advance(head: Head, offer: Offer) -> Head:
+def advance(head: Head, offer: Offer, *, leaves: bool = False) -> Head:
     """Return the head after an offer was committed on top of it."""
+    unfinished = offer if leaves else None
     if offer.run is not None:
-        return Head(head.epoch + 1, head.stream, (*head.runs, offer.run))
-    return Head(head.epoch + 1, offer, head.runs)
+        return Head(head.epoch + 1, head.stream, runs_with(head.runs, offer), unfinished)
+    return Head(head.epoch + 1, offer, head.runs, unfinished)
+
+
+def runs_with(runs: tuple[str, ...], offer: Offer) -> tuple[str, ...]:
+    """The bounded runs after an offer; one that goes on is there already."""
+    return runs if offer.run is None or offer.run in runs else (*runs, offer.run)
 
 
 def _settle_head(state: MachineState) -> Step:
@@ -281,7 +300,7 @@ def _decide(state: MachineState) -> Step:
         verdict = Reason.ADOPTED
     if verdict in DONE_BEFORE:
         return _idle(state), (Done(verdict),)
-    if verdict in ADOPTABLE:
+    if verdict in ADOPTABLE or verdict is Reason.UNFINISHED:
         return _idle(state), (Fail(verdict),)
     pursuit = replace(state.pursuit, verdict=verdict)
     return replace(state, phase=Phase.COMPUTING, pursuit=pursuit), (Compute(state.head.epoch + 1),)

@@ -137,6 +137,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `deltas` end with the epoch's own and reach back at least to the snapshot, and further for stores that lag a
     little. `stream` is the last batch of a stream up to here, this one included: bounded runs in between keep it.
+    `pending` are files of messages that the batch left; the next epoch goes on with them before any other batch.
     """
 
     format: int
@@ -154,6 +155,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: tuple[str, ...]
     counters: dict[str, int]
     stream: Offer | None
+    pending: tuple[FileRef, ...] = ()
 
     def __post_init__(self) -> None:
         _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -177,11 +179,16 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _claim(self.deltas[-1].parent == self.parent, "parent", self.deltas[-1].parent, self.parent)
 
     def _check_offer(self) -> None:
-        offer = Offer(self.query, self.batch, self.sources)
+        offer = self.offer
         if offer.run is None:
             _claim(self.stream == offer, "stream", "the epoch's own batch", self.stream)
         else:
             _claim(offer.run in self.runs, "runs", f"{offer.run} among them", self.runs)
+
+    @property
+    def offer(self) -> Offer:
+        """The batch that was applied."""
+        return Offer(self.query, self.batch, self.sources)
 
     @property
     def name(self) -> str:

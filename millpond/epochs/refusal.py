@@ -33,6 +33,15 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
             found=found if abort is None else f"{found}: {abort.summary}: {abort.found or 'no reason given'}",
             hint="nothing of this epoch was committed; a new start tries it again",
         )
+    if reason is Reason.UNFINISHED:
+        assert head.unfinished is not None
+        return EpochError(
+            "MP416",
+            "the last batch has messages left to work on, and another one came",
+            expected=f"batch {head.unfinished.batch} of query {head.unfinished.query} again, which goes on",
+            found=found,
+            hint="this is a fault of Millpond, please report it; nothing was committed",
+        )
     assert last is not None, reason
     return _does_not_follow(reason, last, offer)
 

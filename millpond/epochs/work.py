@@ -11,6 +11,7 @@ from millpond.epochs.deltas import Changes
 from millpond.epochs.manifest import EpochDeltas, Manifest, OutputFile, StateFile
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash, PartitionId
+from millpond.storage.content import FileRef
 
 
 class JobAborted(EpochError):  # noqa: N818 - an event of the protocol, told by raising it
@@ -29,6 +30,7 @@ class Parent(msgspec.Struct, frozen=True):
     snapshot: tuple[StateFile, ...]
     deltas: tuple[EpochDeltas, ...]
     snapshot_due: bool
+    pending: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,12 @@ class PartResult:
 
 @dataclass(frozen=True, slots=True)
 class EpochWork:
-    """All that an epoch computed."""
+    """All that an epoch computed; `pending` are files of messages that the next epoch goes on with."""
 
     parts: tuple[PartResult, ...]
     outputs: tuple[OutputFile, ...]
     counters: dict[str, int]
+    pending: tuple[FileRef, ...] = ()
 
 
 class EpochResult(Enum):

@@ -25,7 +25,8 @@ def _lines(graph: Graph) -> Iterator[str]:
             continue
         source = f"{_task(edge.target)}_feed([feed])" if edge.source is None else _task(edge.source)
         label = f"{dispatch_text(edge)}: {', '.join(edge.carries)}" if edge.carries else dispatch_text(edge)
-        yield f'{source} -->|"{label}"| {_task(edge.target)}'
+        arrow = "==>" if edge.fan_out else "-->"
+        yield f'{source} {arrow}|"{_quoted(label)}"| {_task(edge.target)}'
     for task in graph.tasks:
         for access in task.accesses:
             arrow = "<-.->" if access.writes else "-.-"

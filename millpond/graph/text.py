@@ -4,28 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from millpond.graph.cost import cost_of, entries_of
 from millpond.graph.model import Access, Dispatch, Edge, Graph, StateNode, TaskNode
+from millpond.graph.order import why_exact, why_relaxed
+
+STEP_SECONDS = 0.15
+"""What a step costs on Spark even if it has no rows, measured on two cores."""
 
 
 def graph_text(
-    graph: Graph, *, notes: Mapping[str, str] | None = None, code: Mapping[str, Sequence[str]] | None = None
+    graph: Graph,
+    *,
+    notes: Mapping[str, str] | None = None,
+    hints: Mapping[str, Sequence[str]] | None = None,
+    code: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Write a graph: its states, then the tasks of each entry point; `notes` are by entry point, `code` by task."""
-    return "\n".join(_lines(graph, notes or {}, code or {})) + "\n"
+    """Write a graph: its states, then each entry point, what it costs, and its tasks.
+
+    `notes` and `hints` are by entry point, `code` by task.
+    """
+    return "\n".join(_lines(graph, notes or {}, hints or {}, code or {})) + "\n"
 
 
-def _lines(graph: Graph, notes: Mapping[str, str], code: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    yield f"program {graph.program}: {_count(graph.steps, 'step')}"
+def _lines(
+    graph: Graph, notes: Mapping[str, str], hints: Mapping[str, Sequence[str]], code: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    yield f"program {graph.program}: {count(graph.steps, 'step')}"
     yield from (_state(state) for state in graph.states)
-    incoming = {edge.target: edge for edge in graph.edges if edge.target is not None}
-    entries = dict.fromkeys(task.entry for task in graph.tasks)
-    for entry in entries:
+    for entry in entries_of(graph):
         yield ""
         yield f"entry {entry}" + (f": {notes[entry]}" if entry in notes else "")
+        yield from (f"  {line}" for line in entry_facts(graph, entry))
+        yield from (f"  hint: {hint}" for hint in hints.get(entry, ()))
         for task in graph.tasks:
             if task.entry == entry:
-                yield from _task(task, incoming[task.name])
+                yield from _task(task, graph)
                 yield from (f"      {line}" for line in code.get(task.name, ()))
+
+
+def entry_facts(graph: Graph, entry: str) -> Iterator[str]:
+    """Say whether an entry point is exact, how many exchanges it takes, and where that depends on data."""
+    cost = cost_of(graph, entry)
+    if entry in graph.relaxed:
+        yield f"relaxed because: {why_relaxed(graph, entry)}"
+        yield "  a task is atomic; rows of other entry points may come in between wherever this one moves"
+    else:
+        yield f"exact because: {why_exact(graph, entry)}"
+    ways = [dispatch_text(edge) for edge in cost.path if edge.source is not None or edge.dispatch is not Dispatch.ANY]
+    yield f"exchanges: {cost.exchanges} ({', '.join(ways)})" if ways else "exchanges: none"
+    for loop in cost.loops:
+        yield f"warning: the number of steps depends on data: {' -> '.join((*loop, loop[0]))} is a loop"
+        yield (
+            f"  each further turn takes {count(len(loop), 'more step')}, {len(loop) * STEP_SECONDS:.2f} s or more on"
+            " Spark however few rows are left; past the step budget of an epoch they go on in the next one"
+        )
 
 
 def _state(state: StateNode) -> str:
@@ -33,10 +65,31 @@ def _state(state: StateNode) -> str:
     return f"state {state.name}: {state.type}{by}, {state.distribution}, level {state.level}"
 
 
-def _task(task: TaskNode, edge: Edge) -> Iterator[str]:
-    yield f"  task {task.name} at step {task.step}, {dispatch_text(edge)}, because: {edge.reason}"
-    yield f"    takes {', '.join(edge.carries) or 'nothing'}"
+def _task(task: TaskNode, graph: Graph) -> Iterator[str]:
+    incoming = [edge for edge in graph.edges if edge.target == task.name]
+    outgoing = [edge for edge in graph.edges if edge.source == task.name]
+    step = f"step {task.step}" + (" or later" if task.entry in graph.relaxed else "")
+    if len(incoming) == 1:
+        yield f"  task {task.name} at {step}, {dispatch_text(incoming[0])}, {_because(incoming[0])}"
+        yield f"    takes {', '.join(incoming[0].carries) or 'nothing'}"
+    else:
+        yield f"  task {task.name} at {step}"
+        for edge in incoming:
+            yield f"    from {edge.source or 'the feed'} {dispatch_text(edge)}, {_because(edge)}"
+            yield f"      takes {', '.join(edge.carries) or 'nothing'}"
     yield from (f"    {access_text(access)}" for access in task.accesses)
+    if len(outgoing) > 1:
+        yield f"    goes on to {', '.join(_target(edge) for edge in outgoing)}"
+
+
+def _because(edge: Edge) -> str:
+    return f"because: {edge.reason}" + (", one message for each turn" if edge.fan_out else "")
+
+
+def _target(edge: Edge) -> str:
+    if edge.target is None:
+        return "the reply"
+    return f"{edge.target} for each turn" if edge.fan_out else edge.target
 
 
 def dispatch_text(edge: Edge) -> str:
@@ -51,5 +104,6 @@ def access_text(access: Access) -> str:
     return f"{'changes' if access.writes else 'reads'} {access.state} ({access.mode.value})"
 
 
-def _count(number: int, word: str) -> str:
+def count(number: int, word: str) -> str:
+    """A number with its word: `1 step`, `2 steps`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -6,23 +6,31 @@ import inspect
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from millpond.errors import ProgramError
+from millpond.program.ambient import as_written
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MARK = "__millpond_entry__"
+MARK = "__millpond_entry__"
+"""The attribute that marks a method as an entry point."""
+
+_RELAXED = "__millpond_relaxed__"
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """An entry point: its name, its function, the types of its parameters and of its reply."""
+    """An entry point: its name, its function, the types of its parameters and of its reply.
+
+    A `relaxed` one may be interleaved with others wherever it moves from key to key.
+    """
 
     name: str
     function: Callable[..., Any]
     parameters: tuple[tuple[str, Any], ...]
     returns: Any
+    relaxed: bool = False
 
     @property
     def replies(self) -> bool:
@@ -30,10 +38,27 @@ class EntryPoint:
         return self.returns is not type(None)
 
 
-def entry(function: F) -> F:
-    """Mark a method as an entry point: its parameters are the columns of the rows that are fed to it."""
-    setattr(function, _MARK, True)
-    return function
+@overload
+def entry(function: F) -> F: ...
+
+
+@overload
+def entry(*, relaxed: bool = False) -> Callable[[F], F]: ...
+
+
+def entry(function: F | None = None, *, relaxed: bool = False) -> F | Callable[[F], F]:
+    """Mark a method as an entry point: its parameters are the columns of the rows that are fed to it.
+
+    With `relaxed=True` the method may visit keys in any order and number, and gives up being exact: other rows may
+    come in between wherever it moves from one key to another.
+    """
+
+    def mark(marked: F) -> F:
+        setattr(marked, MARK, True)
+        setattr(marked, _RELAXED, relaxed)
+        return marked
+
+    return mark if function is None else mark(function)
 
 
 def entry_points(program: type) -> dict[str, EntryPoint]:
@@ -41,8 +66,8 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for base in reversed(program.__mro__):
         for name, member in vars(base).items():
-            if getattr(member, _MARK, False):
-                found[name] = _read(program, name, member)
+            if getattr(member, MARK, False):
+                found[name] = _read(program, name, as_written(member))
             else:
                 found.pop(name, None)
     return found
@@ -80,4 +105,5 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
         raise ProgramError(
             "MP105", f"{where} has no return type", expected="-> None, or the type of its reply", found="no hint"
         )
-    return EntryPoint(name, function, tuple((p.name, hints[p.name]) for p in parameters), hints["return"])
+    columns = tuple((p.name, hints[p.name]) for p in parameters)
+    return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))

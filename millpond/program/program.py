@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from millpond.errors import ProgramError
+from millpond.program.ambient import now_of, random_of, wrap_entries
 from millpond.program.declare import Element
-from millpond.program.entries import EntryPoint, entry_points
+from millpond.program.entries import MARK, EntryPoint, entry_points
+from millpond.program.row_random import RowRandom
 from millpond.state.storekey import ELEMENTS_MAX
 
 
@@ -30,6 +33,7 @@ class ProgramBase:
                 "MP107", "too many state elements", expected=f"at most {ELEMENTS_MAX}", found=str(len(elements))
             )
         cls._elements = MappingProxyType(elements)
+        wrap_entries(cls, MARK)
 
     def __init__(self) -> None:
         for name, element in type(self)._elements.items():  # noqa: SLF001
@@ -44,3 +48,19 @@ class ProgramBase:
     def entries(cls) -> Mapping[str, EntryPoint]:
         """The program's entry points by name, in the order of their definition."""
         return entry_points(cls)
+
+    @property
+    def now(self) -> datetime.datetime:
+        """The time of the epoch, in UTC: one moment for all rows of an epoch, and for a row that runs again.
+
+        In plain Python it is the system's time, one moment per call of an entry point; `epoch_time` sets another.
+        """
+        return now_of(self)
+
+    @property
+    def random(self) -> RowRandom:
+        """Random numbers that follow from the row: the entry point and its arguments.
+
+        It has all that `random.Random` has, and gives the same numbers when the row is run again, anywhere.
+        """
+        return random_of(self)

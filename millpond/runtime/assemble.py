@@ -30,10 +30,16 @@ def assemble(plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str
     for control in sorted(controls, key=lambda control: (control.partition, control.step)):
         by_partition[control.partition].append(control)
         counters.update(control.counters)
+    # In a relaxed program the last step speaks for what all steps changed.
+    first = plan.steps - 1 if plan.relaxed else 0
     return EpochWork(
-        parts=tuple(_part(partition, of) for partition, of in sorted(by_partition.items())),
+        parts=tuple(
+            _part(partition, [control for control in of if control.step >= first])
+            for partition, of in sorted(by_partition.items())
+        ),
         outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
         counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
+        pending=tuple(file for of in by_partition.values() for control in of for file in control.pending),
     )
 
 

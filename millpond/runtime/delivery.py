@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from millpond.compiler.compiled import CompiledTask, Reply
+from millpond.compiler.compiled import CompiledTask, Done, Fanned, Reply
 from millpond.epochs.manifest import OutputFile
 from millpond.errors import RowError
 from millpond.graph.model import Dispatch
@@ -52,15 +53,13 @@ class Delivery:
         if work.task.last:
             self._reply(work, rows, results)
             return
-        early = [at for at, result in enumerate(results) if type(result) is Reply]
         picked = rows if isinstance(rows, np.ndarray) else np.arange(len(work))[rows or slice(None)]
-        if early:
-            if work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0:
-                self._reply(work, picked[early], [results[at].value for at in early])
-            going = [at for at, result in enumerate(results) if type(result) is not Reply]
-            picked, results = picked[going], [results[at] for at in going]
-        if results:
-            self._send(work, picked, results, lane)
+        sorted_out = _Sorted.of(results)
+        if sorted_out.replies and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
+            at, values = zip(*sorted_out.replies, strict=True)
+            self._reply(work, picked[list(at)], list(values))
+        for target, messages in sorted_out.messages.items():
+            self._send(work, self._plan.task_of(work.task.entry, target), picked, messages, lane)
 
     def _reply(self, work: Work, rows: Picked, values: list[Any]) -> None:
         feed = self._plan.feeds[work.feed]
@@ -81,32 +80,32 @@ class Delivery:
         self.counters[f"replies.{feed.name}"] += len(values)
         self._replies.setdefault(work.feed, []).append(reply_table(feed.keep, kept, replies))
 
-    def _send(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
-        after = self._plan.successor(work.task)
-        names = work.task.outputs
-        picks = [names.index(name) for name in after.inputs]
+    def _send(self, work: Work, after: CompiledTask, picked: Rows, messages: list[_Message], lane: int | None) -> None:
+        rows = picked[[message.row for message in messages]]
+        values = [message.values for message in messages]
         kept = [column.take(rows) for column in work.keep]
-        straight = picks == list(range(len(names))) and not kept
-        if straight:
-            bodies = [encode_values(result) for result in results]
-        else:
-            extra = list(zip(*kept, strict=True)) if kept else [()] * len(results)
-            bodies = [
-                encode_values((*(result[at] for at in picks), *more))
-                for result, more in zip(results, extra, strict=True)
-            ]
-        groups = self._groups(work, rows, results, after)
+        try:
+            if kept:
+                extra = zip(*kept, strict=True)
+                bodies = [encode_values((*carried, *more)) for carried, more in zip(values, extra, strict=True)]
+            else:
+                bodies = [encode_values(carried) for carried in values]
+        except RowError:
+            _name_the_culprit(after, values)
+            raise
+        groups = self._groups(work, rows, values, after)
         places = work.places.take(rows)
         columns: dict[str, list[Any]] = {
-            "task": [self._plan.task_id(after)] * len(results),
-            "feed": [work.feed] * len(results),
+            "task": [self._plan.task_id(after)] * len(rows),
+            "feed": [work.feed] * len(rows),
             "grp": groups,
             "ord": places.order.tolist(),
             "src": work.sources.take(pa.array(rows)).to_pylist(),
             "pos": places.position.tolist(),
             "tie": places.tie.tolist(),
             "dup": places.duplicate.tolist(),
-            "inst": [lane or 0] * len(results),
+            "path": _paths(work, rows, messages),
+            "inst": [lane or 0] * len(rows),
             "body": bodies,
         }
         if after.dispatch is not Dispatch.ONE_TO_ALL:
@@ -114,20 +113,18 @@ class Delivery:
             return
         for partition in range(self._plan.layout.partitions):
             if len(self._plan.layout.instances_of(PartitionId(partition))):
-                self.outbox.extend(part=[partition] * len(results), **columns)
+                self.outbox.extend(part=[partition] * len(rows), **columns)
 
-    def _groups(self, work: Work, rows: Rows, results: list[Any], after: CompiledTask) -> list[int]:
+    def _groups(self, work: Work, rows: Rows, values: list[tuple[Any, ...]], after: CompiledTask) -> list[int]:
         if after.dispatch is not Dispatch.BY_KEY:
             assert work.groups is not None, after.name
             groups: list[int] = work.groups[rows].tolist()
             return groups
         layout = self._plan.layout
         if not after.key:
-            return [layout.group_of(THE_KEY)] * len(results)
-        places = [work.task.outputs.index(name) for name in after.key.split(",")]
-        keys = [result[places[0]] for result in results]
-        if len(places) > 1:
-            keys = [tuple(result[place] for place in places) for result in results]
+            return [layout.group_of(THE_KEY)] * len(values)
+        place = after.inputs.index(after.key)
+        keys = [carried[place] for carried in values]
         if set(map(type, keys)) == {int} and min(keys) >= -(2**63) and max(keys) < 2**63:
             hashed: list[int] = (hash_ints(np.array(keys, dtype=np.int64)) % layout.key_groups).tolist()
             return hashed
@@ -155,3 +152,60 @@ class Delivery:
             table = pa.Table.from_arrays([pa.array(c) for c in columns], schema=DEAD_LETTER_SCHEMA)
             files.append(stage(feed.dead_letters, table, self._place))
         return tuple(files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message of a row, before it is written: `turn` counts what the row's loops sent away, -1 for the row itself."""
+
+    row: int
+    values: tuple[Any, ...]
+    turn: int = -1
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The results of rows by what they are; replies as (row, value)."""
+
+    replies: list[tuple[int, Any]] = field(default_factory=list)
+    messages: dict[int, list[_Message]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: list[Any]) -> _Sorted:
+        """Sort the results of some rows."""
+        found = cls()
+        for at, result in enumerate(results):
+            own = result
+            if type(result) is Fanned:
+                for turn, (target, values) in enumerate(result.messages):
+                    found.messages.setdefault(target, []).append(_Message(at, values, turn))
+                own = result.result
+            if type(own) is Reply:
+                found.replies.append((at, own.value))
+            elif own is not Done:
+                found.messages.setdefault(own[0], []).append(_Message(at, own[1]))
+        return found
+
+
+def _paths(work: Work, rows: Rows, messages: list[_Message]) -> list[bytes | None]:
+    before = work.paths.take(pa.array(rows)).to_pylist()
+    return [
+        path if message.turn < 0 else (path or b"") + message.turn.to_bytes(4, "big")
+        for path, message in zip(before, messages, strict=True)
+    ]
+
+
+def _name_the_culprit(after: CompiledTask, values: list[tuple[Any, ...]]) -> None:
+    """Raise the error of the first variable that can't travel, with its name."""
+    for carried in values:
+        for name, value in zip(after.inputs, carried, strict=True):
+            try:
+                encode_values((value,))
+            except RowError as error:
+                raise RowError(
+                    error.code,
+                    f"`{name}` crosses a cut, and can't",
+                    expected=error.expected,
+                    found=error.found,
+                    hint=error.hint,
+                ) from None

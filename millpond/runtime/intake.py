@@ -15,8 +15,8 @@ from millpond.errors import EpochError
 from millpond.graph.model import Dispatch
 from millpond.runtime.badrows import bad_rows, row_text
 from millpond.runtime.columns import Column, KeptColumn, ListColumn, TupleColumn, column_of
-from millpond.runtime.messages import CONTROL_TASK
-from millpond.runtime.ordering import Places, source_ranks
+from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA
+from millpond.runtime.ordering import Places, path_ranks, source_ranks
 from millpond.runtime.plan import EpochPlan, ProgramPlan, parameter_hints
 from millpond.state.wire import decode_values
 
@@ -33,6 +33,7 @@ class Work:
     places: Places
     groups: npt.NDArray[np.int32] | None
     sources: pa.Array
+    paths: pa.Array
     variables: dict[str, Column]
     keep: list[KeptColumn]
 
@@ -65,12 +66,13 @@ class BadRow:
 
 @dataclass(slots=True)
 class Intake:
-    """All input of one task of a step."""
+    """All input of one task of a step; `waiting` are messages for a later step."""
 
     work: list[Work]
     bad: list[BadRow]
     control: list[bytes]
     received: int
+    waiting: pa.RecordBatch | None = None
 
 
 def feed_column(feed: int, name: str) -> str:
@@ -125,6 +127,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         position=_ints(table, "pos"),
         tie=zeros,
         duplicate=zeros,
+        turn=zeros,
         instance=zeros,
     )
     variables = {name: column_of(columns[name], hint, key=name in keys) for name, hint in hints.items()}
@@ -133,7 +136,8 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         for place, (name, _) in enumerate(plan.feeds[number].keep)
     ]
     groups = _array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
-    intake.work.append(Work(task, number, places, groups, sources, variables, keep))
+    paths = pa.nulls(rows, pa.binary())
+    intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep))
 
 
 def _note_bad(
@@ -152,40 +156,59 @@ def _note_bad(
         intake.bad.append(BadRow(feed, reason, text, int(order[row]), source, int(position[row])))
 
 
-def read_messages(plan: ProgramPlan, _: EpochPlan, batches: Iterable[pa.RecordBatch]) -> Intake:
-    """Messages of the step before, and the control rows that pass through."""
+def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch]) -> Intake:
+    """Messages for a step, and the control rows that pass through."""
     intake = Intake([], [], [], 0)
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return intake
     table = pa.Table.from_batches(held).combine_chunks()
     numbers = _array(table, "task").to_numpy(zero_copy_only=False)
+    intake.control = _array(table.filter(pa.array(numbers == CONTROL_TASK)), "body").to_pylist()
+    later = [number for number, task in enumerate(plan.tasks) if not task.relaxed and task.step > step]
+    waits = np.isin(numbers, later)
+    if waits.any():
+        intake.waiting = _as_sent(table.filter(pa.array(waits)))
+    here = ~waits & (numbers != CONTROL_TASK)
+    intake.received = int(here.sum() + waits.sum())
+    table, numbers = table.filter(pa.array(here)), numbers[here]
+    if not len(numbers):
+        return intake
     feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
-    control = numbers == CONTROL_TASK
-    intake.control = _array(table.filter(pa.array(control)), "body").to_pylist()
-    intake.received = int((~control).sum())
-    for number in np.unique(numbers[~control]).tolist():
+    places = _message_places(table, feeds)
+    for number in np.unique(numbers).tolist():
         for feed in np.unique(feeds[numbers == number]).tolist():
-            own = table.filter(pa.array((numbers == number) & (feeds == feed)))
-            intake.work.append(_read_task(plan, plan.tasks[number], feed, own))
+            rows = np.flatnonzero((numbers == number) & (feeds == feed))
+            intake.work.append(_read_task(plan, plan.tasks[number], feed, table.take(rows), places.take(rows)))
     return intake
 
 
-def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table) -> Work:
-    sources = _array(table, "src")
-    places = Places(
+def _as_sent(table: pa.Table) -> pa.RecordBatch:
+    columns = [_array(table, field.name).cast(field.type) for field in MESSAGE_SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
+
+
+def _message_places(table: pa.Table, feeds: npt.NDArray[np.int32]) -> Places:
+    """The places of all messages, ranked together, so that those of different tasks can be compared."""
+    return Places(
         order=_ints(table, "ord"),
-        feed=np.full(table.num_rows, feed, dtype=np.int64),
-        source=source_ranks(sources),
+        feed=feeds.astype(np.int64),
+        source=source_ranks(_array(table, "src")),
         position=_ints(table, "pos"),
         tie=_ints(table, "tie"),
         duplicate=_ints(table, "dup"),
+        turn=path_ranks(_array(table, "path")),
         instance=_ints(table, "inst"),
     )
+
+
+def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table, places: Places) -> Work:
+    sources, paths = _array(table, "src"), _array(table, "path")
     groups = _array(table, "grp").to_numpy(zero_copy_only=False)
     bodies = [decode_values(body) for body in _array(table, "body").to_pylist()]
     if task.dispatch is Dispatch.ALL_TO_ONE:
-        places, groups, sources, bodies = _gather(plan, task, places, groups, sources, bodies)
+        places, first, bodies = _gather(plan, task, places, bodies)
+        groups, sources, paths = groups[first], sources.take(pa.array(first)), paths.take(pa.array(first))
     values = list(zip(*bodies, strict=True)) or [()] * (len(task.inputs) + len(plan.feeds[feed].keep))
     inputs = len(task.inputs)
     variables: dict[str, Column] = {
@@ -193,18 +216,13 @@ def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table
     }
     kinds = (kind for _, kind in plan.feeds[feed].keep)
     keep = [KeptColumn(pa.array(column, type=kind)) for column, kind in zip(values[inputs:], kinds, strict=True)]
-    return Work(task, feed, places, groups, sources, variables, keep)
+    return Work(task, feed, places, groups, sources, paths, variables, keep)
 
 
 def _gather(
-    plan: ProgramPlan,
-    task: CompiledTask,
-    places: Places,
-    groups: npt.NDArray[np.int32],
-    sources: pa.Array,
-    bodies: list[list[Any]],
-) -> tuple[Places, npt.NDArray[np.int32], pa.Array, list[list[Any]]]:
-    """Make one row of the answers of all instances, in the order of the instances."""
+    plan: ProgramPlan, task: CompiledTask, places: Places, bodies: list[list[Any]]
+) -> tuple[Places, npt.NDArray[np.intp], list[list[Any]]]:
+    """Make one row of the answers of all instances, in the order of the instances; tell which rows came first."""
     width = plan.layout.instances
     sorting = places.sorting()
     rows = np.arange(len(places)) if sorting is None else sorting
@@ -228,7 +246,7 @@ def _gather(
         gathered.append(one)
     alone = places.take(first)
     alone.instance = np.zeros(len(first), dtype=np.int64)
-    return alone, groups[first], sources.take(pa.array(first)), gathered
+    return alone, first, gathered
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from millpond.epochs.manifest import OutputFile, StateFile
+from millpond.storage.content import FileRef
 
 CONTROL_TASK = -1
 
@@ -26,11 +27,15 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("pos", pa.int64(), nullable=False),
         pa.field("tie", pa.int64(), nullable=False),
         pa.field("dup", pa.int64(), nullable=False),
+        pa.field("path", pa.binary()),
         pa.field("inst", pa.int64(), nullable=False),
         pa.field("body", pa.binary(), nullable=False),
     ]
 )
-"""The columns of a message: where it goes, its place in the order, and its variables."""
+"""The columns of a message: where it goes, its place in the order, and its variables.
+
+The path tells which turns of loops sent it: four bytes for each, so that paths sort as the turns ran.
+"""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -65,6 +70,7 @@ class Control(msgspec.Struct, frozen=True):
     outputs: tuple[OutputFile, ...] = ()
     counters: dict[str, int] = {}
     failure: Failure | None = None
+    pending: tuple[FileRef, ...] = ()
     spent: dict[str, float] = {}
 
 
@@ -96,16 +102,22 @@ class Outbox:
         for name, values in columns.items():
             self.columns[name].extend(values)
 
-    def table(self, control: Control, through: list[bytes]) -> pa.RecordBatch:
-        """The messages, this task's control row, and those of earlier steps that pass through."""
+    def messages(self, waiting: pa.RecordBatch | None) -> pa.RecordBatch:
+        """The messages alone."""
+        arrays = [pa.array(self.columns[field.name], type=field.type) for field in MESSAGE_SCHEMA]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=MESSAGE_SCHEMA)
+        return batch if waiting is None else pa.concat_batches([batch, waiting])
+
+    def table(self, control: Control, through: list[bytes], waiting: pa.RecordBatch | None = None) -> pa.RecordBatch:
+        """The messages, this task's control row, those of earlier steps, and messages that are for a later step."""
         bodies = [encode_control(control), *through]
         count = len(bodies)
         self.extend(
             part=[control.partition] * count,
             task=[CONTROL_TASK] * count,
             src=[None] * count,
+            path=[None] * count,
             body=bodies,
             **{name: [0] * count for name in ("feed", "grp", "ord", "pos", "tie", "dup", "inst")},
         )
-        arrays = [pa.array(self.columns[field.name], type=field.type) for field in MESSAGE_SCHEMA]
-        return pa.RecordBatch.from_arrays(arrays, schema=MESSAGE_SCHEMA)
+        return self.messages(waiting)

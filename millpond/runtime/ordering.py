@@ -1,8 +1,8 @@
 """The order of rows within an epoch: what makes a run on many partitions equal to the sequential one.
 
-A row's place is (order column, feed, source, position, tie, duplicate, instance). The tie is a hash of the row's
+A row's place is (order column, feed, source, position, tie, duplicate, turn, instance). The tie is a hash of the row's
 content, so that rows that share a source position (after an explode) have one order everywhere; the duplicate counts
-rows that are equal in all of that.
+rows that are equal in all of that, and the turn those that loops of one row sent away.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ def source_ranks(sources: pa.Array) -> Ints:
     return placed
 
 
+def path_ranks(paths: pa.Array) -> Ints:
+    """The paths of messages as numbers in their order; no path comes first."""
+    return source_ranks(paths)
+
+
 @dataclass(slots=True)
 class Places:
     """The places of many rows, as columns."""
@@ -69,11 +74,12 @@ class Places:
     position: Ints
     tie: Ints
     duplicate: Ints
+    turn: Ints
     instance: Ints
 
     def columns(self) -> tuple[Ints, ...]:
         """The columns, most significant first."""
-        return (self.order, self.feed, self.source, self.position, self.tie, self.duplicate, self.instance)
+        return (self.order, self.feed, self.source, self.position, self.tie, self.duplicate, self.turn, self.instance)
 
     def __len__(self) -> int:
         return len(self.order)

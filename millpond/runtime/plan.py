@@ -11,12 +11,16 @@ import pyarrow as pa
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
 from millpond.epochs.work import Parent
 from millpond.keygroups import Layout
+from millpond.state.classes import learn_from
 
 INLINE_BYTES_MAX = 64 * 1024
 """Changes up to this size ride in the control row; the driver writes one segment for all of them."""
 
 INLINE_ENTRIES_MAX = 4096
 """More changes than this are not even measured: they go to a file."""
+
+STEPS_MAX = 8
+"""Steps of an epoch of a relaxed program whose number of steps depends on data; what is left goes into the next one."""
 
 DEAD_LETTERS = "dead-letters"
 """The suffix of a feed's dead-letter sink."""
@@ -71,16 +75,32 @@ class ProgramPlan:
     feeds: tuple[FeedPlan, ...]
     storage_url: str
     local_root: str
+    steps_max: int = STEPS_MAX
     tasks: tuple[CompiledTask, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         tasks = tuple(task for entry in self.program.entries.values() for task in entry.tasks)
         object.__setattr__(self, "tasks", tasks)
+        # Messages name classes of the program: whoever has a plan must know them.
+        learn_from(
+            *(hint for element in self.program.elements.values() for hint in element.type.arguments),
+            *(hint for entry in self.program.entries.values() for _, hint in entry.point.parameters),
+            *(task.function for task in tasks),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew where it arrives, so that the classes are known there too.
+        return type(self), (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
 
     @property
     def steps(self) -> int:
-        """How many steps an epoch takes: those that some feed needs."""
-        return 1 + max(task.step for number in range(len(self.feeds)) for task in self.entry_of(number).tasks)
+        """How many steps an epoch takes: those that some feed needs, at most `steps_max` where data decides."""
+        return max(self.entry_of(number).steps or self.steps_max for number in range(len(self.feeds)))
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether rows of some feed may meet an element at any step, so that steps see what those before changed."""
+        return any(self.entry_of(number).point.relaxed for number in range(len(self.feeds)))
 
     def entry_of(self, feed: int) -> CompiledEntry:
         """The entry point that a feed goes to."""
@@ -90,9 +110,9 @@ class ProgramPlan:
         """A task's number in messages."""
         return next(number for number, other in enumerate(self.tasks) if other.name == task.name)
 
-    def successor(self, task: CompiledTask) -> CompiledTask:
-        """The task after `task` in its entry point."""
-        return self.program.entries[task.entry].tasks[task.index + 1]
+    def task_of(self, entry: str, index: int) -> CompiledTask:
+        """A task of an entry point, by its index there."""
+        return self.program.entries[entry].tasks[index]
 
     def element_index(self, name: str) -> int:
         """An element's index in store keys: its place in the declaration."""
@@ -101,11 +121,16 @@ class ProgramPlan:
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin."""
+    """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin.
+
+    If it `continues`, it has no rows of its own but the messages that the epoch before left. `now_us` is its time in microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks.
+    """
 
     epoch: int
     parent: Parent
     source_prefix: str = ""
+    continues: bool = False
+    now_us: int = 0
 
     def source_name(self, short: str | None) -> str | None:
         """The whole name of a source that travelled without its beginning."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, Reply
+from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, Done, Fanned, Reply
 from millpond.compiler.routing import argument_hash
 from millpond.errors import FeedError
 from millpond.graph.model import Dispatch, Mode
@@ -19,21 +19,26 @@ from millpond.state.storekey import store_key
 from millpond.state.wire import decode_values, encode_values
 
 
-@dataclass
-class Record:
-    """A record on its way: the tasks of its entry point, its key group, and the variables that it carries."""
+@dataclass(eq=False)
+class _Record:
+    """A record on its way: what its task sends on, and its reply once it has one."""
 
+    number: int
     entry: CompiledEntry
-    group: KeyGroup
-    values: dict[str, Any]
-    at: int = 0
-    done: bool = False
+    waiting: list[_Message] = field(default_factory=list)
     reply: Any = None
 
-    @property
-    def task(self) -> CompiledTask:
-        """The task that it meets next."""
-        return self.entry.tasks[self.at]
+
+@dataclass(eq=False)
+class _Message:
+    """A record's way to its next task: at which step, by which turns of loops, with which variables."""
+
+    record: _Record
+    step: int
+    path: tuple[int, ...]
+    task: CompiledTask
+    group: KeyGroup
+    values: dict[str, Any]
 
 
 class Sequential:
@@ -50,14 +55,30 @@ class Sequential:
         }
 
     def call(self, entry: str, *args: Any) -> Any:
-        """Run one record through an entry point and return its reply."""
-        record = self.record(entry, *args)
-        while not record.done:
-            self.advance(record)
-        return record.reply
+        """Run one record through an entry point, before any other, and return its reply."""
+        (reply,) = self.epoch([(entry, args)])
+        return reply
 
-    def record(self, entry: str, *args: Any) -> Record:
-        """A record at the start of an entry point."""
+    def epoch(self, rows: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Run the records of an epoch step by step, those of a step in input order, and return their replies.
+
+        This is what relaxed entry points mean: a task is done as a whole, in the order of records and of the turns of
+        their loops, and whatever a record does next comes a step later. Exact ones give what plain Python gives.
+        """
+        records = [self._record(number, entry, *args) for number, (entry, args) in enumerate(rows)]
+        waiting = [message for record in records for message in record.waiting]
+        step = 0
+        while waiting:
+            here = [message for message in waiting if message.step == step]
+            waiting = [message for message in waiting if message.step != step]
+            for message in sorted(here, key=lambda message: (message.record.number, message.path)):
+                message.record.waiting.clear()
+                self._advance(message)
+                waiting += message.record.waiting
+            step += 1
+        return [record.reply for record in records]
+
+    def _record(self, number: int, entry: str, *args: Any) -> _Record:
         compiled = self._compiled.entries.get(entry)
         if compiled is None:
             raise FeedError("MP510", "no such entry point", expected=", ".join(self._compiled.entries), found=entry)
@@ -70,24 +91,55 @@ class Sequential:
                 found=f"{len(args)} value(s)",
             )
         values = {name: value for (name, _), value in zip(parameters, args, strict=True)}
-        return Record(compiled, self._start(compiled, args), values)
+        first = compiled.tasks[0]
+        record = _Record(number, compiled)
+        record.waiting.append(_Message(record, 0, (), first, self._start(compiled, args), values))
+        return record
 
-    def advance(self, record: Record) -> None:
-        """Run the next task of a record."""
-        task = record.task
+    def _advance(self, message: _Message) -> None:
+        record, task = message.record, message.task
         if task.dispatch is Dispatch.BY_KEY:
-            record.group = self._layout.group_of(_key_of(task, record.values))
-        record.at += 1
+            message.group = self._layout.group_of(_key_of(task, message.values))
         if task.dispatch is Dispatch.ONE_TO_ALL:
-            answers = [self._work(task, record.values, InstanceId(i)) for i in range(self._layout.instances)]
-            record.values = _collect(task, record.task, answers)
-            return
-        result = self._work(task, record.values, self._layout.instance_of(record.group))
-        if task.last or isinstance(result, Reply):
-            record.reply = result.value if isinstance(result, Reply) else result
-            record.done = True
+            self._ask(record, message)
         else:
-            record.values = dict(zip(task.outputs, result, strict=True))
+            result = self._work(task, message.values, self._layout.instance_of(message.group))
+            self._take(record, message, result)
+
+    def _ask(self, record: _Record, message: _Message) -> None:
+        """Run a task on every instance; the answers go on as one message."""
+        instances = range(self._layout.instances)
+        answers = [self._work(message.task, message.values, InstanceId(i)) for i in instances]
+        if isinstance(answers[0], Reply):
+            record.reply = answers[0].value
+            return
+        target, _ = answers[0]
+        merge = record.entry.tasks[target]
+        place = merge.inputs.index(merge.collects)
+        carried = [_carried(values) for _, values in answers]
+        together = [*carried[0]]
+        together[place] = [values[place] for values in carried]
+        values = dict(zip(merge.inputs, together, strict=True))
+        record.waiting.append(replace(message, step=message.step + 1, task=merge, values=values))
+
+    def _take(self, record: _Record, message: _Message, result: Any) -> None:
+        if isinstance(result, Fanned):
+            for turn, (target, values) in enumerate(result.messages):
+                self._go_on(record, replace(message, path=(*message.path, turn)), target, values)
+            result = result.result
+        if message.task.last:
+            record.reply = result
+        elif isinstance(result, Reply):
+            record.reply = result.value
+        elif result is not Done:
+            self._go_on(record, message, *result)
+
+    @staticmethod
+    def _go_on(record: _Record, message: _Message, target: int, values: tuple[Any, ...]) -> None:
+        task = record.entry.tasks[target]
+        step = message.step + 1 if task.relaxed else task.step
+        carried = dict(zip(task.inputs, _carried(values), strict=True))
+        record.waiting.append(replace(message, step=step, task=task, values=carried))
 
     def _start(self, compiled: CompiledEntry, args: Sequence[Any]) -> KeyGroup:
         hints = [hint for _, hint in compiled.point.parameters]
@@ -102,9 +154,7 @@ class Sequential:
         out: list[Any] = []
         task.function(out, *containers, *columns)
         (result,) = out
-        if task.last or isinstance(result, Reply):
-            return result
-        return decode_values(encode_values(result))
+        return result
 
     def state(self) -> dict[bytes, bytes]:
         """The whole state as a checkpoint would hold it."""
@@ -143,8 +193,6 @@ def _key_of(task: CompiledTask, values: dict[str, Any]) -> Any:
     return values[names[0]] if len(names) == 1 else tuple(values[name] for name in names)
 
 
-def _collect(task: CompiledTask, merge: CompiledTask, answers: list[list[Any]]) -> dict[str, Any]:
-    """What arrives at a merge: one list of answers, and the other variables, which are the same everywhere."""
-    place = task.outputs.index(merge.collects)
-    values = dict(zip(task.outputs, answers[0], strict=True))
-    return values | {merge.collects: [answer[place] for answer in answers]}
+def _carried(values: tuple[Any, ...]) -> list[Any]:
+    """Variables as they arrive at another task: copies, as on the wire."""
+    return decode_values(encode_values(values))

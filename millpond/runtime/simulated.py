@@ -17,12 +17,14 @@ from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochWork, Offe
 from millpond.graph.model import Dispatch
 from millpond.ids import KeyGroup, PartitionId
 from millpond.keygroups import Layout
+from millpond.program.epoch_time import now_us
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
 from millpond.runtime.intake import feed_column, keep_column
 from millpond.runtime.messages import decode_control
-from millpond.runtime.plan import DEAD_LETTERS, BadRows, EpochPlan, FeedPlan, Order, ProgramPlan, SinkPlan
+from millpond.runtime.pending import read_pending
+from millpond.runtime.plan import DEAD_LETTERS, STEPS_MAX, BadRows, EpochPlan, FeedPlan, Order, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.whole import run_whole
@@ -54,6 +56,7 @@ class Simulated:
         *,
         sinks: Mapping[str, Sink] | None = None,
         bad_rows: BadRows = BadRows.FAIL,
+        steps_max: int = STEPS_MAX,
     ) -> None:
         self._storage = FileStorage(directory / "checkpoint")
         self._checkpoint = Checkpoint.open(self._storage, element_schemas(program), key_groups, instances)
@@ -76,7 +79,8 @@ class Simulated:
             )
             for name, entry in program.entries.items()
         )
-        self._plan = ProgramPlan(program, layout, feeds, self._storage.url, str(directory / f"local-{partitions}"))
+        local = str(directory / f"local-{partitions}")
+        self._plan = ProgramPlan(program, layout, feeds, self._storage.url, local, steps_max)
         targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
         targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
         self._publisher = Publisher(targets, _refuse, _refuse)
@@ -100,9 +104,20 @@ class Simulated:
     def epoch(self, rows: Sequence[Row]) -> EpochOutcome:
         """Run one epoch over rows in order."""
         offer = Offer("simulated", self._batch, tuple(self._plan.program.entries))
+        moment = now_us()
         outcome = self._checkpoint.run_epoch(
-            offer, lambda parent: self._compute(rows, parent), self._publisher.publish, partitions=self._partitions
+            offer,
+            lambda parent: self._compute(rows, parent, moment),
+            self._publisher.publish,
+            partitions=self._partitions,
         )
+        while outcome.manifest.pending:
+            outcome = self._checkpoint.run_epoch(
+                offer,
+                lambda parent: self._continue(parent, moment),
+                self._publisher.publish,
+                partitions=self._partitions,
+            )
         self._batch += 1
         self._fed += len(rows)
         return outcome
@@ -116,8 +131,16 @@ class Simulated:
     def _partitions(self) -> int:
         return self._plan.layout.partitions
 
-    def _compute(self, rows: Sequence[Row], parent: Parent) -> EpochWork:
-        told = run_whole(self._plan, EpochPlan(parent.epoch + 1, parent), self._route(rows))
+    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int) -> EpochWork:
+        epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment)
+        return self._assemble(run_whole(self._plan, epoch, self._route(rows)))
+
+    def _continue(self, parent: Parent, moment: int) -> EpochWork:
+        left = read_pending(self._storage, self._plan, parent.pending)
+        epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment)
+        return self._assemble(run_whole(self._plan, epoch, left.to_batches()))
+
+    def _assemble(self, told: pa.Table) -> EpochWork:
         controls = [decode_control(body) for body in told.column("body").to_pylist()]
         head = self._checkpoint.head
         return assemble(self._plan, controls, {} if head is None else head.counters)

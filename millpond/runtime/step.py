@@ -19,6 +19,7 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
+from millpond.program.epoch_time import epoch_time
 from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
 from millpond.runtime.failures import failure_of, refusal, row_failure
@@ -26,8 +27,11 @@ from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
 from millpond.runtime.messages import Control, Failure, Outbox, place_key
 from millpond.runtime.opening import open_state
 from millpond.runtime.ordering import Places, content_tie, join_places
+from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
 from millpond.runtime.working import WorkingState
+from millpond.state.overlay import Layered
+from millpond.storage.content import FileRef
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
@@ -50,10 +54,10 @@ class StepRun:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
         crashpoint("task.started")
         intake = Intake([], [], [], 0)
-        with _no_cyclic_collection(), self._timed("task"):
+        with _no_cyclic_collection(), epoch_time(self.epoch.now_us), self._timed("task"):
             try:
                 with self._timed("read"):
-                    intake = (read_feeds if self.step == 0 else read_messages)(self.plan, self.epoch, batches)
+                    intake = self._read(batches)
                 batch = self._work(intake)
             except MillpondError as error:
                 self.failures.append(failure_of(error))
@@ -61,14 +65,21 @@ class StepRun:
         crashpoint("task.finished")
         return batch
 
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> Intake:
+        if self.step == 0 and not self.epoch.continues:
+            return read_feeds(self.plan, self.epoch, batches)
+        return read_messages(self.plan, self.step, batches)
+
     def _work(self, intake: Intake) -> pa.RecordBatch:
         storage = open_storage(self.plan.storage_url)
         with self._timed("open"):
             view = open_state(storage, self.plan.local_root, self.epoch.parent, self.plan.layout, self.partition)
         with view:
+            interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
+            base = Layered(view, interim) if interim else view
             for by_key in (True, False):
                 delivery = Delivery(self.plan, self.epoch, self.step, self.partition)
-                state = WorkingState(self.plan, self.step, self.partition, view)
+                state = WorkingState(self.plan, self.step, self.partition, base)
                 self._check_bad_rows(intake, delivery)
                 if self.failures or not intake.work:
                     break
@@ -78,36 +89,50 @@ class StepRun:
                 self.failures.clear()
             if self.failures:
                 return self._told_failure(intake)
-            return self._finish(intake, state, delivery, storage)
+            return self._finish(intake, state, delivery, storage, interim)
 
     def _told_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
         control = Control(self.step, self.partition, intake.received, 0, failure=first)
         return Outbox().table(control, intake.control)
 
-    def _finish(self, intake: Intake, state: WorkingState, delivery: Delivery, storage: Storage) -> pa.RecordBatch:
+    def _finish(
+        self,
+        intake: Intake,
+        state: WorkingState,
+        delivery: Delivery,
+        storage: Storage,
+        interim: dict[bytes, bytes | None],
+    ) -> pa.RecordBatch:
+        last = self.step == self.plan.steps - 1
         with self._timed("save"):
-            saved = state.save(storage, self.epoch.parent.snapshot_due)
+            saved = state.save(storage, self.epoch.parent.snapshot_due, interim if last else {})
+        outbox, waiting = delivery.outbox, intake.waiting
+        pending: tuple[FileRef, ...] = ()
+        if last and (len(outbox) or waiting is not None):
+            pending = (write_pending(storage, self.plan, outbox.messages(waiting)),)
+            outbox, waiting = Outbox(), None
         with self._timed("reply"):
             outputs = delivery.write_files()
         counters = dict(delivery.counters)
         counters["entries"] = saved.growth
         # Times differ between attempts, so they must not cross a shuffle: only the last step tells them.
-        spent = dict(self.spent) if self.step == self.plan.steps - 1 else {}
+        spent = dict(self.spent) if last else {}
         control = Control(
             self.step,
             self.partition,
             intake.received,
-            len(delivery.outbox),
+            len(outbox) + (0 if waiting is None else waiting.num_rows),
             keys=saved.keys,
             values=saved.values,
             files=saved.files,
             snapshot=saved.snapshot,
             outputs=outputs,
             counters=counters,
+            pending=pending,
             spent=spent,
         )
-        return delivery.outbox.table(control, intake.control)
+        return outbox.table(control, intake.control, waiting)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from operator import lt
@@ -15,8 +16,7 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
 from millpond.runtime.intake import Work
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
-from millpond.state.localstore import StoreView
-from millpond.state.overlay import Changes, KeyedOverlay, LazyOverlay
+from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
 from millpond.state.storekey import store_prefix
 from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
@@ -38,7 +38,7 @@ class Saved:
 class WorkingState:
     """The elements of one step on one partition."""
 
-    def __init__(self, plan: ProgramPlan, step: int, partition: PartitionId, view: StoreView) -> None:
+    def __init__(self, plan: ProgramPlan, step: int, partition: PartitionId, view: Base) -> None:
         self._plan = plan
         self._partition = partition
         self._view = view
@@ -47,8 +47,11 @@ class WorkingState:
         self._written: set[str] = set()
         last = plan.steps - 1
         # Steps that no feed needs are left out; the last one speaks for their elements in a snapshot.
-        self._elements = [state.name for state in plan.program.graph.states if min(state.level, last) == step]
-        self._has_lanes = any(plan.program.elements[name].partial for name in self._elements)
+        states = plan.program.graph.states
+        levels = {state.name: last if plan.relaxed else min(state.level, last) for state in states}
+        self._elements = [name for name, level in levels.items() if level == step]
+        here = [state.name for state in states] if plan.relaxed else self._elements
+        self._has_lanes = any(plan.program.elements[name].partial for name in here)
 
     def lanes(self) -> list[int | None]:
         """The instances that this partition runs one after the other; a single None where nothing is partial."""
@@ -126,9 +129,16 @@ class WorkingState:
             keys, values = [keys[at] for at in order], [values[at] for at in order]
         return keys, values
 
-    def save(self, storage: Storage, snapshot_due: bool) -> Saved:
-        """Write what changed (and this step's part of a snapshot); small changes are returned instead."""
+    def save(self, storage: Storage, snapshot_due: bool, before: Mapping[bytes, bytes | None]) -> Saved:
+        """Write what changed (and this step's part of a snapshot); small changes are returned instead.
+
+        `before` is what earlier steps changed, if it is this step that speaks for all.
+        """
         keys, values = self.changes()
+        if before:
+            merged = {**before, **dict(zip(keys, values, strict=True))}
+            keys = sorted(merged)
+            values = [merged[key] for key in keys]
         snapshot = self._snapshot(storage, dict(zip(keys, values, strict=True))) if snapshot_due else ()
         overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
         growth = sum(overlay.growth for overlay in overlays)

@@ -1,7 +1,9 @@
 """Keys as bytes whose order is the order of the keys.
 
-Supported: int (64 bits), str, bytes, bool, datetime.date and tuples of them. A key is encoded by its declared type, so
-equal keys of different types never meet.
+Supported: int (64 bits), str, bytes, bool, datetime.date and tuples of them. A key must be exactly of its declared
+type: Python's dicts take 1, 1.0 and True for one key, and state refuses two of them, whichever is declared. Floats are
+no keys, so that neither -0.0 nor NaN can be one. Text is compared by its code points, as Python does; a lone surrogate
+has no form in UTF-8 and is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy.typing as npt
 
 from millpond.errors import StateError
 from millpond.keygroups import INT_MAX, INT_MIN, encode_text
+from millpond.state.shown import shown
 from millpond.state.typenames import type_text
 
 _SIGN = 1 << 63
@@ -50,6 +53,12 @@ class KeyCodec:
         """Refuse a key that can't be encoded: of another type, out of range, or text without a UTF-8 form."""
         self.encode(key)
 
+    def check_types(self, keys: Sequence[Any]) -> None:
+        """Refuse a column of keys if one is not of the declared type: a dict would take 1, 1.0 and True for one key."""
+        if get_origin(self.hint) is tuple or not {self.hint}.issuperset(map(type, keys)):
+            for key in keys:
+                self._check_type(key)
+
     def _check_type(self, key: Any) -> None:
         if get_origin(self.hint) is tuple:
             kinds = get_args(self.hint)
@@ -65,12 +74,13 @@ class KeyCodec:
                 "MP207",
                 "a key is not of its declared type",
                 expected=type_text(self.hint),
-                found=f"{type(key).__name__}: {key!r}"[:80],
+                found=shown(key),
+                hint="Python takes 1, 1.0 and True for one key, and state does not: convert it first, e.g. int(x)",
             )
         for part in key if type(key) is tuple else (key,):
             if type(part) is int and not INT_MIN <= part <= INT_MAX:
                 raise StateError(
-                    "MP201", "an integer key is out of range", expected="64 bits, signed", found=str(part)[:40]
+                    "MP201", "an integer key is out of range", expected="64 bits, signed", found=shown(part)
                 )
 
     def encode(self, key: Any) -> bytes:

@@ -177,6 +177,29 @@ class LazyOverlay:
             )
 
 
+class Layered:
+    """A base with changes on top, which hide what is below them; None hides an entry altogether."""
+
+    def __init__(self, below: Base, changes: Mapping[bytes, bytes | None]) -> None:
+        self._below = below
+        self._changes = changes
+
+    def get(self, key: bytes) -> bytes | None:
+        """One entry, or None."""
+        return self._changes[key] if key in self._changes else self._below.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of different `keys`, None where there is none."""
+        below = self._below.get_many(keys)
+        return [self._changes.get(key, value) for key, value in zip(keys, below, strict=True)]
+
+    def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """All entries whose key starts with `prefix`, in key order."""
+        entries: dict[bytes, bytes | None] = dict(self._below.scan(prefix))
+        entries.update((key, value) for key, value in self._changes.items() if key.startswith(prefix))
+        return [(key, value) for key in sorted(entries) if (value := entries[key]) is not None]
+
+
 class DictBase:
     """A base in memory."""
 

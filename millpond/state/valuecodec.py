@@ -1,13 +1,15 @@
 """Values as msgpack bytes of their declared type, checked; never pickle.
 
 A value must come back exactly as it was: an `int` where `float` is declared, a NumPy scalar, or a tuple where a list
-is declared would change its nature after a restart, so it is refused when it is saved.
+is declared would change its nature after a restart, so it is refused when it is saved. NaN may be a value, but neither
+a key of a dict nor a member of a set: Python finds it there by identity alone, and it comes back as another object.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import types
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -18,6 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from millpond.errors import StateError
+from millpond.state.shown import shown
 from millpond.state.typenames import type_text
 
 _SCALARS = (int, float, str, bytes, bool)
@@ -51,6 +54,10 @@ class ValueCodec:
         # One type per column is the common case, and comparing whole lists of types the cheapest check of it.
         single = self._columns is not None and all(len(allowed) == 1 for allowed in self._columns)
         self._pattern = [kind for allowed in self._columns or () for kind in allowed] if single else []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew where a copy of a program is made: what msgspec builds can't be copied.
+        return type(self), (self.hint,)
 
     @property
     def immutable(self) -> bool:
@@ -130,10 +137,7 @@ class ValueCodec:
         raise self._misfit(value, None)
 
     def _misfit(self, value: Any, why: str | None) -> StateError:
-        try:
-            found = f"{type(value).__name__}: {value!r}"[:120]
-        except RecursionError:
-            found = f"{type(value).__name__}, nested too deeply to show"
+        found = shown(value, 120)
         return StateError(
             "MP209",
             "a value does not fit the declared type of its state",
@@ -196,7 +200,9 @@ def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
     if len(allowed) == 1:
         return type(value) is list and allowed[0].issuperset(map(type, value))
     keys, items = allowed
-    return type(value) is dict and keys.issuperset(map(type, value)) and items.issuperset(map(type, value.values()))
+    if type(value) is not dict or (float in keys and any(map(has_nan, value))):
+        return False
+    return keys.issuperset(map(type, value)) and items.issuperset(map(type, value.values()))
 
 
 def _kinds(hint: Any) -> set[type]:
@@ -213,6 +219,13 @@ def _kinds(hint: Any) -> set[type]:
             seen[id(part)] = part
             waiting += (getattr(part, name) for name in part.__struct_fields__)
     return {type(part) for part in seen.values()}
+
+
+def has_nan(key: Any) -> bool:
+    """Whether a key of a dict or a member of a set is, or holds, NaN: Python finds that by identity alone."""
+    if isinstance(key, tuple | frozenset):
+        return any(map(has_nan, key))
+    return isinstance(key, float | complex | decimal.Decimal) and bool(key != key)  # noqa: PLR0124
 
 
 def _encode_sorted(value: Any) -> bytes:
@@ -240,7 +253,11 @@ def _alike(back: Any, value: Any) -> bool:
         case list() | tuple():
             return len(back) == len(value) and all(map(_alike, back, value))
         case dict():
-            return _alike(list(back), list(value)) and _alike(list(back.values()), list(value.values()))
+            return (
+                not any(map(has_nan, value))
+                and _alike(list(back), list(value))
+                and _alike(list(back.values()), list(value.values()))
+            )
         case set() | frozenset():
             return bool(back == value) and set(map(type, back)) == set(map(type, value))
         case datetime.datetime() | datetime.time():

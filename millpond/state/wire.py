@@ -1,26 +1,41 @@
 """Values between tasks: self-describing msgpack that keeps the nature of what it carries.
 
 Plain msgpack would turn tuples into lists and vectors into dicts. Here they travel as extension types, so that a
-variable is after a cut what it was before it.
+variable is after a cut what it was before it: of the same type all the way down, dicts in their order. Records of the
+user's classes travel as their attributes (`records`), and are put together without running code of theirs; which
+classes a message may name is said in `classes`.
+
+Sets travel in the order of their members' bytes, so that equal sets are equal bytes. An object that occurs twice in a
+message arrives as two. NaN keeps its nature, but is refused as a member of a set and as a key: Python finds it there by
+identity alone, and a copy would never be found.
 """
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import uuid
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from millpond.errors import RowError
+from millpond.state.arrays import array_from, array_parts, scalar_from, scalar_parts
+from millpond.state.records import put_together, take_apart
+from millpond.state.shown import ascii_surrogates, shown
+from millpond.state.valuecodec import has_nan
 from millpond.state.vector import Vector
 
 _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
-_BIG_INT, _TUPLE, _SET, _FROZENSET, _VECTOR, _TEXT, _DICT, _TIME = range(1, 9)
+_SELF_EQUAL: Final = frozenset((int, str, bytes, bool, type(None)))
+(_BIG_INT, _TUPLE, _SET, _FROZENSET, _VECTOR, _TEXT, _DICT, _TIME) = range(1, 9)
+(_RECORD, _ARRAY, _SCALAR, _OWN, _OTHER) = range(9, 14)
+
 _TEXT_TYPES: Final[dict[type, tuple[str, Callable[[str], Any]]]] = {
     datetime.datetime: ("datetime", datetime.datetime.fromisoformat),
     datetime.date: ("date", datetime.date.fromisoformat),
@@ -29,19 +44,23 @@ _TEXT_TYPES: Final[dict[type, tuple[str, Callable[[str], Any]]]] = {
     uuid.UUID: ("uuid", uuid.UUID),
 }
 _FROM_TEXT: Final = dict(_TEXT_TYPES.values())
+_FACTORIES: Final[dict[str, Any]] = {kind.__name__: kind for kind in (int, float, str, bytes, list, dict, set, tuple)}
+
+Parts = tuple[Any, ...]
+_own: dict[str, Callable[..., Any]] = {}
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def encode_values(values: tuple[Any, ...]) -> bytes:
-    """Encode the variables of a message."""
+def encode_values(values: tuple[Any, ...], names: Sequence[str] = ()) -> bytes:
+    """Encode the variables of a message; an error names the variable if `names` says what each is called."""
     try:
         if _FLAT.issuperset(map(type, values)):
             with suppress(OverflowError):
                 return _encode(values)
         return _encode([_pack(value) for value in values])
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise _unfit("a variable that crosses a cut can't be written", f"{type(error).__name__}: {error}") from None
+    except (_Unfit, UnicodeEncodeError, RecursionError):
+        raise _refused(values, names) from None
 
 
 def decode_values(data: bytes) -> list[Any]:
@@ -50,42 +69,151 @@ def decode_values(data: bytes) -> list[Any]:
     return values
 
 
+def carry(kind: type, name: str, parts: Callable[[Any], Parts], make: Callable[..., Any]) -> None:
+    """Let values of a class of Millpond's own travel: as the `parts` that it is made of again by `make(*parts)`."""
+    _own[name] = make
+    _PACKERS[kind] = lambda value: _ext(_OWN, [name, *map(_pack, parts(value))])
+
+
+class _Unfit(Exception):  # noqa: N818 - it never leaves this module
+    """A value that can't travel: what it is, and why."""
+
+
+def _refused(values: tuple[Any, ...], names: Sequence[str]) -> RowError:
+    """The error for the first of some variables that can't travel."""
+    for place, value in enumerate(values):
+        try:
+            _encode(_pack(value))
+        except (_Unfit, UnicodeEncodeError, RecursionError) as error:
+            name = names[place] if place < len(names) else ""
+            # Names with two underscores are the compiler's own, for parts of an expression.
+            which = f"`{name}`" if name and "__" not in name else "a variable"
+            inside = f"in {shown(value)}"
+            return RowError(
+                "MP601",
+                f"{which} crosses a cut, and its value can't travel",
+                expected="numbers, text, bytes, dates, None, collections, dataclasses, named tuples, enums, arrays",
+                found=ascii_surrogates(f"{_why(error)} {inside}")[:240],
+                hint="convert it before the next state access, or build it after",
+            )
+    raise AssertionError
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested without end or too deeply,"
+    return str(error) if isinstance(error, _Unfit) else f"text with a lone surrogate ({error.reason}),"  # type: ignore[attr-defined]
+
+
 def _pack(value: Any) -> Any:
     kind = type(value)
     if kind in _FLAT:
         if kind is int and not -(2**63) <= value < 2**64:
-            return msgspec.msgpack.Ext(_BIG_INT, str(value).encode())
+            data = value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+            return msgspec.msgpack.Ext(_BIG_INT, data)
         return value
     if kind is list:
         return [_pack(item) for item in value]
     if kind is tuple:
         return _ext(_TUPLE, [_pack(item) for item in value])
     if kind is dict:
-        return _ext(_DICT, [[_pack(key), _pack(item)] for key, item in value.items()])
-    if kind is Vector:
-        return _ext(_VECTOR, [[_pack(key), _pack(item)] for key, item in value.items()])
-    if kind in (set, frozenset):
-        members = sorted(_encode(_pack(item)) for item in value)
-        return _ext(_SET if kind is set else _FROZENSET, members)
-    if kind is datetime.datetime or kind is datetime.time:
-        text = value.replace(tzinfo=None).isoformat()
-        return _ext(_TIME, [_TEXT_TYPES[kind][0], text, value.fold, _zone_text(value.tzinfo)])
-    if kind in _TEXT_TYPES:
-        return _ext(_TEXT, [_TEXT_TYPES[kind][0], str(value)])
-    raise _unfit(
-        "a variable that crosses a cut has a type that can't travel",
-        f"{kind.__module__}.{kind.__qualname__}: {value!r}",
-    )
+        return _ext(_DICT, _pairs(value))
+    packer = _PACKERS.get(kind)
+    return _pack_rare(value) if packer is None else packer(value)
 
 
-def _unfit(summary: str, found: str) -> RowError:
-    return RowError(
-        "MP601",
-        summary,
-        expected="numbers, str, bytes, bool, None, dates, Decimal, UUID, list, tuple, dict, set, Vector",
-        found=found[:120],
-        hint="convert it before the next state access, or build it after",
-    )
+def _pack_rare(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        parts = scalar_parts(value)
+        if parts is not None:
+            return _ext(_SCALAR, [_pack(part) for part in parts])
+    record = take_apart(value)
+    if record is None:
+        raise _Unfit(f"{shown(value)},")
+    kind, parts_of = record
+    return _ext(_RECORD, [kind, *map(_pack, parts_of)])
+
+
+def _pairs(value: Any) -> list[Any]:
+    if not _SELF_EQUAL.issuperset(map(type, value)):
+        _check_findable(value)
+    return [[_pack(key), _pack(item)] for key, item in value.items()]
+
+
+def _members(value: Iterable[Any]) -> list[bytes]:
+    if not _SELF_EQUAL.issuperset(map(type, value)):
+        _check_findable(value)
+    return sorted([_encode(_pack(item)) for item in value])
+
+
+def _check_findable(keys: Iterable[Any]) -> None:
+    if any(map(has_nan, keys)):
+        raise _Unfit("NaN as a key or a member, which no copy of it would find,")
+
+
+def _pack_time(value: datetime.datetime | datetime.time) -> Any:
+    text = value.replace(tzinfo=None).isoformat()
+    return _ext(_TIME, [_TEXT_TYPES[type(value)][0], text, value.fold, _zone_text(value.tzinfo)])
+
+
+def _pack_text(value: Any) -> Any:
+    return _ext(_TEXT, [_TEXT_TYPES[type(value)][0], str(value)])
+
+
+def _pack_array(value: Any) -> Any:
+    parts = array_parts(value)
+    if parts is None:
+        raise _Unfit(f"an array of Python objects ({value.dtype}),")
+    return _ext(_ARRAY, [_pack(part) for part in parts])
+
+
+def _pack_default_dict(value: collections.defaultdict[Any, Any]) -> Any:
+    factory = value.default_factory
+    name = None if factory is None else getattr(factory, "__name__", "")
+    if factory is not None and _FACTORIES.get(str(name)) is not factory:
+        raise _Unfit(f"a defaultdict of {shown(factory)},")
+    return _other("defaultdict", name, _pairs(value))
+
+
+def _other(name: str, *parts: Any) -> Any:
+    return _ext(_OTHER, [name, *parts])
+
+
+_PACKERS: Final[dict[type, Callable[[Any], Any]]] = {
+    Vector: lambda value: _ext(_VECTOR, _pairs(value)),
+    set: lambda value: _ext(_SET, _members(value)),
+    frozenset: lambda value: _ext(_FROZENSET, _members(value)),
+    datetime.datetime: _pack_time,
+    datetime.time: _pack_time,
+    datetime.date: _pack_text,
+    decimal.Decimal: _pack_text,
+    uuid.UUID: _pack_text,
+    np.ndarray: _pack_array,
+    complex: lambda value: _other("complex", value.real, value.imag),
+    datetime.timedelta: lambda value: _other("timedelta", value.days, value.seconds, value.microseconds),
+    range: lambda value: _other("range", *map(_pack, (value.start, value.stop, value.step))),
+    collections.deque: lambda value: _other("deque", [_pack(item) for item in value], value.maxlen),
+    collections.OrderedDict: lambda value: _other("ordered", _pairs(value)),
+    collections.Counter: lambda value: _other("counter", _pairs(value)),
+    collections.defaultdict: _pack_default_dict,
+}
+
+
+def _counter_of(pairs: list[Any]) -> collections.Counter[Any]:
+    counter: collections.Counter[Any] = collections.Counter()
+    dict.update(counter, pairs)
+    return counter
+
+
+_MAKERS: Final[dict[str, Callable[..., Any]]] = {
+    "complex": complex,
+    "timedelta": datetime.timedelta,
+    "range": range,
+    "deque": collections.deque,
+    "ordered": collections.OrderedDict,
+    "counter": _counter_of,
+    "defaultdict": lambda name, pairs: collections.defaultdict(_FACTORIES.get(name), pairs),
+}
 
 
 def _zone_text(zone: datetime.tzinfo | None) -> str | float | None:
@@ -96,7 +224,7 @@ def _zone_text(zone: datetime.tzinfo | None) -> str | float | None:
         return zone.key
     if type(zone) is datetime.timezone:
         return zone.utcoffset(None).total_seconds()
-    raise _unfit("a time zone that crosses a cut can't travel", f"{type(zone).__qualname__}: {zone!r}")
+    raise _Unfit(f"a time zone {shown(zone)},")
 
 
 def _read_time(name: str, text: str, fold: int, zone: str | float | None) -> datetime.datetime | datetime.time:
@@ -115,20 +243,23 @@ def _ext(code: int, packed: list[Any]) -> msgspec.msgpack.Ext:
 
 def _unpack(code: int, data: memoryview) -> Any:
     if code == _BIG_INT:
-        return int(bytes(data))
-    items = _decoder.decode(data)
-    if code == _TUPLE:
-        return tuple(items)
-    if code == _DICT:
-        return {key: item for key, item in items}  # noqa: C416
-    if code == _VECTOR:
-        return Vector(items)
-    if code == _TEXT:
-        return _FROM_TEXT[items[0]](items[1])
-    if code == _TIME:
-        return _read_time(*items)
-    members = (_decoder.decode(member) for member in items)
-    return set(members) if code == _SET else frozenset(members)
+        return int.from_bytes(data, "big", signed=True)
+    return _READERS[code](_decoder.decode(data))
 
+
+_READERS: Final[dict[int, Callable[[list[Any]], Any]]] = {
+    _TUPLE: tuple,
+    _DICT: dict,
+    _VECTOR: Vector,
+    _TEXT: lambda items: _FROM_TEXT[items[0]](items[1]),
+    _TIME: lambda items: _read_time(*items),
+    _SET: lambda items: set(map(_decoder.decode, items)),
+    _FROZENSET: lambda items: frozenset(map(_decoder.decode, items)),
+    _RECORD: lambda items: put_together(items[0], items[1:]),
+    _ARRAY: lambda items: array_from(*items),
+    _SCALAR: lambda items: scalar_from(*items),
+    _OWN: lambda items: _own[items[0]](*items[1:]),
+    _OTHER: lambda items: _MAKERS[items[0]](*items[1:]),
+}
 
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpack)

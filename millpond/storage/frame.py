@@ -30,6 +30,7 @@ class FrameKind(IntEnum):
     MANIFEST = 2
     DELTA = 3
     SNAPSHOT = 4
+    PENDING = 5
 
 
 def seal(kind: FrameKind, payload: bytes) -> bytes:

@@ -12,6 +12,7 @@ from millpond.compiler.compile import compile_program, draft_program
 from millpond.compiler.dispatch import dispatch, locals_of
 from millpond.compiler.draft import PARAMETER, UNBOUND, Definition, Draft, Method, Point
 from millpond.compiler.explain import explain
+from millpond.compiler.flow import text, text_lines
 from millpond.compiler.liveness import find_live
 from millpond.compiler.normalise import normalise
 from millpond.compiler.reaching import find_reaching
@@ -27,7 +28,7 @@ def head(node: ast.AST) -> str:
     """The first line of a node's source."""
     if isinstance(node, ast.ExceptHandler):
         return f"except {ast.unparse(node.type) if node.type else ''}".rstrip()
-    return ast.unparse(node).splitlines()[0]
+    return text(node).splitlines()[0]
 
 
 def _methods(draft: Draft, lines: Callable[[Method], Iterator[str]]) -> str:
@@ -35,7 +36,7 @@ def _methods(draft: Draft, lines: Callable[[Method], Iterator[str]]) -> str:
 
 
 def render_normalise(program: Program) -> str:
-    return _methods(draft_program(program, normalise), lambda method: map(ast.unparse, method.body))
+    return _methods(draft_program(program, normalise), lambda method: text_lines(method.body))
 
 
 def render_cfg(program: Program) -> str:
@@ -99,10 +100,9 @@ def render_dispatch(program: Program) -> str:
         for piece in method.pieces:
             key = f" {piece.key}" if piece.key else ""
             yield f"task {piece.name} at step {piece.step}, {piece.dispatch.value}{key}, because: {piece.reason}"
-            yield f"  takes ({', '.join(piece.inputs)}) leaves ({', '.join(piece.outputs)})"
-            yield from (
-                f"  | {line}" for s in method.body[piece.start : piece.end] for line in ast.unparse(s).splitlines()
-            )
+            ways = [f"{method.pieces[way.target].name}{' for each turn' if way.fan_out else ''}" for way in piece.exits]
+            yield f"  takes ({', '.join(piece.inputs)}) goes on to ({', '.join(ways)})"
+            yield from (f"  | {line}" for top in piece.tops for line in text(method.body[top]).splitlines())
 
     return _methods(draft_program(program, dispatch), lines)
 

@@ -278,12 +278,7 @@ def test_all_records_step_by_step_do_what_plain_python_does(tmp_path, text, call
         return
     plain, replies = ran
     sequential = Sequential(compiled, LAYOUT.key_groups, LAYOUT.instances)
-    records = [sequential.record(name, a, b) for name, a, b in calls]
-    for step in range(compiled.steps):
-        for record in records:
-            if not record.done and record.task.step == step:
-                sequential.advance(record)
-    assert [repr(record.reply) for record in records] == replies
+    assert [repr(reply) for reply in sequential.epoch([(name, (a, b)) for name, a, b in calls])] == replies
     check_state(program, sequential, plain)
 
 

@@ -19,8 +19,8 @@ from millpond.runtime.whole import run_whole
 StepFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 MESSAGE_DDL = (
-    "part int, task int, feed int, grp int, ord bigint, src string, pos bigint, tie bigint, dup bigint, inst bigint, "
-    "body binary"
+    "part int, task int, feed int, grp int, ord bigint, src string, pos bigint, tie bigint, dup bigint, path binary, "
+    "inst bigint, body binary"
 )
 
 

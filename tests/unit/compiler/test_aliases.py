@@ -68,7 +68,7 @@ CUT = "self.b[y] += 1"
         ("spent = self.accounts[x].spent", "return spent", "accepted"),
         ("places = self.accounts[x].places", "return places", "MP161"),
         ("pair = self.pairs[x]", "return pair", "accepted"),
-        ("point = self.points[x]", "return point.x", "MP164"),
+        ("point = self.points[x]", "return point.x", "accepted"),
         ("found = self.points[x].x", "return found", "accepted"),
         ("total = score(self.lists[x])", "return total", "accepted"),
         ("total = score(self.lists[x])", "total.append(1)\nreturn total", "MP161"),

@@ -90,7 +90,7 @@ def test_an_early_return_before_the_last_task_is_a_reply():
     out: list[object] = []
     task(Cut, "go").function(out, {1: 5}, [1, 2])
     passed, replied = out
-    assert passed == (5,)
+    assert passed == (1, (5,))
     assert isinstance(replied, Reply)
     assert replied.value == -1
 
@@ -105,7 +105,7 @@ def test_helpers_call_each_other_and_keep_their_defaults():
 def test_a_task_without_inputs_runs_once_for_each_row_of_its_column():
     out: list[tuple[int]] = []
     task(NoColumns, "size").function(out, {1: 1, 2: 1}, [None, None, None])
-    assert out == [(2,), (2,), (2,)]
+    assert out == [(1, (2,))] * 3
 
 
 def test_values_of_an_enclosing_function_are_captured():

@@ -24,7 +24,7 @@ def first_epoch(simulated):
 def test_no_rows_are_no_work(tmp_path):
     simulated = Simulated(compile_program(Fraud), tmp_path)
     assert read_feeds(simulated._plan, first_epoch(simulated), []).work == []
-    assert read_messages(simulated._plan, first_epoch(simulated), []).work == []
+    assert read_messages(simulated._plan, 1, []).work == []
 
 
 def test_rows_are_sorted_out_by_feed_and_bad_ones_taken_out(tmp_path):
@@ -45,7 +45,7 @@ def answers(plan, instances, bodies):
     task = plan.program.entries["count"].tasks[1]
     count = len(instances)
     columns = {name: [0] * count for name in MESSAGE_SCHEMA.names}
-    columns |= {"task": [plan.task_id(task)] * count, "feed": [1] * count, "inst": instances, "src": [None] * count}
+    columns |= {"task": [plan.task_id(task)] * count, "feed": [1] * count, "inst": instances, "src": [None] * count, "path": [None] * count}
     columns["body"] = [encode_values(body) for body in bodies]
     return pa.RecordBatch.from_pydict(columns, schema=MESSAGE_SCHEMA)
 
@@ -57,7 +57,7 @@ def test_answers_are_gathered_in_the_order_of_the_instances(tmp_path):
     order = [3, 1, 0, 2, *range(4, width)]
     body = plan.program.entries["count"].tasks[1].inputs
     assert len(body) == 1
-    intake = read_messages(plan, first_epoch(simulated), [answers(plan, order, [(number * 10, 7) for number in order])])
+    intake = read_messages(plan, 1, [answers(plan, order, [(number * 10, 7) for number in order])])
     (work,) = intake.work
     assert work.variables[body[0]].take(None) == [[number * 10 for number in range(width)]]
     assert intake.received == width
@@ -68,5 +68,5 @@ def test_a_missing_answer_is_noticed(tmp_path):
     plan = simulated._plan
     order = list(range(plan.layout.instances - 1))
     with pytest.raises(EpochError) as caught:
-        read_messages(plan, first_epoch(simulated), [answers(plan, order, [(1, 7) for _ in order])])
+        read_messages(plan, 1, [answers(plan, order, [(1, 7) for _ in order])])
     assert caught.value.code == "MP430"

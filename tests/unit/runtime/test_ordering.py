@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from millpond.runtime.ordering import Places, content_tie, join_places, source_ranks
 
 SMALL = st.integers(-1, 1)
-ROWS = st.lists(st.tuples(*[SMALL] * 7))
+ROWS = st.lists(st.tuples(*[SMALL] * 8))
 SOURCES = st.lists(st.sampled_from(["b", "a", "", "é", "a/10", "a/2"]) | st.none())
 
 
 def places_of(rows):
-    columns = list(zip(*rows, strict=True)) or [()] * 7
+    columns = list(zip(*rows, strict=True)) or [()] * 8
     return Places(*(np.array(column, dtype=np.int64) for column in columns))
 
 
@@ -34,7 +34,7 @@ def test_rows_are_sorted_by_their_places_and_equal_ones_stay_as_they_came(rows):
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_the_order_column_alone_decides_where_all_else_is_equal(order):
     zeros = np.zeros(len(order), dtype=np.int64)
-    sorting = Places(np.array(order, dtype=np.int64), *[zeros] * 6).sorting()
+    sorting = Places(np.array(order, dtype=np.int64), *[zeros] * 7).sorting()
     if order == sorted(order):
         assert sorting is None
     else:

@@ -1,0 +1,264 @@
+"""All errors of all programs in some files at once: each entry point is compiled alone, then all of them together."""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from millpond.cli.loading import import_file, parse_file, programs_of, python_files
+from millpond.cli.unseen import Seen, read_unseen
+from millpond.compiler.compile import draft_program
+from millpond.errors import MillpondError, SetupError
+from millpond.program import EntryPoint, ProgramBase
+from millpond.program.entries import entry_points
+
+_MARK: Final = "__millpond_entry__"
+
+
+@dataclass
+class Checked:
+    """What was found out about one program; `trusted` are the types that were not looked at."""
+
+    name: str
+    errors: list[MillpondError]
+    trusted: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """What was found out about one file; `errors` are those that kept its programs from being looked at."""
+
+    file: str
+    programs: list[Checked] = field(default_factory=list)
+    errors: list[MillpondError] = field(default_factory=list)
+
+
+def check_paths(paths: Sequence[Path], *, importing: bool) -> list[Report]:
+    """Check every program in files and folders."""
+    reports: list[Report] = []
+    for path in paths:
+        try:
+            files = list(python_files(path))
+        except SetupError as error:
+            reports.append(Report(str(path), errors=[error]))
+            continue
+        for file in files:
+            report = _check_file(file, importing=importing)
+            named = file == path
+            if named and not report.programs and not report.errors:
+                report.errors.append(_no_program(file))
+            if named or report.programs or report.errors:
+                reports.append(report)
+    return reports
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """0: all programs compile. 1: some are refused. 2: some files can't be looked at."""
+    if any(report.errors for report in reports):
+        return 2
+    return 1 if any(program.errors for report in reports for program in report.programs) else 0
+
+
+def _check_file(file: Path, *, importing: bool) -> Report:
+    report = Report(str(file))
+    try:
+        text, tree = parse_file(file)
+        if importing:
+            report.programs = _check_imported(file, text, tree)
+        else:
+            _add_unseen(report, _read(file, text, tree))
+    except SetupError as error:
+        report.errors.append(error)
+    return report
+
+
+def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
+    try:
+        module = import_file(file)
+    except SetupError:
+        raise
+    except MillpondError as error:
+        # A declaration was refused while the module ran. Its tree tells where, and what else is wrong.
+        seen = _read(file, text, tree)
+        found = [Checked(name, errors) for name, errors in _refused(seen)]
+        return found if any(checked.errors for checked in found) else [Checked(file.stem, [error])]
+    return [Checked(program.__name__, errors_of(program)) for program in programs_of(module)]
+
+
+def _read(file: Path, text: str, tree: ast.Module) -> Seen:
+    try:
+        return read_unseen(str(file), text, tree)
+    except (RecursionError, MemoryError, ValueError, SyntaxError) as error:
+        raise SetupError(
+            "MP714", f"{file} can't be read", expected="a Python file", found=f"{type(error).__name__}: {error}"
+        ) from None
+
+
+def _add_unseen(report: Report, seen: Seen) -> None:
+    report.errors += seen.hidden
+    report.programs = [Checked(name, errors, list(seen.trusted)) for name, errors in _refused(seen)]
+
+
+def _refused(seen: Seen) -> Iterator[tuple[str, list[MillpondError]]]:
+    programs = {program.__name__: program for program in seen.programs}
+    bases = {base for program in seen.programs for base in program.__mro__[1:]}
+    for name, errors in seen.refused.items():
+        program = programs.get(name)
+        if errors or program is None:
+            yield name, errors
+        elif program not in bases or _marked(program):
+            yield name, errors_of(program)
+
+
+def errors_of(program: type[ProgramBase]) -> list[MillpondError]:
+    """Every error that can be found in a program: at least one for each entry point that has any."""
+    whole = _error_of(program)
+    if whole is None:
+        return []
+    found: dict[str, MillpondError] = {}
+    sound: dict[str, EntryPoint] = {}
+    for name in _marked(program):
+        try:
+            point = entry_points(_masked(program, name))[name]
+            error = _error_of(_with_entries(program, {name: point}))
+        except MillpondError as refused:
+            error = refused
+        if error is None:
+            sound[name] = point
+        else:
+            found.setdefault(str(error), error)
+    # What one entry point can't be blamed for: they disagree, or the program itself is wrong.
+    error = _error_of(_with_entries(program, sound)) if sound and found else None
+    if error is not None:
+        found.setdefault(str(error), error)
+    return list(found.values()) or [whole]
+
+
+def _error_of(program: type[ProgramBase]) -> MillpondError | None:
+    try:
+        draft_program(program)
+    except MillpondError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug of the compiler's and must be told
+        return _failed(program, error)
+    return None
+
+
+def _marked(program: type) -> list[str]:
+    """The names of a class's entry points, whether they can be read or not."""
+    members: dict[str, Any] = {}
+    for base in reversed(program.__mro__):
+        members.update(vars(base))
+    return [name for name, member in members.items() if getattr(member, _MARK, False)]
+
+
+def _masked(program: type[ProgramBase], only: str) -> type[ProgramBase]:
+    """The same program with all entry points but one hidden."""
+    others = dict.fromkeys(name for name in _marked(program) if name != only)
+    return _derived(program, dict(others))
+
+
+class _Some(dict[str, EntryPoint]):
+    """Some of the entry points: only they are compiled, but the others are known to be entry points."""
+
+    def __init__(self, points: dict[str, EntryPoint], names: Sequence[str]) -> None:
+        super().__init__(points)
+        self._names = frozenset(names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
+def _with_entries(program: type[ProgramBase], points: dict[str, EntryPoint]) -> type[ProgramBase]:
+    some = _Some(points, _marked(program))
+    return _derived(program, {"entries": classmethod(lambda _: some)})
+
+
+def _derived(program: type[ProgramBase], members: dict[str, Any]) -> type[ProgramBase]:
+    named = {"__module__": program.__module__, "__qualname__": program.__qualname__, "__doc__": program.__doc__}
+    return types.new_class(program.__name__, (program,), exec_body=lambda body: body.update({**named, **members}))
+
+
+def _failed(program: type, error: Exception) -> MillpondError:
+    return SetupError(
+        "MP717",
+        f"the compiler failed on {program.__name__}",
+        expected="a program or a refusal",
+        found=f"{type(error).__name__}: {error}"[:200],
+        hint="report it with the program: this is a bug",
+    )
+
+
+def _no_program(file: Path) -> MillpondError:
+    return SetupError(
+        "MP716",
+        f"{file} has no program",
+        expected="a class that derives from millpond.Program",
+        found="none",
+        hint="name the file that holds the program, or a folder to look through",
+    )
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    """Render reports as one JSON object."""
+    shown = {
+        "ok": exit_code(reports) == 0,
+        "files": [
+            {
+                "file": report.file,
+                "errors": [_error(error) for error in report.errors],
+                "programs": [
+                    {
+                        "name": program.name,
+                        "ok": not program.errors,
+                        "errors": [_error(error) for error in program.errors],
+                        "trusted": program.trusted,
+                    }
+                    for program in report.programs
+                ],
+            }
+            for report in reports
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
+def _error(error: MillpondError) -> dict[str, Any]:
+    places = [
+        {"file": place.file, "line": place.line, "column": place.column + 1, "text": place.text, "width": place.width}
+        for place in error.places
+    ]
+    return {
+        "code": error.code,
+        "summary": error.summary,
+        "places": places,
+        "expected": error.expected,
+        "found": error.found,
+        "hint": error.hint,
+    }
+
+
+def as_text(reports: Sequence[Report]) -> Iterator[tuple[str, bool]]:
+    """The lines of the reports for people, each with whether it tells of something bad."""
+    for report in reports:
+        yield report.file, False
+        for error in report.errors:
+            yield str(error), True
+        for program in report.programs:
+            if program.errors:
+                yield f"  {program.name}: refused", True
+            else:
+                trust = f" (taken on trust: {', '.join(program.trusted)})" if program.trusted else ""
+                yield f"  {program.name}: ok{trust}", False
+            for error in program.errors:
+                yield str(error), True
+    programs = [program for report in reports for program in report.programs]
+    refused = sum(1 for program in programs if program.errors)
+    errors = sum(len(program.errors) for program in programs) + sum(len(report.errors) for report in reports)
+    yield f"programs: {len(programs)}, refused: {refused}, errors: {errors}", False

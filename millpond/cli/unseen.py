@@ -1,0 +1,255 @@
+"""Programs out of a file that is not run: its declarations are read from the syntax tree, all else is a placeholder.
+
+What happens here: names of Millpond and of some modules of the standard library are imported; state declarations, type
+hints and literals are evaluated by hand; functions are compiled to code objects that nobody calls; classes are put
+together from these. No statement, decorator, default or hint of the file is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from millpond.cli.hints import Hints
+from millpond.cli.imports import import_trusted
+from millpond.errors import MillpondError, SetupError, SourcePlace
+from millpond.program import Partial, Partitioned, ProgramBase, entry
+
+DECLARES: Final = (Partitioned, Partial)
+
+
+class Unseen:
+    """Stands for a value that only running the file would give."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = module
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        """Say that there is a bug in Millpond: a placeholder is never called."""
+        raise AssertionError(self.__name__)
+
+
+@dataclass
+class Seen:
+    """What is known of a file: its programs, what was refused on the way, and the types taken on trust."""
+
+    programs: list[type[ProgramBase]] = field(default_factory=list)
+    refused: dict[str, list[MillpondError]] = field(default_factory=dict)
+    hidden: list[MillpondError] = field(default_factory=list)
+    trusted: dict[str, None] = field(default_factory=dict)
+
+
+def read_unseen(path: str, text: str, tree: ast.Module) -> Seen:
+    """Find the programs of a parsed file without running it."""
+    return _Reader(path, text, tree).read()
+
+
+class _Reader:
+    def __init__(self, path: str, text: str, tree: ast.Module) -> None:
+        self._path = path
+        self._lines = text.splitlines()
+        self._tree = tree
+        self._codes = dict(_codes(compile(tree, path, "exec", dont_inherit=True)))
+        self._names: dict[str, Any] = {"__name__": "<not imported>", "__file__": path, "__builtins__": builtins}
+        self._seen = Seen()
+        self._hints = Hints(self._names, self._seen.trusted)
+
+    def read(self) -> Seen:
+        self._read_all(self._tree.body)
+        return self._seen
+
+    def _read_all(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            match statement:
+                case ast.Import() | ast.ImportFrom():
+                    self._import(statement)
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    self._names[name] = self._function(statement, name)
+                case ast.ClassDef(name=name):
+                    self._names[name] = self._class(statement)
+                case _:
+                    self._assign(statement)
+                    for inner in ("body", "orelse", "finalbody"):
+                        self._read_all(getattr(statement, inner, []))
+                    for handler in getattr(statement, "handlers", []):
+                        self._read_all(handler.body)
+
+    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        for name, meaning in import_trusted(statement):
+            if name == "*":
+                self._hide(statement, "names come from a `*` import", "the names themselves")
+            else:
+                self._names[name] = Unseen(name, str(meaning)) if isinstance(meaning, str) else meaning
+
+    def _assign(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self._names[name] = self._value(value, name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                self._names[name] = self._value(value, name)
+            case _:
+                for node in _stored(statement):
+                    self._names.setdefault(node.id, Unseen(node.id, self._path))
+
+    def _value(self, value: ast.expr, name: str) -> Any:
+        """A literal, or a name for a type, or a placeholder."""
+        try:
+            return ast.literal_eval(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            found = self._hints.known(value)
+            return Unseen(name, self._path) if found is None else found
+
+    def _function(self, tree: ast.FunctionDef | ast.AsyncFunctionDef, qualified: str) -> Any:
+        """A function with the right code and number of defaults; nothing is executed for it."""
+        line = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
+        code = self._codes.get((qualified, line))
+        if code is None:
+            return Unseen(tree.name, self._path)
+        cells = tuple(types.CellType() for _ in code.co_freevars)
+        defaults = tuple(self._value(default, "default") for default in tree.args.defaults)
+        function = types.FunctionType(code, self._names, tree.name, defaults or None, cells)
+        named = zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True)
+        function.__kwdefaults__ = {arg.arg: self._value(value, "default") for arg, value in named if value is not None}
+        return function
+
+    def _hint(self, function: Any, tree: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Give a function its hints; only those of entry points are ever read."""
+        hinted = [arg for arg in ast.walk(tree.args) if isinstance(arg, ast.arg) and arg.annotation is not None]
+        function.__annotations__ = {arg.arg: self._hints.of(arg.annotation) for arg in hinted if arg.annotation}
+        if tree.returns is not None:
+            function.__annotations__["return"] = self._hints.of(tree.returns)
+
+    def _class(self, tree: ast.ClassDef) -> Any:
+        bases = [self._hints.reference(base) for base in tree.bases]
+        if any(isinstance(base, type) and issubclass(base, ProgramBase) for base in bases):
+            return self._program(tree, bases)
+        if any(isinstance(base, Unseen) and base.__name__.endswith("Program") for base in bases):
+            self._hide(tree, f"the base of `{tree.name}` is in another module", "a class that derives from Program")
+        made = self._hints.record(tree, bases, self._methods(tree))
+        return Unseen(tree.name, self._path) if made is None else made
+
+    def _methods(self, tree: ast.ClassDef) -> dict[str, Any]:
+        """The plain methods of a class that is no program; special ones might be called when it is made or used."""
+        defs = [member for member in tree.body if isinstance(member, ast.FunctionDef) and not _is_special(member.name)]
+        return {member.name: self._function(member, f"{tree.name}.{member.name}") for member in defs}
+
+    def _program(self, tree: ast.ClassDef, bases: list[Any]) -> Any:
+        if tree.keywords or tree.decorator_list or not all(isinstance(base, type) for base in bases):
+            self._hide(tree, f"how `{tree.name}` is made can't be seen", "class Name(Program): and nothing else")
+            return Unseen(tree.name, self._path)
+        members: dict[str, Any] = {"__module__": self._names["__name__"], "__doc__": ast.get_docstring(tree)}
+        refused = self._seen.refused.setdefault(tree.name, [])
+        for statement in tree.body:
+            try:
+                members.update(self._members(statement, tree.name))
+            except MillpondError as error:
+                refused.append(self._placed(error, statement))
+        try:
+            program: type[ProgramBase] = type(tree.name, tuple(bases), members)
+        except MillpondError as error:
+            refused.append(self._placed(error, tree))
+            return Unseen(tree.name, self._path)
+        except TypeError as error:
+            self._hide(tree, f"`{tree.name}` can't be put together", str(error))
+            return Unseen(tree.name, self._path)
+        self._seen.programs.append(program)
+        return program
+
+    def _members(self, statement: ast.stmt, owner: str) -> dict[str, Any]:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if _is_special(name):
+                    return {}
+                return {_mangled(name, owner): self._method(statement, owner)}
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return {_mangled(name, owner): self._declared(value, name)}
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                return {_mangled(name, owner): self._declared(value, name)}
+            case ast.ClassDef(name=name):
+                return {name: Unseen(name, self._path)}
+        return {_mangled(node.id, owner): Unseen(node.id, self._path) for node in _stored(statement)}
+
+    def _method(self, tree: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Any:
+        function = self._function(tree, f"{owner}.{tree.name}")
+        for decorator in tree.decorator_list:
+            call = decorator if isinstance(decorator, ast.Call) else None
+            meaning = self._hints.reference(call.func if call else decorator)
+            if meaning in (staticmethod, classmethod, property):
+                return meaning(function)
+            if meaning is entry:
+                options = self._options(call) if call else None
+                self._hint(function, tree)
+                mark: Callable[[Any], Any] = entry if options is None else entry(**options)
+                function = mark(function)
+        return function
+
+    def _declared(self, value: ast.expr, name: str) -> Any:
+        """A state element if this declares one, else a constant of the class."""
+        match value:
+            case ast.Call(func=func, args=[declared]) if self._hints.reference(func) in DECLARES:
+                make: Callable[..., Any] = self._hints.reference(func)
+                return make(self._hints.of(declared), **self._options(value))
+        return self._value(value, name)
+
+    def _options(self, call: ast.Call) -> dict[str, Any]:
+        """The keywords of a call: literals, and names of what is not the file's own."""
+        options: dict[str, Any] = {}
+        for keyword in call.keywords:
+            meaning = self._value(keyword.value, "option")
+            if isinstance(meaning, Unseen):
+                known = self._hints.reference(keyword.value)
+                own = isinstance(known, types.FunctionType) and known.__globals__ is self._names
+                meaning = meaning if known is None or own else known
+            options[keyword.arg or ""] = meaning
+        return options
+
+    def _place(self, node: ast.stmt) -> SourcePlace:
+        text = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
+        return SourcePlace(self._path, node.lineno, node.col_offset, text, max(1, len(text) - node.col_offset))
+
+    def _placed(self, error: MillpondError, node: ast.stmt) -> MillpondError:
+        """The same error at its line; a class that is imported fails without one."""
+        places = error.places or (self._place(node),)
+        return type(error)(
+            error.code, error.summary, places=places, expected=error.expected, found=error.found, hint=error.hint
+        )
+
+    def _hide(self, node: ast.stmt, summary: str, expected: str) -> None:
+        self._seen.hidden.append(
+            SetupError(
+                "MP719",
+                f"this can't be seen without running the file: {summary}",
+                places=(self._place(node),),
+                expected=expected,
+                hint="check the file without --no-import, if you trust it",
+            )
+        )
+
+
+def _codes(code: types.CodeType) -> Iterator[tuple[tuple[str, int], types.CodeType]]:
+    """All functions' code in a module's, by qualified name and first line."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield (constant.co_qualname, constant.co_firstlineno), constant
+            yield from _codes(constant)
+
+
+def _stored(statement: ast.stmt) -> Iterator[ast.Name]:
+    """The names that a statement binds."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _mangled(name: str, owner: str) -> str:
+    private = name.startswith("__") and not name.endswith("__") and owner.strip("_")
+    return f"_{owner.lstrip('_')}{name}" if private else name

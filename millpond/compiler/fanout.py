@@ -1,0 +1,87 @@
+"""Loops whose turns do not depend on each other: all turns are sent away at once instead of one after the other.
+
+Needs: Method.stops, loops, live, reaching.
+Leaves: Method.fan_outs, inner loops first. A turn runs in place up to its first access; the rest of the turn travels.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from millpond.compiler.access import definitions_in
+from millpond.compiler.draft import Draft, FanOut, Kind, Method
+from millpond.compiler.flow import Loop, reached, successors
+from millpond.compiler.patterns import changes, handed_on
+from millpond.compiler.sharing import Sharing
+from millpond.program import Element
+
+
+def find_fan_outs(draft: Draft) -> Draft:
+    """Find the loops of every method that can be fanned out."""
+    methods = tuple(replace(method, fan_outs=_Finder(method, draft.elements).fan_outs()) for method in draft.methods)
+    return replace(draft, methods=methods)
+
+
+def why_dependent(method: Method, loop: Loop, elements: Mapping[str, Element]) -> str:
+    """Why the turns of a loop can't be sent away at once, for the user; "" if they can."""
+    finder = _Finder(method, elements)
+    return finder.obstacle(loop, finder.travelling(loop))
+
+
+@dataclass
+class _Finder:
+    method: Method
+    elements: Mapping[str, Element]
+
+    def fan_outs(self) -> tuple[FanOut, ...]:
+        """The loops that can be fanned out, inner ones first."""
+        found: list[FanOut] = []
+        for loop in self.method.loops:
+            inner = frozenset[int]().union(*(fan.region for fan in found if fan.loop.head in loop))
+            stops = frozenset(self.travelling(loop)) - inner
+            if stops and not self._stays(loop, stops) and not self.obstacle(loop, stops):
+                found.append(FanOut(loop, stops, reached(self.method.body, sorted(stops), loop.head)))
+        return tuple(found)
+
+    def travelling(self, loop: Loop) -> frozenset[int]:
+        """The accesses of a loop that may need another place."""
+        return frozenset(
+            stop.top for stop in self.method.stops if stop.top in loop and stop.kind in (Kind.KEYED, Kind.EACH)
+        )
+
+    def _stays(self, loop: Loop, stops: frozenset[int]) -> bool:
+        """Whether all turns have the same key, so that the whole loop runs where it is."""
+        chosen = [stop for stop in self.method.stops if stop.top in stops]
+        made = {definitions_in(stop.identity) for stop in chosen}
+        points = self.method.reaching.points
+        fixed = not any(points[point].top in loop for one in made for point in one if point >= 0)
+        return fixed and len({(stop.kind, stop.identity) for stop in chosen}) == 1 and chosen[0].kind is Kind.KEYED
+
+    def obstacle(self, loop: Loop, stops: frozenset[int]) -> str:
+        """What ties the turns of a loop together, or ""."""
+        body = self.method.body
+        region = reached(body, sorted(stops), loop.head)
+        for top in region:
+            if any(isinstance(node, ast.Return) for node in ast.walk(body[top])):
+                return "a turn may return"
+            after = successors(body, top)
+            if any(other not in loop for other in after) or (not after and not isinstance(body[top], ast.Raise)):
+                return "a turn may leave the loop"
+        needed = self.method.live[loop.head]
+        points = [point for point in self.method.reaching.points if point.top in region]
+        bound = needed.intersection(*[frozenset[str]().union(*(point.binds for point in points))])
+        if bound:
+            return f"`{min(bound)}` is carried from turn to turn"
+        changed = self._changed(region)
+        sharing = Sharing(self.method, body, self.elements)
+        for name in sorted(changed):
+            if name in needed or any(sharing.link(name, other) is not None for other in needed):
+                return f"`{name}` is changed by one turn and used by others"
+        return ""
+
+    def _changed(self, region: frozenset[int]) -> frozenset[str]:
+        nodes = [node for top in region for node in ast.walk(self.method.body[top])]
+        names = {name for node in nodes for name in (*changes(node), *handed_on(node, self.method.scope))}
+        return frozenset(names - {self.method.self_name})

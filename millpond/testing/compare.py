@@ -1,0 +1,188 @@
+"""One program, run as plain Python and as a compiled graph on many partitions: the same replies, the same state."""
+
+from __future__ import annotations
+
+import enum
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from millpond.compiler import CompiledProgram, compile_program
+from millpond.epochs.recovery import read_state
+from millpond.errors import MillpondError, ProgramError, RowError
+from millpond.keygroups import Layout
+from millpond.program import EntryPoint, ProgramBase
+from millpond.runtime.simulated import Simulated
+from millpond.storage.files import FileStorage
+from millpond.testing.dice import Dice
+from millpond.testing.loading import loaded, temporary_folder
+from millpond.testing.oracle import call, committed_state, expect, plain_state
+from millpond.testing.rows import Row
+
+KEY_GROUPS: Final = 16
+INSTANCES: Final = 4
+PARTITIONS: Final = (1, 2, 3, 7)
+EPOCHS_MAX: Final = 3
+
+
+class Verdict(enum.Enum):
+    """How a comparison ended."""
+
+    SAME = "same"
+    REFUSED = "refused"
+    MISMATCH = "mismatch"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A comparison's end: the code of a refusal, or what differs, as texts."""
+
+    verdict: Verdict
+    code: str = ""
+    what: str = ""
+    expected: str = ""
+    found: str = ""
+    rows: int = 0
+    raised: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the compiler or the runtime did something wrong."""
+        return self.verdict in (Verdict.MISMATCH, Verdict.CRASH)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """How rows become epochs: the size of each, and on how many partitions it runs."""
+
+    sizes: tuple[int, ...]
+    partitions: tuple[int, ...]
+
+    @classmethod
+    def random(cls, seed: int, rows: int) -> Cuts:
+        """Random cuts; the last epoch takes what is left."""
+        dice = Dice(seed)
+        count = dice.between(1, EPOCHS_MAX)
+        ends = sorted(dice.between(0, rows) for _ in range(count - 1))
+        sizes = tuple(end - start for start, end in zip([0, *ends], [*ends, rows], strict=True))
+        same = dice.one(PARTITIONS)
+        partitions = tuple(same if dice.chance(0.6) else dice.one(PARTITIONS) for _ in sizes)
+        return cls(sizes, partitions)
+
+
+def compare(text: str, rows: Sequence[Row], seed: int) -> Outcome:
+    """Run a program both ways over rows; the seed chooses epochs, partitions and the order of arrival."""
+    with loaded(text) as program:
+        try:
+            compiled = compile_program(program)
+        except ProgramError as refused:
+            if not refused.code.startswith("MP1") or not refused.places:
+                return Outcome(Verdict.CRASH, refused.code, "a refusal without a code or a place", found=str(refused))
+            return Outcome(Verdict.REFUSED, refused.code, found=str(refused))
+        except Exception as error:  # noqa: BLE001
+            return Outcome(Verdict.CRASH, type(error).__name__, "the compiler failed", found=_told(error))
+        return _run(program, compiled, rows, seed)
+
+
+def _told(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-3000:]
+
+
+def _run(program: type[ProgramBase], compiled: CompiledProgram, rows: Sequence[Row], seed: int) -> Outcome:
+    expected = expect(program, rows)
+    cuts = Cuts.random(seed, len(expected.rows))
+    layout = Layout(KEY_GROUPS, 1, INSTANCES, compiled.has_partial)
+    plain, points = program(), program.entries()
+    with temporary_folder() as directory:
+        replies: dict[int, str] = {}
+        start = 0
+        for size, partitions in zip(cuts.sizes, cuts.partitions, strict=True):
+            simulated = _simulated(compiled, directory, partitions, seed)
+            try:
+                simulated.epoch(expected.rows[start : start + size])
+            except Exception as error:  # noqa: BLE001
+                return Outcome(Verdict.MISMATCH, what="the run fails", expected="no failure", found=_told(error))
+            replies |= {number: repr(reply) for number, reply in simulated.replies().items()}
+            start += size
+        for row in expected.rows:
+            call(plain, points, row)
+        if replies != expected.replies:
+            return _different("replies", expected.replies, replies)
+        state = plain_state(plain, layout)
+        found = committed_state(program.elements(), read_state(FileStorage(directory / "checkpoint")))
+        if found != state:
+            return _different("state", _flat(state), _flat(found))
+        failing = _first_raising(plain, points, expected.raises)
+        if failing is not None:
+            wrong = _raise(compiled, directory, cuts.partitions[-1], *failing)
+            if wrong is not None:
+                return wrong
+    return Outcome(Verdict.SAME, rows=len(expected.rows), raised=failing is not None)
+
+
+class _Shuffled(Simulated):
+    """Rows arrive at their partitions in an order of no meaning, which the seed tells."""
+
+    seed = 0
+
+    def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
+        dice = Dice(self.seed + len(rows))
+        batches = super()._route(rows)
+        return [batch.take(pa.array(dice.shuffled(range(batch.num_rows)), pa.int64())) for batch in batches]
+
+
+def _simulated(compiled: CompiledProgram, directory: Path, partitions: int, seed: int) -> Simulated:
+    simulated = _Shuffled(compiled, directory, partitions=partitions, key_groups=KEY_GROUPS, instances=INSTANCES)
+    simulated.seed = seed
+    return simulated
+
+
+def _flat(state: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {f"{name}[{key}]": value for name, entries in state.items() for key, value in entries.items()}
+
+
+def _different(what: str, expected: Mapping[Any, str], found: Mapping[Any, str]) -> Outcome:
+    keys = sorted((key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key)), key=str)
+    left = {key: expected.get(key, "nothing") for key in keys[:5]}
+    right = {key: found.get(key, "nothing") for key in keys[:5]}
+    return Outcome(Verdict.MISMATCH, what=what, expected=str(left), found=str(right))
+
+
+def _first_raising(
+    plain: ProgramBase, points: Mapping[str, EntryPoint], rows: Sequence[Row]
+) -> tuple[Row, Exception] | None:
+    """A row that raises in the state that all others have left. Plain Python is of no use after it."""
+    for row in rows:
+        try:
+            call(plain, points, row)
+        except MillpondError:
+            return None
+        except Exception as error:  # noqa: BLE001
+            return row, error
+    return None
+
+
+def _raise(compiled: CompiledProgram, directory: Path, partitions: int, row: Row, error: Exception) -> Outcome | None:
+    """An epoch with a row that raises must fail with the same exception, and leave nothing behind."""
+    storage = FileStorage(directory / "checkpoint")
+    before = read_state(storage)
+    wanted = f"raised {type(error).__name__}:"
+    try:
+        _simulated(compiled, directory, partitions, len(before)).epoch([row])
+    except RowError as found:
+        if wanted not in found.summary:
+            return Outcome(Verdict.MISMATCH, what=f"failure of {row}", expected=wanted, found=found.summary)
+    except Exception as found:  # noqa: BLE001
+        return Outcome(Verdict.MISMATCH, what=f"failure of {row}", expected=wanted, found=_told(found))
+    else:
+        return Outcome(Verdict.MISMATCH, what=f"failure of {row}", expected=wanted, found="no failure")
+    if read_state(storage) != before:
+        return Outcome(
+            Verdict.MISMATCH, what=f"state after the failure of {row}", expected="unchanged", found="changed"
+        )
+    return None
