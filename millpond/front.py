@@ -46,6 +46,7 @@ class Program(ProgramBase):
         progress: bool | None = None,
         retries: int = 3,
         small_epoch: int = 20_000,
+        steps: int = 8,
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
@@ -53,7 +54,8 @@ class Program(ProgramBase):
         partial state (8) are fixed when the checkpoint is made. `local_root` is where workers keep their copy of the
         state. `progress` shows epochs in the terminal (by default if there is one). `retries` is how often a job that
         Spark aborts is tried again. On one machine, an epoch after one of at most `small_epoch` rows runs in a single
-        task, which saves the shuffles; 0 never does that.
+        task, which saves the shuffles; 0 never does that. `steps` is how many steps an epoch may take where data
+        decides (loops of relaxed entry points); what is left is committed, and goes on in an epoch of its own.
         """
         from millpond.runtime.spark.job import Job
 
@@ -68,4 +70,5 @@ class Program(ProgramBase):
             progress=progress,
             retries=retries,
             small_epoch=small_epoch,
+            steps=steps,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -121,14 +121,10 @@ def errors_of(program: type[ProgramBase]) -> list[MillpondError]:
     whole = _error_of(program)
     if whole is None:
         return []
-    found: dict[str, MillpondError] = {}
+    points, found = _points(program)
     sound: dict[str, EntryPoint] = {}
-    for name in _marked(program):
-        try:
-            point = entry_points(_masked(program, name))[name]
-            error = _error_of(_with_entries(program, {name: point}))
-        except MillpondError as refused:
-            error = refused
+    for name, point in points.items():
+        error = _error_of(_with_entries(program, {name: point}))
         if error is None:
             sound[name] = point
         else:
@@ -138,6 +134,19 @@ def errors_of(program: type[ProgramBase]) -> list[MillpondError]:
     if error is not None:
         found.setdefault(str(error), error)
     return list(found.values()) or [whole]
+
+
+def _points(program: type[ProgramBase]) -> tuple[dict[str, EntryPoint], dict[str, MillpondError]]:
+    """The entry points whose signatures can be read, and why others can't."""
+    points: dict[str, EntryPoint] = {}
+    found: dict[str, MillpondError] = {}
+    for name, member in _marked(program).items():
+        try:
+            # In a class of its own: reading a program's signatures stops at the first that is wrong.
+            points |= entry_points(type(program.__name__, (), {name: member}))
+        except MillpondError as error:
+            found.setdefault(str(error), error)
+    return points, found
 
 
 def _error_of(program: type[ProgramBase]) -> MillpondError | None:
@@ -150,24 +159,18 @@ def _error_of(program: type[ProgramBase]) -> MillpondError | None:
     return None
 
 
-def _marked(program: type) -> list[str]:
-    """The names of a class's entry points, whether they can be read or not."""
+def _marked(program: type) -> dict[str, Any]:
+    """The entry points of a class by name, whether their signatures can be read or not."""
     members: dict[str, Any] = {}
     for base in reversed(program.__mro__):
         members.update(vars(base))
-    return [name for name, member in members.items() if getattr(member, _MARK, False)]
-
-
-def _masked(program: type[ProgramBase], only: str) -> type[ProgramBase]:
-    """The same program with all entry points but one hidden."""
-    others = dict.fromkeys(name for name in _marked(program) if name != only)
-    return _derived(program, dict(others))
+    return {name: member for name, member in members.items() if getattr(member, _MARK, False)}
 
 
 class _Some(dict[str, EntryPoint]):
     """Some of the entry points: only they are compiled, but the others are known to be entry points."""
 
-    def __init__(self, points: dict[str, EntryPoint], names: Sequence[str]) -> None:
+    def __init__(self, points: dict[str, EntryPoint], names: Iterable[str]) -> None:
         super().__init__(points)
         self._names = frozenset(names)
 
@@ -176,13 +179,15 @@ class _Some(dict[str, EntryPoint]):
 
 
 def _with_entries(program: type[ProgramBase], points: dict[str, EntryPoint]) -> type[ProgramBase]:
+    """The same program with some of its entry points."""
     some = _Some(points, _marked(program))
-    return _derived(program, {"entries": classmethod(lambda _: some)})
-
-
-def _derived(program: type[ProgramBase], members: dict[str, Any]) -> type[ProgramBase]:
-    named = {"__module__": program.__module__, "__qualname__": program.__qualname__, "__doc__": program.__doc__}
-    return types.new_class(program.__name__, (program,), exec_body=lambda body: body.update({**named, **members}))
+    members: dict[str, Any] = {
+        "__module__": program.__module__,
+        "__qualname__": program.__qualname__,
+        "__doc__": program.__doc__,
+    }
+    members["entries"] = classmethod(lambda _: some)
+    return types.new_class(program.__name__, (program,), exec_body=lambda body: body.update(members))
 
 
 def _failed(program: type, error: Exception) -> MillpondError:

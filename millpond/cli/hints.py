@@ -109,8 +109,8 @@ class Hints:
     def record(self, tree: ast.ClassDef, bases: list[Any], methods: dict[str, Any]) -> Any:
         """A class of the file's own as a type: a dataclass, a named tuple, an enum or a plain class; else None."""
         fields = [(s.target.id, s.annotation, s.value) for s in tree.body if _is_field(s)]  # type: ignore[attr-defined]
-        decorators = [self._decorator(decorator) for decorator in tree.decorator_list]
         try:
+            decorators = [self._decorator(decorator) for decorator in tree.decorator_list]
             made = self._made_of(tree, bases, fields, decorators, methods)
         except (TypeError, ValueError, AttributeError):
             made = None

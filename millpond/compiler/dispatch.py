@@ -85,7 +85,8 @@ class _Cutter:
             if self._method.relaxed and self._leaves_its_key(cut):
                 self._fill(cut, stays=False)
             for onward, _ in cut.onward.values():
-                if self._cuts.setdefault(onward.start, onward) is onward:
+                if onward.start not in self._cuts:
+                    self._cuts[onward.start] = onward
                     waiting.append(onward)
         later = sorted(self._cuts.values(), key=lambda cut: (cut.step, cut.start))
         numbers = {cut.start: number for number, cut in enumerate(later, start=1)}
@@ -97,6 +98,9 @@ class _Cutter:
         waiting = [cut.start] if self._method.body else []
         while waiting:
             top = waiting.pop()
+            if top == cut.start and cut.tops and not stays and cut.before is not None:
+                # Its key may be another one by now: the record goes round, as a message.
+                cut.onward[top] = cut, False
             if top in cut.tops or top in cut.onward or top == cut.ends:
                 continue
             stop = self._stops.get(top)

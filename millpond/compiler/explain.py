@@ -8,7 +8,7 @@ import linecache
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from millpond.compiler.compile import draft_program
 from millpond.compiler.compiled import CompiledProgram
@@ -90,7 +90,8 @@ class _Explained:
     def _listings(self, places: Mapping[str, Sequence[tuple[str, int]]]) -> list[Listing]:
         """The whole class, then what was written elsewhere: inherited methods, and helpers of other modules."""
         found: list[Listing] = []
-        for written in (self.program, *(method.point.function for method in self.methods.values())):
+        methods: list[Any] = [method.point.function for method in self.methods.values()]
+        for written in (self.program, *methods):
             with contextlib.suppress(OSError, TypeError):
                 lines, first = inspect.getsourcelines(written)
                 file = inspect.getfile(written)

@@ -28,7 +28,8 @@ class Helper:
 
     `loose` are variables that may be read while they have no value, `rebound` parameters that get another one, `inner`
     the names that scopes within it bind, `captured` the variables of functions and generators in it that may be used
-    after it returned, of which `outliving` is the first.
+    after it returned, of which `outliving` is the first. `objects` are the names of which a part is taken or that are
+    called, `compared` those that are compared by `is`: Python warns of constants there.
     """
 
     method: Method
@@ -38,6 +39,8 @@ class Helper:
     inner: frozenset[str]
     captured: frozenset[str]
     outliving: ast.AST | None
+    objects: frozenset[str]
+    compared: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -125,6 +128,8 @@ class Helpers:
                 frozenset(_bound_inside(method.tree)),
                 frozenset(name for names in late.values() for name in names),
                 next((node for node, names in late.items() if names), None),
+                frozenset(_names_of(_objects(method.tree))),
+                frozenset(_names_of(_compared(method.tree))),
             )
         return self._known[name]
 
@@ -142,6 +147,23 @@ def _bound_inside(tree: ast.FunctionDef) -> Iterator[str]:
         elif isinstance(node, ast.FunctionDef | ast.Lambda):
             yield from (part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg))
             yield from Names.of(*(node.body if isinstance(node.body, list) else [node.body])).binds
+
+
+def _objects(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Call(func=value):
+                yield value
+
+
+def _compared(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops):
+            yield from (node.left, *node.comparators)
+
+
+def _names_of(nodes: Iterator[ast.AST]) -> Iterator[str]:
+    return (node.id for node in nodes if isinstance(node, ast.Name))
 
 
 def _outliving(tree: ast.FunctionDef, scope: Scope) -> Iterator[ast.AST]:

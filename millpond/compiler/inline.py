@@ -127,8 +127,8 @@ class _Inliner:
         assert isinstance(call.func, ast.Attribute)
         helper = self._helpers[call.func.attr]
         self._check_call(call, helper)
-        names = self._give(match_arguments(call, helper, self._source), helper, call)
-        for variable in sorted(helper.locals - names.keys()):
+        names, constants = self._give(match_arguments(call, helper, self._source), helper, call)
+        for variable in sorted(helper.locals - names.keys() - constants.keys()):
             names[variable] = self._variable(variable)
             if variable in helper.loose and self._evaluation.loops:
                 # A call starts without a value, though the one before may have left one.
@@ -137,7 +137,7 @@ class _Inliner:
         if helper.self_name:
             names[helper.self_name] = self._method.self_name
         self._stack.append(helper.name)
-        written = self._unreturned(self._body(helper, names), helper, call, wanted=wanted)
+        written = self._unreturned(self._body(helper, names, constants), helper, call, wanted=wanted)
         for statement in written.statements:
             self._evaluation.add(statement)
         result = self._evaluation.result(written.result)
@@ -147,9 +147,10 @@ class _Inliner:
     def _is_idle(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in self._loose)
 
-    def _give(self, arguments: Arguments, helper: Helper, call: ast.Call) -> dict[str, str]:
-        """Evaluate the arguments of a call into variables, and return these by the parameters that they are for."""
+    def _give(self, arguments: Arguments, helper: Helper, call: ast.Call) -> tuple[dict[str, str], dict[str, ast.expr]]:
+        """Evaluate the arguments of a call; return the variables or the constants that stand for the parameters."""
         names: dict[str, str] = {}
+        constants: dict[str, ast.expr] = {}
         rest: list[ast.expr] = []
         others: dict[str, ast.expr] = {}
         for parameter, key, argument in arguments.given:
@@ -161,6 +162,8 @@ class _Inliner:
             elif self._can_stand_for(value, parameter, helper):
                 assert isinstance(value, ast.Name)
                 names[parameter] = value.id
+            elif _can_be_written(value, parameter, helper):
+                constants[parameter] = value
             else:
                 names[parameter] = self._variable(parameter)
                 self._evaluation.assign(names[parameter], value, argument)
@@ -171,9 +174,12 @@ class _Inliner:
             keys: list[ast.expr | None] = [ast.copy_location(ast.Constant(key), call) for key in others]
             made.append((arguments.others, ast.Dict(keys, list(others.values()))))
         for parameter, value in made:
+            if _can_be_written(value, parameter, helper):
+                constants[parameter] = value
+                continue
             names[parameter] = self._variable(parameter)
             self._evaluation.assign(names[parameter], ast.copy_location(value, call), call)
-        return names
+        return names, constants
 
     def _default(self, parameter: str, value: Any) -> ast.expr:
         return ast.Constant(value) if is_constant(value) else ast.Name(self._bound_to(parameter, value), ast.Load())
@@ -187,7 +193,7 @@ class _Inliner:
             and parameter not in helper.rebound | helper.captured
         )
 
-    def _body(self, helper: Helper, names: dict[str, str]) -> list[ast.stmt]:
+    def _body(self, helper: Helper, names: dict[str, str], constants: dict[str, ast.expr]) -> list[ast.stmt]:
         """A copy of a helper's body with the names, and the line numbers, of this method."""
 
         def rename(name: str, node: ast.AST) -> str:
@@ -195,7 +201,7 @@ class _Inliner:
 
         first, *others = helper.method.tree.body
         documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        renaming = Renaming(rename)
+        renaming = Renaming(rename, constants)
         body = [renaming.visit(copy.deepcopy(part)) for part in (others if documented else [first, *others])]
         self._source, shift = join_sources(self._source, helper.method.source)
         for statement in body:
@@ -275,6 +281,14 @@ class _Inliner:
             expected="a call in a statement",
             hint=hint,
         )
+
+
+def _can_be_written(value: ast.expr, parameter: str, helper: Helper) -> bool:
+    """Whether a value is a constant that can be written wherever a parameter stands; then it need not be carried."""
+    constant = value.operand if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub) else value
+    if not isinstance(constant, ast.Constant) or parameter in helper.rebound | helper.objects:
+        return False
+    return parameter not in helper.compared or any(constant.value is one for one in (None, True, False))
 
 
 def _names_in(tree: ast.AST) -> set[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -15,15 +16,20 @@ _Scoped = TypeVar("_Scoped", ast.ListComp, ast.SetComp, ast.DictComp, ast.Genera
 class Renaming(ast.NodeTransformer):
     """Gives every name that belongs to a function, or to what is around it, the name that `rename` wants for it.
 
-    `rename` gets the name and the node that bears it. Hints are taken off: inside a function they mean nothing.
+    `rename` gets the name and the node that bears it. Names in `values` are replaced by constants. Hints are taken off:
+    inside a function they mean nothing.
     """
 
-    def __init__(self, rename: Callable[[str, ast.AST], str]) -> None:
+    def __init__(self, rename: Callable[[str, ast.AST], str], values: Mapping[str, ast.expr]) -> None:
         self._rename = rename
+        self._values = values
         self._hidden: list[frozenset[str]] = []
 
     def _new(self, name: str, node: ast.AST) -> str:
-        return name if any(name in names for names in self._hidden) else self._rename(name, node)
+        return name if self._is_hidden(name) else self._rename(name, node)
+
+    def _is_hidden(self, name: str) -> bool:
+        return any(name in names for names in self._hidden)
 
     @contextmanager
     def _hiding(self, names: frozenset[str]) -> Iterator[None]:
@@ -32,7 +38,10 @@ class Renaming(ast.NodeTransformer):
         self._hidden.pop()
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """Rename a variable."""
+        """Rename a variable, or write its value."""
+        value = self._values.get(node.id)
+        if value is not None and not self._is_hidden(node.id):
+            return _moved(value, node)
         node.id = self._new(node.id, node)
         return node
 
@@ -116,6 +125,13 @@ class Renaming(ast.NodeTransformer):
 def comprehension_names(node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> frozenset[str]:
     """The names that a comprehension has for itself."""
     return frozenset(name for generator in node.generators for name in Names.of(generator.target).binds)
+
+
+def _moved(value: ast.expr, at: ast.AST) -> ast.expr:
+    moved = copy.deepcopy(value)
+    for part in ast.walk(moved):
+        ast.copy_location(part, at)
+    return moved
 
 
 def _arguments(arguments: ast.arguments) -> frozenset[str]:

@@ -17,9 +17,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from millpond.compiler.callees import helper_function, read_helper
+from millpond.compiler.callees import is_helper, is_static, read_helper
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
+from millpond.compiler.helpers import is_own
 from millpond.compiler.mutability import field_of
 from millpond.errors import ProgramError
 from millpond.program import Element
@@ -41,17 +42,16 @@ _READS: Final = frozenset(("get", "setdefault", "pop"))
 
 def check_set_order(draft: Draft) -> Draft:
     """Refuse what lets the order of a set be seen, in methods and in the helpers that they call."""
-    waiting = list(draft.methods)
+    waiting = [(method, method.self_name) for method in draft.methods]
     seen: set[str] = set()
     while waiting:
-        method = waiting.pop()
-        _Walk(method, draft.elements).block(method.tree.body, _parameters(method))
-        for node in ast.walk(method.tree):
-            name = node.attr if isinstance(node, ast.Attribute) else ""
-            if name not in seen and helper_function(draft.program, name) is not None and name not in draft.elements:
-                seen.add(name)
-                if name not in draft.program.entries():
-                    waiting.append(read_helper(draft.program, name))
+        method, self_name = waiting.pop()
+        _Walk(method, self_name, draft.elements).block(method.tree.body, _parameters(method))
+        for name in {node.attr for node in ast.walk(method.tree) if is_own(node, self_name)} - seen:
+            seen.add(name)
+            if is_helper(draft.program, name):
+                helper = read_helper(draft.program, name)
+                waiting.append((helper, "" if is_static(draft.program, name) else helper.self_name))
     return draft
 
 
@@ -77,6 +77,7 @@ class _Walk:
     """A walk through a method in the order of its statements, with what is known of its variables."""
 
     method: Method
+    self_name: str
     elements: Mapping[str, Element]
 
     # --- statements
@@ -300,10 +301,7 @@ class _Walk:
         return get_args(hint)[-1] if get_origin(hint) in (list, dict) and not isinstance(at, ast.Slice) else None
 
     def _element(self, node: ast.expr) -> Element | None:
-        match node:
-            case ast.Attribute(value=ast.Name(), attr=name) if node.value.id == self.method.self_name:  # type: ignore[attr-defined]
-                return self.elements.get(name)
-        return None
+        return self.elements.get(node.attr) if is_own(node, self.self_name) else None
 
     def _item(self, walked: ast.expr, known: Hints) -> Any:
         """The type of what a loop over an expression gives."""

@@ -309,6 +309,7 @@ class _Placing:
         for band in self._bands:
             rows = band.rows
             height = LANE_HEAD + ROW_GAP / 2 + sum(rows) + ROW_GAP * len(rows) + TRACK * 1.5 * band.backs
+            height += TRACK if band.backs else 0
             for item in band.items:
                 column = self._columns[item.column]
                 above = sum(rows[: item.row]) + ROW_GAP * item.row
@@ -364,7 +365,7 @@ class _Placing:
                 yield Link(task.name, access.state, access.writes, tuple(corners))
 
     def _lines(self, band: _Band, lane: Lane) -> Iterator[Line]:
-        track = lane.y + lane.height - TRACK
+        track = lane.y + lane.height - 2 * TRACK
         wide = TRACK
         for way in band.ways:
             label = _label(way.edges)

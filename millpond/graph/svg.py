@@ -140,12 +140,17 @@ class _Drawing:
         cut = list(self._names.lines.get(edge.target or "", ()))[:1] if edge.source else []
         kind = "edge" + (" back" if line.back else "") + (" fan" if any(e.fan_out for e in line.edges) else "")
         path = _rounded(line.points, 14) if line.back else _curve(line.points)
-        yield self._open(kind, name, [f"{name}-label", *ends, *cut], "\n".join(map(edge_text, line.edges)))
+        yield self._open(
+            kind,
+            name,
+            [*([f"{name}-label"] if any(line.label) else []), *ends, *cut],
+            "\n".join(map(edge_text, line.edges)),
+        )
         yield f'<path class="reach" d="{path}"/><path class="shaft" d="{path}"/></g>'
 
     def _label(self, line: Line) -> Iterator[str]:
         dispatch, carried = line.label
-        if not dispatch and not carried:
+        if not any(line.label):
             return
         x, y = line.at.x, line.at.y
         yield f'<g class="label" id="{self._names.edge(line.edges[0])}-label" pointer-events="none">'

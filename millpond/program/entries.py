@@ -39,11 +39,13 @@ class EntryPoint:
 
 
 @overload
-def entry(function: F) -> F: ...
+def entry(function: F) -> F:  # noqa: D418
+    """`@entry`."""
 
 
 @overload
-def entry(*, relaxed: bool = False) -> Callable[[F], F]: ...
+def entry(*, relaxed: bool = False) -> Callable[[F], F]:  # noqa: D418
+    """`@entry(relaxed=True)`."""
 
 
 def entry(function: F | None = None, *, relaxed: bool = False) -> F | Callable[[F], F]:

@@ -17,7 +17,7 @@ import decimal
 import hashlib
 import math
 import random
-from collections.abc import Iterator, MutableSequence, Sequence
+from collections.abc import MutableSequence, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
@@ -168,11 +168,10 @@ def row_seed(entry: str, *arguments: Any) -> int:
     Arguments that are equal for Python give one seed, whatever their types are: a column turns the 1 of a caller into
     1.0, a list into a tuple, a naive time into one of UTC, and the numbers must be the same before and after that.
     """
-    digest = hashlib.blake2b(digest_size=SEED_BYTES, person=b"millpond.random")
-    for part in _content((entry, arguments)):
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return int.from_bytes(digest.digest(), "big")
+    out: list[bytes] = []
+    _put((entry, arguments), out)
+    digest = hashlib.blake2b(b"".join(out), digest_size=SEED_BYTES, person=b"millpond.random").digest()
+    return int.from_bytes(digest, "big")
 
 
 def row_random(entry: str, *arguments: Any) -> RowRandom:
@@ -180,45 +179,54 @@ def row_random(entry: str, *arguments: Any) -> RowRandom:
     return RowRandom(row_seed(entry, *arguments))
 
 
-def _content(value: Any) -> Iterator[bytes]:
-    """A value as bytes that tell it apart from others, but not from its equals."""
+def _put(value: Any, out: list[bytes]) -> None:
+    """Add a value as bytes that tell it apart from others, but not from its equals."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        _put_part(b"l%d" % len(value), out)
+        for item in value:
+            _put(item, out)
+    elif kind is dict or kind is set or kind is frozenset or isinstance(value, dict | set | frozenset):
+        parts = sorted(map(_bytes_of, value.items() if isinstance(value, dict) else value))
+        _put_part((b"d%d" if isinstance(value, dict) else b"l%d") % len(parts), out)
+        for part in parts:
+            _put_part(part, out)
+    elif isinstance(value, tuple | list):
+        _put(tuple(value), out)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _put([getattr(value, field.name) for field in dataclasses.fields(value)], out)
+    else:
+        _put_part(_scalar(value), out)
+
+
+def _put_part(part: bytes, out: list[bytes]) -> None:
+    out += (len(part).to_bytes(8, "big"), part)
+
+
+def _bytes_of(value: Any) -> bytes:
+    out: list[bytes] = []
+    _put(value, out)
+    return b"".join(out)
+
+
+def _scalar(value: Any) -> bytes:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
-        yield b"s" + value.encode("utf-8", "surrogatepass")
-    elif isinstance(value, bytes):
-        yield b"b" + value
-    elif isinstance(value, int | float | decimal.Decimal):
-        yield b"n" + _number(value)
-    elif isinstance(value, datetime.datetime):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, int):
+        return b"n%x" % value
+    if isinstance(value, float | decimal.Decimal):
+        return b"n" + _number(value)
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, datetime.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
-        yield b"t" + str((aware - _EPOCH_ZERO) // _MICROSECOND).encode()
-    elif isinstance(value, dict):
-        pairs = sorted(b"".join(_framed(pair)) for pair in value.items())
-        yield b"d" + str(len(pairs)).encode()
-        yield from pairs
-    elif isinstance(value, set | frozenset):
-        members = sorted(b"".join(_framed(member)) for member in value)
-        yield b"l" + str(len(members)).encode()
-        yield from members
-    elif isinstance(value, list | tuple):
-        yield b"l" + str(len(value)).encode()
-        for item in value:
-            yield from _content(item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield from _content([getattr(value, field.name) for field in dataclasses.fields(value)])
-    else:
-        yield b"o" + encode_values((value,))
-
-
-def _framed(value: Any) -> Iterator[bytes]:
-    for part in _content(value):
-        yield len(part).to_bytes(8, "big") + part
+        return b"t%d" % ((aware - _EPOCH_ZERO) // _MICROSECOND)
+    return b"o" + encode_values((value,))
 
 
 def _number(value: Any) -> bytes:
-    if isinstance(value, int):
-        return f"{int(value):x}".encode()
     if not math.isfinite(value):
         return str(value).lower().encode()
     if value == int(value):

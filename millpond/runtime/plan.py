@@ -90,7 +90,7 @@ class ProgramPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where it arrives, so that the classes are known there too.
-        return type(self), (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
+        return type(self), (self.program, self.layout, self.feeds, self.storage_url, self.local_root, self.steps_max)
 
     @property
     def steps(self) -> int:
@@ -123,7 +123,8 @@ class ProgramPlan:
 class EpochPlan:
     """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin.
 
-    If it `continues`, it has no rows of its own but the messages that the epoch before left. `now_us` is its time in microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks.
+    If it `continues`, it has no rows of its own but the messages that the epoch before left. `now_us` is its time in
+    microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks.
     """
 
     epoch: int

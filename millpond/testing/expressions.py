@@ -134,6 +134,12 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
     "Point": ("Point(<int>, <int>)", "Point(<small>, y=<int>)"),
 }
 
+_CALLS: Final = re.compile(r"\.\w+\(|\b(clip|_mix|fold|deep|same|word|swap|divmod|round)\(")
+# Nothing that the compiler must take for a change of what it is given.
+_CALM_FORMS: Final = {
+    kind: tuple(form for form in forms if not _CALLS.search(form)) or _CONSTANTS[kind] for kind, forms in _FORMS.items()
+}
+
 
 class Expressions:
     """Writes expressions as text, left to right as Python evaluates them, so that state is met in the path's order."""
@@ -144,6 +150,7 @@ class Expressions:
         self.path = path
         self._every = every
         self.called: dict[str, list[str]] = {}
+        self.calm = False
 
     def of(self, wanted: str, depth: int = 2, *, state: float = 0.12) -> str:
         """An expression of a type; `state` is the chance that state is read at each level."""
@@ -157,7 +164,7 @@ class Expressions:
             if names and dice.chance(0.85):
                 return dice.one(names)
             return dice.one(_CONSTANTS[wanted])
-        form = dice.one(_FORMS[wanted])
+        form = dice.one((_CALM_FORMS if self.calm else _FORMS)[wanted])
         if " if <bool> else " in form:
             return self._conditional(wanted, depth)
         if " and <" in form or " or <" in form:

@@ -1,8 +1,8 @@
 """What random programs may do with state: a table of element types, with ways to read and to change each.
 
 In a template, `<s>` is the element, `<k>` its key in this method, `<c>` a small whole number, `<name>` a variable that
-holds a whole number, `<bounded>` a number whose sums stay small, and any type name an expression of that type; `<fresh>`
-is a short list that nobody else holds.
+holds a whole number, `<bounded>` a number whose sums stay small, and any type name an expression of that type;
+`<fresh>` is a short list that nobody else holds.
 """
 
 from __future__ import annotations

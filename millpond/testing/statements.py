@@ -12,6 +12,8 @@ from millpond.testing.path import Branches, Path, Visit
 from millpond.testing.scope import Scope
 
 NESTING_MAX = 3
+CALM = 0.9
+"""The share of fan-outs without calls that the compiler can't look into: it must take them for changes."""
 
 _ASSIGNED = (
     (9, "int"),
@@ -294,12 +296,16 @@ class Statements:
         captured = self._scope.fresh("int")
         subject, patterns = self._dice.one(
             [
-                ("<int> % 4", ["0", f"{captured} if {captured} > 2", "_"]),
+                ("<int> % 4", ["0", "1", "_"]),
+                ("<int> % 4", ["1 | 3", "_"]),
                 ("<tuple[int, int]>", [f"(0, {captured})", f"({captured}, 1 | 2)", "_"]),
                 ("<str>", ["'a' | 'b'", "''", "_"]),
                 ("<list[int]>", ["[]", f"[{captured}]", f"[{captured}, *_]"]),
             ]
         )
+        if self._dice.chance(0.1):
+            patterns = [*patterns[:-1], f"{captured} if {captured} != 2", "_"]
+            subject = "<int> % 4"
         lines = [f"match {self._write.fill(subject)}:"]
         with self._path.branches() as ways:
             for pattern in self._dice.some(patterns, self._dice.between(2, 3)):
@@ -385,17 +391,15 @@ class Statements:
             "str": ["<str>.split()", "(<str>, <str>)", "['a', <str>, 'b']", "sorted({<str>, 'b'})"],
             "int": ["range(<int> % 4)", "<list[int]>", "(<int> % 3, <int> % 4)", "sorted({<small>, 2})"],
         }[kind]
+        calm, self._write.calm = self._write.calm, self._dice.chance(CALM)
         walked = self._write.fill(self._dice.one(text))
         name = self._scope.fresh("str" if kind == "str" else "int")
-        visits = path.visits
         with self._scope.block(closed=True):
             self._scope.bind(name, kind, fixed=True)
             with path.held(without_state=True):
                 inner = [Visit(visit.group, self._turn_key(visit, name, kind)) for visit in chosen]
-            self._write.path = Path(inner)
-            body = indent(self._turn(Around(around.depth + 1, loop=True, fan_out=True)))
-            self._write.path = path
-        assert path.visits is visits
+            body = indent(self._turns(Path(inner), Around(around.depth + 1, loop=True, fan_out=True)))
+        self._write.calm = calm
         for _ in chosen:
             path.advance()
         path.leave()
@@ -409,11 +413,14 @@ class Statements:
             return self._dice.one([name, name, f"({name} + 1) % 3" if kind == "int" else f"{name}[:1]"])
         return self._write.any_key(visit.key_type)
 
-    def _turn(self, around: Around) -> list[str]:
+    def _turns(self, inner: Path, around: Around) -> list[str]:
+        """The body of a fan-out, on a path of its own."""
+        outer, self._write.path = self._write.path, inner
         lines: list[str] = []
         while self._path.next() is not None:
             self._path.advance()
             lines += self._change(around)
             if self.budget > 0 and self._dice.chance(0.5):
                 lines += self.statement(around)
+        self._write.path = outer
         return lines

@@ -29,6 +29,7 @@ def compute_epoch(
     *,
     one_task_rows: int,
     only_file: str | None,
+    now_us: int,
 ) -> tuple[EpochWork, list[Control]]:
     """Run the steps of an epoch over a batch of routed rows.
 
@@ -36,17 +37,13 @@ def compute_epoch(
     come from, if that is known.
     """
     named, prefix = shorten_sources(batch, shape, only_file)
-    epoch = EpochPlan(parent.epoch + 1, parent, prefix)
+    epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us)
     controls: list[Control] = []
     if one_task_rows:
         whole = epoch_function(shipment, epoch, one_task_rows)
         controls = _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, CONTROL_DDL))
     if not controls:
-        rows = exchange(named, plan, shape).mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
-        for step in range(1, plan.steps):
-            here = rows.repartitionById(plan.layout.partitions, F.col("part"))
-            rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
-        controls = _controls(rows.select("body"))
+        controls = _all_steps(exchange(named, plan, shape), plan, shipment, epoch)
     if not controls and not _empty(batch):
         raise EpochError(
             "MP433",
@@ -56,6 +53,25 @@ def compute_epoch(
             hint="nothing was committed; please report it with the settings of the Spark session",
         )
     return assemble(plan, controls, before), controls
+
+
+def continue_epoch(
+    plan: ProgramPlan, shipment: Shipment, left: DataFrame, parent: Parent, before: dict[str, int], now_us: int
+) -> tuple[EpochWork, list[Control]]:
+    """Run the steps of an epoch over the messages that the one before left."""
+    epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=now_us)
+    here = left.repartitionById(plan.layout.partitions, F.col("part"))
+    controls = _all_steps(here, plan, shipment, epoch)
+    return assemble(plan, controls, before), controls
+
+
+def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
+    """The steps of an epoch, one exchange and one pass over local state each, as one job."""
+    rows = rows.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
+    for step in range(1, plan.steps):
+        here = rows.repartitionById(plan.layout.partitions, F.col("part"))
+        rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
+    return _controls(rows.select("body"))
 
 
 def _controls(rows: DataFrame) -> list[Control]:

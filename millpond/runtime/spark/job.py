@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -20,20 +20,22 @@ from rich.table import Table
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
-from millpond.epochs.checkpoint import Checkpoint, EpochResult, EpochWork, Offer, Parent
+from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
 from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import RUN_PREFIX
 from millpond.epochs.refusal import refusal
 from millpond.errors import EpochError, FeedError, MillpondError, RowError
 from millpond.keygroups import Layout
+from millpond.program.epoch_time import now_us
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import EpochSink, Sink
 from millpond.runtime.messages import Control
 from millpond.runtime.opening import default_local_root
-from millpond.runtime.plan import Order, ProgramPlan, SinkPlan
+from millpond.runtime.pending import read_pending
+from millpond.runtime.plan import STEPS_MAX, Order, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
 from millpond.runtime.schema import element_schemas
-from millpond.runtime.spark.compute import compute_epoch
+from millpond.runtime.spark.compute import compute_epoch, continue_epoch
 from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
 from millpond.runtime.spark.noted import only_file
 from millpond.runtime.spark.progress import EpochReport, Progress, report_of
@@ -91,6 +93,7 @@ class Job:
         progress: bool | None = None,
         retries: int = 3,
         small_epoch: int = SMALL_EPOCH_ROWS,
+        steps: int = STEPS_MAX,
     ) -> None:
         self._class = program
         self._spark = spark
@@ -106,6 +109,7 @@ class Job:
         self._retries = retries
         # Elsewhere one task would draw the state of all partitions to one executor.
         self._small_epoch = _rows(small_epoch) if _one_host(spark) else 0
+        self._steps_max = _steps(steps)
         self._last_rows: int | None = None
         self._feeds: list[Feed] = []
         self._reports: list[EpochReport] = []
@@ -241,11 +245,14 @@ class Job:
             tuple(feed.plan for feed in self._feeds),
             self._storage.url,
             self._local_root,
+            self._steps_max,
         )
         publisher = Publisher(self._sinks(), self._hand_over, _show)
         self._checkpoint.finish_publication(publisher.publish)
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
-        return _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
+        run = _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
+        self._finish(run, now_us())
+        return run
 
     def _sinks(self) -> dict[str, tuple[Sink, SinkPlan]]:
         sinks: dict[str, tuple[Sink, SinkPlan]] = {}
@@ -280,27 +287,56 @@ class Job:
             raise
 
     def _epoch(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None) -> None:
-        begun = _CLOCK.ticks()
-        controls: list[Control] = []
+        moment = now_us()
 
-        def compute(parent: Parent) -> EpochWork:
-            head = self._checkpoint.head
-            work, told = compute_epoch(
+        def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
+            return compute_epoch(
                 run.plan,
                 run.shipment,
                 run.shape,
                 batch,
                 parent,
-                {} if head is None else head.counters,
+                self._counters(),
                 one_task_rows=self._one_task_rows(),
                 only_file=only_file,
+                now_us=moment,
             )
-            controls[:] = told
+
+        outcome = self._commit(run, offer, compute, adopt=adopt)
+        if outcome.manifest.pending:
+            self._finish(run, moment)
+
+    def _finish(self, run: _Run, moment: int) -> None:
+        """Go on with the messages that the last epoch left, in as many epochs as that takes."""
+        while (head := self._checkpoint.head) is not None and head.pending:
+            if head.sources != run.sources:
+                offer = Offer(head.query, head.batch, run.sources)
+                raise refusal(Reason.SOURCES_CHANGED, Head(head.epoch, head.offer), offer)
+            left = read_pending(self._storage, run.plan, head.pending)
+
+            def compute(parent: Parent, left: pa.Table = left) -> tuple[EpochWork, list[Control]]:
+                frame = self._spark.createDataFrame(left)
+                return continue_epoch(run.plan, run.shipment, frame, parent, self._counters(), moment)
+
+            self._commit(run, head.offer, compute, adopt=False)
+
+    def _counters(self) -> dict[str, int]:
+        head = self._checkpoint.head
+        return {} if head is None else head.counters
+
+    def _commit(
+        self, run: _Run, offer: Offer, compute: Callable[[Parent], tuple[EpochWork, list[Control]]], *, adopt: bool
+    ) -> EpochOutcome:
+        begun = _CLOCK.ticks()
+        controls: list[Control] = []
+
+        def computed(parent: Parent) -> EpochWork:
+            work, controls[:] = compute(parent)
             return work
 
         outcome = self._checkpoint.run_epoch(
             offer,
-            compute,
+            computed,
             run.publisher.publish,
             partitions=self._layout.partitions,
             retries=self._retries,
@@ -308,10 +344,11 @@ class Job:
         )
         if outcome.result is EpochResult.COMMITTED:
             report = report_of(outcome, controls, _CLOCK.ticks() - begun)
-            self._last_rows = report.rows
+            self._last_rows = report.rows or self._last_rows
             if self._gathers:
                 self._reports.append(report)
             self._progress.epoch(report)
+        return outcome
 
     def _one_task_rows(self) -> int:
         """How many rows the next epoch may have to run in one task, if the last one makes that likely."""
@@ -381,6 +418,14 @@ def _rows(small_epoch: int) -> int:
     if type(small_epoch) is not int or small_epoch < 0:
         raise FeedError("MP518", "small_epoch is a number of rows", expected="0 or more", found=repr(small_epoch)[:40])
     return small_epoch
+
+
+def _steps(steps: int) -> int:
+    if type(steps) is not int or steps < 1:
+        raise FeedError(
+            "MP519", "steps is how many steps an epoch may take", expected="1 or more", found=repr(steps)[:40]
+        )
+    return steps
 
 
 def _one_host(spark: SparkSession) -> bool:

@@ -58,8 +58,25 @@ def test_a_program_is_shown_as_mermaid(shop):
     assert explain("shop:Shown", "--format", "mermaid").stdout == "graph of Shown as mermaid: total[k]\n"
 
 
+@pytest.mark.parametrize("shape", ["dot", "svg", "html"])
+def test_other_shapes_are_asked_for_by_their_name(shop, shape):
+    assert explain("shop:Shown", "--format", shape).stdout == f"graph of Shown as {shape}: total[k]\n"
+
+
 def test_an_unknown_format_is_refused(shop):
-    assert explain("shop:Shown", "--format", "svg").exit_code == 2
+    assert explain("shop:Shown", "--format", "pdf").exit_code == 2
+
+
+def test_the_output_goes_to_a_file(shop, tmp_path):
+    result = explain("shop:Shown", "--format", "html", "--output", str(tmp_path / "page.html"))
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == "graph of Shown as html: total[k]"
+
+
+def test_an_output_that_can_not_be_written_is_refused(shop, tmp_path):
+    result = explain("shop:Shown", "--output", str(tmp_path / "none" / "page.html"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("MP718 ")
 
 
 def test_a_program_that_does_not_compile_shows_the_place(shop):

@@ -3,12 +3,20 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-from typing import Any, Literal
+import uuid
+from collections import Counter, defaultdict, deque, namedtuple
+from decimal import Decimal
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pytest
 
-from millpond.compiler.mutability import field_of, is_frozen, items_of
+from millpond.compiler.mutability import can_travel, field_of, is_frozen, items_of
+from millpond.state.vector import Vector
+
+T = TypeVar("T")
 
 
 class Colour(enum.Enum):
@@ -34,6 +42,91 @@ class Open:
 
 class Record(msgspec.Struct, frozen=True):
     name: str
+
+
+class Pair(NamedTuple):
+    one: int
+    other: str
+
+
+class Held(NamedTuple):
+    items: list[int]
+
+
+Loose = namedtuple("Loose", "a b")  # noqa: PYI024
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    after: Chain | None
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    inside: T
+
+
+class Table(TypedDict):
+    rows: list[int]
+
+
+class Loud(msgspec.Struct):
+    x: int
+
+    def __post_init__(self) -> None:
+        pass
+
+
+@dataclasses.dataclass
+class Opaque:
+    x: int
+    thing: bytearray
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [Pair, Chain, np.float64, range, complex, datetime.timedelta, Annotated[int, msgspec.Meta(ge=0)]],
+)
+def test_named_tuples_numbers_and_classes_that_name_themselves_are_frozen(hint):
+    assert is_frozen(hint)
+
+
+@pytest.mark.parametrize("hint", [Held, Loose, np.ndarray, Annotated[list[int], "x"], Box[int]])
+def test_what_may_hold_something_open_is_not_frozen(hint):
+    assert not is_frozen(hint)
+
+
+TRAVELLING = [
+    *(int, None, str | None, complex, datetime.timedelta, Decimal, uuid.UUID),
+    *(list, list[int], tuple[int, ...], tuple[()]),
+    *(dict[str, set[int]], frozenset[Pair], Vector[int], deque[int], Counter[str], defaultdict[str, int], range),
+    *(Colour, Frozen, Half, Open, Record, Pair, Loose, Chain, Box[int], Box, Table, Literal["a"], Annotated[int, "x"]),
+    *(np.float64, np.ndarray, npt.NDArray[np.float64], Any, object, T),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hint", TRAVELLING, ids=str)
+def test_values_of_these_types_can_travel(hint):
+    assert can_travel(hint)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        bytearray,
+        memoryview,
+        type,
+        Loud,
+        Opaque,
+        list[bytearray],
+        dict[str, Opaque],
+        Opaque | None,
+        npt.NDArray[np.object_],
+    ],
+    ids=str,
+)
+def test_values_of_these_types_can_not(hint):
+    assert not can_travel(hint)
 
 
 @pytest.mark.parametrize(

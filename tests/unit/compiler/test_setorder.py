@@ -31,7 +31,11 @@ class P(Program):
 {body}
 
     def _help(self, items: set[str]) -> list[str]:
-        return {helper}
+        return {helper} + self._none()
+
+    @staticmethod
+    def _none() -> list[str]:
+        return []
 """
 
 

@@ -58,6 +58,7 @@ class Driver:
 class Committed:
     offer: Offer
     adopted: bool
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,13 @@ class World:
     crashes: int = 2
     aborts: int = 1
     mistakes: int = 1
+    leftovers: int = 1
 
 
 def head_of(world):
     head = Head()
     for commit in world.commits:
-        head = advance(head, commit.offer)
+        head = advance(head, commit.offer, leaves=commit.leaves)
     return head
 
 
@@ -99,6 +101,9 @@ def offers(world):
     following = Offer("q", world.spark_done + 1, FEEDS)
     head = head_of(world)
     yield Offered(following, retries=RETRIES), 0
+    if head.unfinished is not None:
+        # A driver goes on with what it finds unfinished before anything else.
+        yield Offered(head.unfinished, retries=RETRIES), 0
     if judge(head, following) in ADOPTABLE:
         yield Offered(following, adopt=True), 0
     if "june" in head.runs:
@@ -165,6 +170,9 @@ def perform(world, index, driver):
             assert epoch == driver.machine.head.epoch + 1
             assert driver.machine.head.epoch in world.published | {0}, "computing on what the world has not seen"
             yield with_driver(world, index, replace(waiting, answer=Computed()))
+            if world.leftovers:
+                left = with_driver(world, index, replace(waiting, answer=Computed(leaves=True)))
+                yield replace(left, leftovers=world.leftovers - 1)
             if world.aborts:
                 yield replace(with_driver(world, index, replace(waiting, answer=Aborted())), aborts=world.aborts - 1)
         case WriteSegment():
@@ -187,14 +195,15 @@ def put_manifest(world, index, waiting, epoch):
     if len(world.commits) >= epoch:
         return with_driver(world, index, replace(waiting, answer=ManifestPut(PutOutcome.PRESENT)))
     assert len(world.commits) == epoch - 1, "an epoch without a parent"
-    commit = Committed(waiting.offered.offer, waiting.machine.pursuit.verdict is Reason.ADOPTED)
+    pursuit = waiting.machine.pursuit
+    commit = Committed(waiting.offered.offer, pursuit.verdict is Reason.ADOPTED, pursuit.leaves)
     after = replace(world, commits=(*world.commits, commit))
     return with_driver(after, index, replace(waiting, answer=ManifestPut(PutOutcome.WON)))
 
 
 def acknowledged(world, driver, reason):
     """Spark writes its own log when the call returns; only then it goes on to the next batch."""
-    if reason is Reason.RESUMED or driver.offered.offer.query != "q":
+    if reason is Reason.RESUMED or driver.offered.offer.query != "q" or driver.machine.head.unfinished:
         return world
     return replace(world, spark_done=max(world.spark_done, driver.offered.offer.batch))
 
@@ -204,9 +213,12 @@ def check(world):
     head = Head()
     for commit in world.commits:
         verdict = judge(head, commit.offer)
-        assert commit.adopted or verdict in {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN}, world
-        head = advance(head, commit.offer)
-    applied = Counter((commit.offer.query, commit.offer.batch) for commit in world.commits if not commit.adopted)
+        going_on = {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED}
+        assert commit.adopted or verdict in going_on, world
+        head = advance(head, commit.offer, leaves=commit.leaves)
+    # A batch that left something is committed once more for each time that it did, and no more.
+    ended = [commit for commit in world.commits if not commit.adopted and not commit.leaves]
+    applied = Counter((commit.offer.query, commit.offer.batch) for commit in ended)
     assert all(times == 1 for times in applied.values()), world
     assert world.published >= set(range(1, len(world.commits))), world
 

@@ -66,9 +66,7 @@ class Page:
         """Show a file, and wait until it is there."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self._call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self._call("Page.navigate", url=file.absolute().as_uri())
         while self.evaluate("document.readyState + location.protocol") != "completefile:":
             pass

@@ -8,6 +8,7 @@ from millpond.errors import ProgramError
 from millpond.graph.draw import graph_mermaid
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode
 from millpond.graph.text import access_text, dispatch_text, graph_text
+from tests.unit.graph.graphs import LOOPING, PARTED
 
 STATE = StateNode("counts", "Map[str, list[int]]", "partitioned", "", 1)
 FIRST = TaskNode("go.0", "go", 0, (), (3,))
@@ -24,6 +25,8 @@ def test_a_graph_is_written_with_its_states_tasks_and_edges():
         "state counts: Map[str, list[int]], partitioned, level 1\n"
         "\n"
         "entry go: exact\n"
+        "  exact because: each element is met at one step only: counts at 1\n"
+        "  exchanges: 1 (by key key__0)\n"
         "  task go.0 at step 0, any, because: the feed\n"
         "    takes word\n"
         "  task go.1 at step 1, by key key__0, because: the key is computed\n"
@@ -31,6 +34,21 @@ def test_a_graph_is_written_with_its_states_tasks_and_edges():
         "    changes counts (keyed)\n"
         "      4 | x\n"
     )
+
+
+def test_hints_and_loops_are_told_with_what_they_cost():
+    told = graph_text(LOOPING, hints={"walk": ["move line 3 up"]})
+    assert "  hint: move line 3 up\n" in told
+    assert "  warning: the number of steps depends on data: walk.1 -> walk.2 -> walk.1 is a loop\n" in told
+    assert "    each further turn takes 2 more steps, 0.30 s or more on Spark" in told
+    assert (
+        "  task walk.1 at step 1 or later\n    from walk.0 by key at, because: self.seen is under another key\n" in told
+    )
+
+
+def test_a_task_with_several_ways_on_names_them():
+    assert "    goes on to buy.1, buy.2, buy.3, the reply\n" in graph_text(PARTED)
+    assert "    goes on to post.1 for each turn, the reply\n" in graph_text(LOOPING)
 
 
 def test_a_graph_is_drawn():

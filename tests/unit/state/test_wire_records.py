@@ -254,9 +254,7 @@ def test_looking_up_a_class_runs_no_hook_of_a_module_and_imports_nothing(tmp_pat
                 print(error.code)
         print("wsgiref" in sys.modules)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["MP230", "MP230", "False"]
 
 

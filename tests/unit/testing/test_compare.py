@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from millpond.errors import ProgramError
+from millpond.testing import compare as comparing
+from millpond.testing.compare import Cuts, Verdict, compare
+from millpond.testing.helpers import HEAD
+from millpond.testing.loading import loaded
+from millpond.testing.oracle import expect
+from millpond.testing.rows import random_rows
+
+COUNTS = """
+class Counts(Program):
+    e0 = Partitioned(Counter[int])
+    sum1 = Partial(Counter[int])
+    max2 = Partial(Map[int, int])
+
+    @entry
+    def add(self, a: int, b: int) -> int:
+        self.e0[a] += b
+        self.sum1[b] += a
+        self.max2[b] = max(a, self.max2.get(b, -1))
+        return self.e0[a] // (b - 3)
+"""
+ROWS = [("add", (1, 2)), ("add", (1, 4)), ("add", (2, 3)), ("add", (1, 5)), ("add", (2**63 - 1, 0))]
+
+
+def test_a_right_program_is_the_same_both_ways_and_raises_alike():
+    outcome = compare(HEAD + COUNTS, ROWS, seed=1)
+    assert (outcome.verdict, outcome.rows, outcome.raised) == (Verdict.SAME, 4, True)
+
+
+def test_rows_that_raise_are_taken_out_as_if_they_had_never_been():
+    with loaded(HEAD + COUNTS) as program:
+        expected = expect(program, ROWS)
+    assert expected.rows == [ROWS[0], ROWS[1], ROWS[3], ROWS[4]]
+    assert expected.raises == [ROWS[2]]
+    assert expected.replies == {0: "-2", 1: "6", 2: "5", 3: "0"}
+
+
+def test_rows_whose_reply_fits_no_column_are_taken_out():
+    text = HEAD + "\nclass Big(Program):\n    @entry\n    def big(self, a: int) -> int:\n        return a * 2\n"
+    with loaded(text) as program:
+        expected = expect(program, [("big", (1,)), ("big", (2**63 - 1,))])
+    assert (expected.rows, expected.raises, expected.unfit) == ([("big", (1,))], [], 1)
+
+
+def test_a_refusal_tells_its_code():
+    text = HEAD + "\nclass Bad(Program):\n    @entry\n    def bad(self, a: int) -> None:\n        self.x = a\n"
+    outcome = compare(text, [("bad", (1,))], seed=1)
+    assert (outcome.verdict, outcome.code, outcome.failed) == (Verdict.REFUSED, "MP114", False)
+
+
+def test_a_failure_of_the_compiler_is_a_crash(monkeypatch):
+    def fail(program):
+        raise KeyError("x")
+
+    monkeypatch.setattr(comparing, "compile_program", fail)
+    outcome = compare(HEAD + COUNTS, ROWS, seed=1)
+    assert (outcome.verdict, outcome.code, outcome.failed) == (Verdict.CRASH, "KeyError", True)
+
+
+def test_a_refusal_without_a_place_is_a_crash(monkeypatch):
+    def refuse(program):
+        raise ProgramError("MP150", "somewhere")
+
+    monkeypatch.setattr(comparing, "compile_program", refuse)
+    assert compare(HEAD + COUNTS, ROWS, seed=1).verdict is Verdict.CRASH
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [("self.e0[a] += b", "replies"), ("self.sum1[b] += a", "state"), ("max(a, self.max2.get(b, -1))", "state")],
+)
+def test_another_graph_is_a_mismatch(monkeypatch, fault, what):
+    right = comparing.compile_program
+
+    def compile_wrong(program):
+        wrong = {"self.e0[a] += b": "self.e0[a] += 1", "self.sum1[b] += a": "self.sum1[b] += 2"}
+        changed = COUNTS.replace(fault, wrong.get(fault, "0"))
+        assert changed != COUNTS
+        with loaded(HEAD + changed) as other:
+            return right(other)
+
+    monkeypatch.setattr(comparing, "compile_program", compile_wrong)
+    outcome = compare(HEAD + COUNTS, ROWS, seed=1)
+    assert (outcome.verdict, outcome.what) == (Verdict.MISMATCH, what)
+    assert outcome.expected != outcome.found
+
+
+def test_a_row_that_should_have_raised_is_a_mismatch(monkeypatch):
+    right = comparing.compile_program
+
+    def compile_wrong(program):
+        with loaded(HEAD + COUNTS.replace("// (b - 3)", "// ((b - 3) or 1)")) as other:
+            return right(other)
+
+    monkeypatch.setattr(comparing, "compile_program", compile_wrong)
+    outcome = compare(HEAD + COUNTS, ROWS, seed=1)
+    assert (outcome.verdict, outcome.found) == (Verdict.MISMATCH, "no failure")
+
+
+def test_cuts_take_every_row_once():
+    for seed in range(50):
+        cuts = Cuts.random(seed, 20)
+        assert sum(cuts.sizes) == 20
+        assert len(cuts.sizes) == len(cuts.partitions)
+    assert {partitions for seed in range(50) for partitions in Cuts.random(seed, 20).partitions} == {1, 2, 3, 7}
+
+
+def test_rows_follow_from_their_seed_and_meet():
+    entries = {"one": (("a", "int"), ("b", "str")), "two": (("c", "float"), ("d", "bool"))}
+    rows = random_rows(entries, 5, 60)
+    assert repr(rows) == repr(random_rows(entries, 5, 60))
+    keys = [arguments[0] for name, arguments in rows if name == "one"]
+    assert len(set(keys)) < len(keys) / 2
+    assert {name for name, _ in rows} == {"one", "two"}
