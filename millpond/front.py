@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from millpond.compiler.explain import explain
+from millpond.compiler.explain import Format, explain
 from millpond.program.program import ProgramBase
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Program(ProgramBase):
     """
 
     @classmethod
-    def explain(cls, format: Literal["text", "mermaid"] = "text") -> str:  # noqa: A002
+    def explain(cls, format: Format = "text") -> str:  # noqa: A002
         """Show the graph that the compiler makes of the program: tasks, state, edges, and why there are cuts."""
         return explain(cls, format)
 

@@ -32,3 +32,5 @@ if ! .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; fin
     pip install --editable '.[java]'
     .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; find_java()'
 fi
+
+sh scripts/browser.sh || echo "set-up: no browser could be installed; pages are tested without one" >&2

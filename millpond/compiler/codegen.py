@@ -66,6 +66,7 @@ class _Writer:
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
         self._sends = any(way.fan_out for way in piece.exits)
+        self._copied = Sharing(method, method.body, draft.elements).returned()
         self._names = {name: self._name(name) for name in ("deepcopy", "sent", "send", "fanned", "Done", "block")}
 
     def _name(self, wanted: str) -> str:
@@ -140,7 +141,7 @@ class _Writer:
             append=self._append,
             reply=self._reply,
             per_row=per_row,
-            copied=Sharing(self._method, self._method.body, self._draft.elements).returned(),
+            copied=self._copied,
             copy=self._names["deepcopy"],
         )
         statement = self._statements[top]

@@ -28,8 +28,8 @@ class Helper:
 
     `loose` are variables that may be read while they have no value, `rebound` parameters that get another one, `inner`
     the names that scopes within it bind, `captured` the variables of functions and generators in it that may be used
-    after it returned, of which `outliving` is the first. `objects` are the names of which a part is taken or that are
-    called, `compared` those that are compared by `is`: Python warns of constants there.
+    after it returned, of which `outliving` is the first. `objects` are the names of which a part is taken, that are
+    called or formatted, `compared` those that are compared by `is`: constants don't belong there.
     """
 
     method: Method
@@ -154,6 +154,9 @@ def _objects(tree: ast.AST) -> Iterator[ast.AST]:
         match node:
             case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Call(func=value):
                 yield value
+            case ast.JoinedStr():
+                # Not every constant can be shown again inside a formatted string.
+                yield from ast.walk(node)
 
 
 def _compared(tree: ast.AST) -> Iterator[ast.AST]:

@@ -84,15 +84,8 @@ class Delivery:
         rows = picked[[message.row for message in messages]]
         values = [message.values for message in messages]
         kept = [column.take(rows) for column in work.keep]
-        try:
-            if kept:
-                extra = zip(*kept, strict=True)
-                bodies = [encode_values((*carried, *more)) for carried, more in zip(values, extra, strict=True)]
-            else:
-                bodies = [encode_values(carried) for carried in values]
-        except RowError:
-            _name_the_culprit(after, values)
-            raise
+        extra = list(zip(*kept, strict=True)) if kept else [()] * len(values)
+        bodies = [encode_values((*carried, *more), after.inputs) for carried, more in zip(values, extra, strict=True)]
         groups = self._groups(work, rows, values, after)
         places = work.places.take(rows)
         columns: dict[str, list[Any]] = {
@@ -130,11 +123,19 @@ class Delivery:
             return hashed
         known: dict[Any, KeyGroup] = {}
         out: list[int] = []
-        for key in keys:
-            group = known.get(key)
-            if group is None:
-                group = known[key] = layout.group_of(key)
-            out.append(group)
+        try:
+            for key in keys:
+                group = known.get(key)
+                if group is None:
+                    group = known[key] = layout.group_of(key)
+                out.append(group)
+        except TypeError as error:
+            raise RowError(
+                "MP603",
+                f"`{after.key}` is a key of state and can't be one",
+                expected="a value that can be a key: a number, a text, a tuple of such",
+                found=str(error)[:120],
+            ) from error
         return out
 
     def write_files(self) -> tuple[OutputFile, ...]:
@@ -193,19 +194,3 @@ def _paths(work: Work, rows: Rows, messages: list[_Message]) -> list[bytes | Non
         path if message.turn < 0 else (path or b"") + message.turn.to_bytes(4, "big")
         for path, message in zip(before, messages, strict=True)
     ]
-
-
-def _name_the_culprit(after: CompiledTask, values: list[tuple[Any, ...]]) -> None:
-    """Raise the error of the first variable that can't travel, with its name."""
-    for carried in values:
-        for name, value in zip(after.inputs, carried, strict=True):
-            try:
-                encode_values((value,))
-            except RowError as error:
-                raise RowError(
-                    error.code,
-                    f"`{name}` crosses a cut, and can't",
-                    expected=error.expected,
-                    found=error.found,
-                    hint=error.hint,
-                ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -68,10 +68,10 @@ class BadRow:
 class Intake:
     """All input of one task of a step; `waiting` are messages for a later step."""
 
-    work: list[Work]
-    bad: list[BadRow]
-    control: list[bytes]
-    received: int
+    work: list[Work] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+    control: list[bytes] = field(default_factory=list)
+    received: int = 0
     waiting: pa.RecordBatch | None = None
 
 
@@ -85,23 +85,21 @@ def keep_column(feed: int, place: int) -> str:
     return f"k{feed}_{place}"
 
 
-def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordBatch]) -> Intake:
+def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
     """Rows of the feeds, as routed at step 0."""
-    intake = Intake([], [], [], 0)
     held = [batch for batch in batches if batch.num_rows]
     if not held:
-        return intake
+        return
     table = pa.Table.from_batches(held).combine_chunks()
     intake.received = table.num_rows
     if len(plan.feeds) == 1:
         _read_feed(plan, epoch, 0, table, intake)
-        return intake
+        return
     feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
     for number in range(len(plan.feeds)):
         own = table.filter(pa.array(feeds == number))
         if own.num_rows:
             _read_feed(plan, epoch, number, own, intake)
-    return intake
 
 
 def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table, intake: Intake) -> None:
@@ -156,12 +154,11 @@ def _note_bad(
         intake.bad.append(BadRow(feed, reason, text, int(order[row]), source, int(position[row])))
 
 
-def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch]) -> Intake:
-    """Messages for a step, and the control rows that pass through."""
-    intake = Intake([], [], [], 0)
+def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
+    """Messages for a step, and the control rows that pass through, whatever is wrong with the messages."""
     held = [batch for batch in batches if batch.num_rows]
     if not held:
-        return intake
+        return
     table = pa.Table.from_batches(held).combine_chunks()
     numbers = _array(table, "task").to_numpy(zero_copy_only=False)
     intake.control = _array(table.filter(pa.array(numbers == CONTROL_TASK)), "body").to_pylist()
@@ -173,14 +170,13 @@ def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch
     intake.received = int(here.sum() + waits.sum())
     table, numbers = table.filter(pa.array(here)), numbers[here]
     if not len(numbers):
-        return intake
+        return
     feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
     places = _message_places(table, feeds)
     for number in np.unique(numbers).tolist():
         for feed in np.unique(feeds[numbers == number]).tolist():
             rows = np.flatnonzero((numbers == number) & (feeds == feed))
             intake.work.append(_read_task(plan, plan.tasks[number], feed, table.take(rows), places.take(rows)))
-    return intake
 
 
 def _as_sent(table: pa.Table) -> pa.RecordBatch:

@@ -116,7 +116,7 @@ class Sequential:
         target, _ = answers[0]
         merge = record.entry.tasks[target]
         place = merge.inputs.index(merge.collects)
-        carried = [_carried(values) for _, values in answers]
+        carried = [_carried(values, merge.inputs) for _, values in answers]
         together = [*carried[0]]
         together[place] = [values[place] for values in carried]
         values = dict(zip(merge.inputs, together, strict=True))
@@ -138,7 +138,7 @@ class Sequential:
     def _go_on(record: _Record, message: _Message, target: int, values: tuple[Any, ...]) -> None:
         task = record.entry.tasks[target]
         step = message.step + 1 if task.relaxed else task.step
-        carried = dict(zip(task.inputs, _carried(values), strict=True))
+        carried = dict(zip(task.inputs, _carried(values, task.inputs), strict=True))
         record.waiting.append(replace(message, step=step, task=task, values=carried))
 
     def _start(self, compiled: CompiledEntry, args: Sequence[Any]) -> KeyGroup:
@@ -193,6 +193,6 @@ def _key_of(task: CompiledTask, values: dict[str, Any]) -> Any:
     return values[names[0]] if len(names) == 1 else tuple(values[name] for name in names)
 
 
-def _carried(values: tuple[Any, ...]) -> list[Any]:
+def _carried(values: tuple[Any, ...], names: tuple[str, ...]) -> list[Any]:
     """Variables as they arrive at another task: copies, as on the wire."""
-    return decode_values(encode_values(values))
+    return decode_values(encode_values(values, names))

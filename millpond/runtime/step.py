@@ -53,11 +53,11 @@ class StepRun:
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
         crashpoint("task.started")
-        intake = Intake([], [], [], 0)
+        intake = Intake()
         with _no_cyclic_collection(), epoch_time(self.epoch.now_us), self._timed("task"):
             try:
                 with self._timed("read"):
-                    intake = self._read(batches)
+                    self._read(batches, intake)
                 batch = self._work(intake)
             except MillpondError as error:
                 self.failures.append(failure_of(error))
@@ -65,10 +65,11 @@ class StepRun:
         crashpoint("task.finished")
         return batch
 
-    def _read(self, batches: Iterable[pa.RecordBatch]) -> Intake:
+    def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
-            return read_feeds(self.plan, self.epoch, batches)
-        return read_messages(self.plan, self.step, batches)
+            read_feeds(self.plan, self.epoch, batches, intake)
+        else:
+            read_messages(self.plan, self.step, batches, intake)
 
     def _work(self, intake: Intake) -> pa.RecordBatch:
         storage = open_storage(self.plan.storage_url)

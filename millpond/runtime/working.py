@@ -14,6 +14,7 @@ from millpond.epochs.deltas import write_changes
 from millpond.epochs.manifest import StateFile
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
+from millpond.runtime.columns import ListColumn
 from millpond.runtime.intake import Work
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
@@ -64,7 +65,12 @@ class WorkingState:
         names = self._keyed_names(work.task)
         if not names:
             return None
-        units, codes = work.key_column().distinct()
+        column = work.key_column()
+        if isinstance(column, ListColumn):
+            # Values from user code: a dict would take 1, 1.0 and True for one key.
+            for name in names:
+                self._plan.program.elements[name].type.keys.check_types(column.take(None))
+        units, codes = column.distinct()
         ranks = [self._keyed_overlay(name).prefetch(units) for name in names]
         return ranks[0][codes]
 

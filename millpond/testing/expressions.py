@@ -134,7 +134,7 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
     "Point": ("Point(<int>, <int>)", "Point(<small>, y=<int>)"),
 }
 
-_CALLS: Final = re.compile(r"\.\w+\(|\b(clip|_mix|fold|deep|same|word|swap|divmod|round)\(")
+_CALLS: Final = re.compile(r"\.\w+\(|\b(clip|_mix|fold|deep|same|word|swap|divmod|round|Point)\(")
 # Nothing that the compiler must take for a change of what it is given.
 _CALM_FORMS: Final = {
     kind: tuple(form for form in forms if not _CALLS.search(form)) or _CONSTANTS[kind] for kind, forms in _FORMS.items()

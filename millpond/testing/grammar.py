@@ -133,6 +133,7 @@ class _Generator:
         returns = dice.weighted(_REPLIES)
         write = Expressions(dice, scope, path, self._every)
         write.called = self._called
+        write.calm = dice.chance(0.6)
         statements = Statements(dice, scope, write, returns, budget)
         lines = [*self._keys]
         for kind in ("int", "list[int]", *dice.some(["str", "float", "int", "tuple[int, int]", "Point"], 1)):
@@ -165,7 +166,7 @@ class _Generator:
         if dice.chance(0.2):
             return Visit(group, "", late=True)
         key = self._early_key(wanted, parameters)
-        if key.isidentifier() or key.isdecimal() or dice.chance(0.1):
+        if key.isidentifier() or key.isdecimal() or dice.chance(0.04):
             return Visit(group, key)
         name = f"k{len(self._keys)}"
         self._keys.append(f"{name} = {key}")

@@ -82,6 +82,7 @@ class Statements:
             (3, self._unpack),
             (4, self._in_place),
             (1, self._annotated),
+            (0.6, self._risky),
         ]
         following = self._path.next()
         if following is not None:
@@ -167,6 +168,26 @@ class Statements:
         if not templates:
             return self._assign(around)
         return [self._write.fill(self._dice.one(templates))]
+
+    def _risky(self, _: Around) -> list[str]:
+        """Something that raises on some rows."""
+        visit = self._write.here()
+        maps = [e for e in visit.group if e.kind.declared.startswith("Map") and e.kind.key] if visit else []
+        if visit is not None and maps and self._dice.chance(0.4):
+            self._path.touched = True
+            element = f"self.{self._dice.one(maps).name}"
+            return [self._write.fill(self._dice.one(["<s>[<k>]", "del <s>[<k>]"]), visit=visit, element=element)]
+        template = self._dice.one(
+            [
+                "<target> = 10 // (<int> % 4)",
+                "<target> = <list[int]>[<small> % 3]",
+                "<target> = {'a': 1, 'b': <int>}[<str>]",
+                "if <small> % 5 == 3:\n    raise ValueError(<str>)",
+                "assert <small> % 5 != 2, <str>",
+            ]
+        )
+        text = self._write.fill(template)
+        return [text.replace("<target>", self._bound("int"))] if "<target>" in text else [text]
 
     def _return(self, _: Around) -> list[str]:
         return [self.answer()]
@@ -366,7 +387,9 @@ class Statements:
         """A try whose body needs no cut: without state, or where the method has been already."""
         inner = Around(NESTING_MAX, may_return=around.may_return and not around.fan_out)
         name = self._bound("int")
-        with self._path.held(without_state=not self._path.touched):
+        visit = self._path.current
+        known = visit is not None and len(visit.group) == 1 and self._path.touched
+        with self._path.held(without_state=not known):
             risky = self._dice.one(["10 // (<int> % 2)", "<list[int]>[<small>]", "int(<str>)", "{'a': 1}[<str>]"])
             with self._scope.block():
                 body = [f"    {name} = {self._write.fill(risky)}", *indent(self.block(inner, 2))]
@@ -392,18 +415,29 @@ class Statements:
             "int": ["range(<int> % 4)", "<list[int]>", "(<int> % 3, <int> % 4)", "sorted({<small>, 2})"],
         }[kind]
         calm, self._write.calm = self._write.calm, self._dice.chance(CALM)
-        walked = self._write.fill(self._dice.one(text))
+        with path.held():
+            walked = self._write.fill(self._dice.one(text))
         name = self._scope.fresh("str" if kind == "str" else "int")
         with self._scope.block(closed=True):
             self._scope.bind(name, kind, fixed=True)
             with path.held(without_state=True):
                 inner = [Visit(visit.group, self._turn_key(visit, name, kind)) for visit in chosen]
-            body = indent(self._turns(Path(inner), Around(around.depth + 1, loop=True, fan_out=True)))
+            body = [*self._named(inner), *self._turns(Path(inner), Around(around.depth + 1, loop=True, fan_out=True))]
         self._write.calm = calm
         for _ in chosen:
             path.advance()
         path.leave()
-        return [f"for {name} in {walked}:", *body]
+        return [f"for {name} in {walked}:", *indent(body)]
+
+    def _named(self, visits: list[Visit]) -> list[str]:
+        """Mostly variables for keys that are expressions: the compiler does not see that two expressions are equal."""
+        lines = []
+        for visit in visits:
+            if visit.key and not visit.key.isidentifier() and self._dice.chance(0.9):
+                name = self._scope.fresh("int").replace("t", "k")
+                lines.append(f"{name} = {visit.key}")
+                visit.key = name
+        return lines
 
     def _turn_key(self, visit: Visit, name: str, kind: str) -> str:
         """A key of one turn, out of the loop's variable."""

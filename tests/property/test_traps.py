@@ -273,7 +273,6 @@ def test_an_equal_key_of_another_type_is_refused_after_the_right_one_was_used(ot
     assert isinstance(outcome(lambda: simulated_run(IntKeys, rows, 1)), str)
 
 
-@pytest.mark.xfail(reason="runtime/working.py does not call KeyCodec.check_types before it finds the distinct keys")
 def test_equal_keys_of_two_types_in_one_epoch_are_refused():
     rows = [("put", (POOL.index(1),)), ("put", (_place(True),))]
     assert isinstance(outcome(lambda: simulated_run(IntKeys, rows, 2)), str)

@@ -56,12 +56,22 @@ def compute_epoch(
 
 
 def continue_epoch(
-    plan: ProgramPlan, shipment: Shipment, left: DataFrame, parent: Parent, before: dict[str, int], now_us: int
+    plan: ProgramPlan,
+    shipment: Shipment,
+    left: DataFrame,
+    parent: Parent,
+    before: dict[str, int],
+    *,
+    one_task_rows: int,
+    now_us: int,
 ) -> tuple[EpochWork, list[Control]]:
-    """Run the steps of an epoch over the messages that the one before left."""
+    """Run the steps of an epoch over the messages that the one before left; few of them in one task."""
     epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=now_us)
-    here = left.repartitionById(plan.layout.partitions, F.col("part"))
-    controls = _all_steps(here, plan, shipment, epoch)
+    if one_task_rows:
+        whole = epoch_function(shipment, epoch, one_task_rows)
+        controls = _controls(left.coalesce(1).mapInArrow(whole, CONTROL_DDL))
+    else:
+        controls = _all_steps(left.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
     return assemble(plan, controls, before), controls
 
 

@@ -316,7 +316,16 @@ class Job:
 
             def compute(parent: Parent, left: pa.Table = left) -> tuple[EpochWork, list[Control]]:
                 frame = self._spark.createDataFrame(left)
-                return continue_epoch(run.plan, run.shipment, frame, parent, self._counters(), moment)
+                few = left.num_rows <= self._small_epoch
+                return continue_epoch(
+                    run.plan,
+                    run.shipment,
+                    frame,
+                    parent,
+                    self._counters(),
+                    one_task_rows=self._small_epoch if few else 0,
+                    now_us=moment,
+                )
 
             self._commit(run, head.offer, compute, adopt=False)
 

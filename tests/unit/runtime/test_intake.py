@@ -9,12 +9,26 @@ import pytest
 
 from millpond.compiler.compile import compile_program
 from millpond.errors import EpochError
-from millpond.runtime.intake import read_feeds, read_messages
+from millpond.runtime import intake as module
+from millpond.runtime.intake import Intake
 from millpond.runtime.messages import MESSAGE_SCHEMA
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.simulated import Simulated
 from millpond.state.wire import encode_values
 from tests.spark.programs import Fraud, Words
+
+
+def read_feeds(plan, epoch, batches):
+    intake = Intake()
+    module.read_feeds(plan, epoch, batches, intake)
+    return intake
+
+
+def read_messages(plan, step, batches):
+    intake = Intake()
+    module.read_messages(plan, step, batches, intake)
+    return intake
+
 
 
 def first_epoch(simulated):
