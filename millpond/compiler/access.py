@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import (
@@ -27,12 +26,10 @@ from millpond.compiler.draft import (
     Use,
 )
 from millpond.compiler.mutability import is_frozen
-from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_merged
+from millpond.compiler.patterns import VIEWS, Sites, assigned_inside, head_of, is_merged
 from millpond.program import Element
 
 THE_KEY: Identity = ("single",)
-VIEWS: Final = frozenset(("items", "keys", "values"))
-"""Operations whose result looks into its container instead of holding something."""
 
 
 def classify(draft: Draft) -> Draft:
@@ -101,6 +98,8 @@ def _is_unchanging(value: ast.expr) -> bool:
             return _is_unchanging(left) and _is_unchanging(right)
         case ast.UnaryOp(operand=operand):
             return _is_unchanging(operand)
+        case ast.Compare(left=left, comparators=others):
+            return _is_unchanging(left) and all(map(_is_unchanging, others))
     return False
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from millpond.compiler.access import VIEWS
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.flow import leading_to, reached
 from millpond.compiler.mutability import can_travel
-from millpond.compiler.patterns import changes, handed_on
+from millpond.compiler.patterns import VIEWS, changes, handed_on
 from millpond.compiler.sharing import Sharing
 from millpond.errors import ProgramError
 from millpond.program import Element

@@ -18,14 +18,14 @@ from typing import Any
 from millpond.compiler.assemble import assemble
 from millpond.compiler.blocks import blocks_of, follows, straight
 from millpond.compiler.callees import Callees
-from millpond.compiler.compiled import Done, Reply, TaskFunction, fanned, send
+from millpond.compiler.compiled import ROW_FUNCTION, Done, Reply, TaskFunction, Unbound, bound, fanned, send
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import locals_of
 from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Method, Piece
 from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.mutability import is_frozen
-from millpond.compiler.rewrite import Renames, Returns, Rewrite, called, give
+from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, give
 from millpond.compiler.scope import MISSING
 from millpond.compiler.sharing import Sharing
 
@@ -62,12 +62,18 @@ class _Writer:
         self._statements = {top: copy.deepcopy(method.body[top]) for top in piece.tops}
         own = _own_names(self._statements.values(), method.self_name)
         self._renames = {name: self._name(name) for name in own}
-        self._out, self._append, self._row = self._name("out"), self._name("append"), self._name("row")
+        self._out, self._append, self._row = self._name("out"), self._name("append"), self._name(ROW_FUNCTION)
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
         self._sends = any(way.fan_out for way in piece.exits)
         self._copied = Sharing(method, method.body, draft.elements).returned()
-        self._names = {name: self._name(name) for name in ("deepcopy", "sent", "send", "fanned", "Done", "block")}
+        made = ("deepcopy", "sent", "send", "fanned", "Done", "block", "UNBOUND", "bound")
+        self._names = {name: self._name(name) for name in made}
+        loose = frozenset[str]().union(*(other.loose for other in method.pieces))
+        reached = self._statements.values()
+        touched = {node.id for one in reached for node in ast.walk(one) if isinstance(node, ast.Name)}
+        carried = {name for way in piece.exits for name in method.pieces[way.target].inputs}
+        self._loose = loose & (touched | carried)
 
     def _name(self, wanted: str) -> str:
         """The wanted name, or one like it if the method uses it."""
@@ -89,6 +95,8 @@ class _Writer:
             self._names["send"]: send,
             self._names["fanned"]: fanned,
             self._names["Done"]: Done,
+            self._names["UNBOUND"]: Unbound.UNBOUND,
+            self._names["bound"]: bound,
         }
         return make_function(self.tree(name), self._method, given)
 
@@ -96,7 +104,7 @@ class _Writer:
         """Write the task."""
         order = straight(self._method.body, self._piece)
         per_row = order is None or self._needs_function()
-        body = self._jumping() if order is None else self._straight(order, per_row=per_row)
+        body = [*self._unbound(), *(self._jumping() if order is None else self._straight(order, per_row=per_row))]
         columns = list(self._piece.inputs) or [ROWS]
         loop = self._loop(columns, body, per_row=per_row)
         containers = [self._renames[access.state] for access in self._piece.accesses]
@@ -131,6 +139,11 @@ class _Writer:
         statements.append(ast.For(target, sources[0] if one else zipped, body, []))
         return statements
 
+    def _unbound(self) -> list[ast.stmt]:
+        """Mark what may have no value when a message is sent, and does not come with one."""
+        missing = sorted(self._loose - set(self._piece.inputs))
+        return [_assigned(name, ast.Name(self._names["UNBOUND"], ast.Load()), self._method.tree) for name in missing]
+
     # --- statements
 
     def _written(self, top: int, *, per_row: bool) -> list[ast.stmt]:
@@ -147,12 +160,11 @@ class _Writer:
         statement = self._statements[top]
         if self._answers_with_state(top) and isinstance(statement, ast.Assign):
             statement.value = called(self._names["deepcopy"], statement.value)
-        rewritten = rewrite.visit(statement)
-        body: list[ast.stmt] = []
-        for one in rewritten if isinstance(rewritten, list) else [rewritten]:
-            written = returns.visit(one)
-            body += written if isinstance(written, list) else [written]
-        return body
+        statements = [statement]
+        for change in (Loose(self._loose, self._names), rewrite, returns):
+            changed = [change.visit(one) for one in statements]
+            statements = [part for one in changed for part in (one if isinstance(one, list) else [one])]
+        return statements
 
     def _straight(self, order: list[int], *, per_row: bool) -> list[ast.stmt]:
         """A piece without branches: its statements one after the other."""
@@ -198,7 +210,7 @@ class _Writer:
         branch = self._statements[top]
         assert isinstance(branch, Branch)
         rewrite = Rewrite(Renames(self._method.self_name, self._renames), self._method.scope)
-        return [rewrite.visit(branch.test)]
+        return [rewrite.visit(Loose(self._loose, self._names).visit(branch.test))]
 
     def _go(self, top: int, following: int, numbers: Mapping[int, int]) -> list[ast.stmt]:
         """The statements that take a row from one statement to the next, wherever that runs."""
@@ -255,6 +267,10 @@ class _Writer:
             if point.top in self._statements
             for name in point.reads & own
         )
+
+
+def _assigned(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
+    return _placed_statement(ast.Assign([ast.Name(name, ast.Store())], value), at)
 
 
 def _placed(node: ast.expr, at: ast.AST) -> ast.expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,9 @@ columns in the order of its inputs; a task without inputs takes one column of an
 rows. A result of a last task is the reply itself. Of any other task it is a `Reply`, `Done`, or a message: the index of
 the task that goes on and the tuple of its inputs; or `Fanned`, several messages and then one of these."""
 
+
+ROW_FUNCTION: Final = "row"
+"""What a function is called that works on one row; followed by `__` and a number if the user's code has that name."""
 
 Message = tuple[int, tuple[Any, ...]]
 """Where a row goes on, and what it carries."""
@@ -44,6 +48,19 @@ class Fanned:
     def __init__(self, messages: list[Message], result: Any) -> None:
         self.messages = messages
         self.result = result
+
+
+class Unbound(enum.Enum):
+    """What a variable without a value travels as."""
+
+    UNBOUND = 0
+
+
+def bound(value: Any, name: str) -> Any:
+    """A variable's value, if it has one."""
+    if value is Unbound.UNBOUND:
+        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+    return value
 
 
 _PLAIN: Final = frozenset((int, float, str, bytes, bool, type(None)))

@@ -151,6 +151,7 @@ class _Cutter:
 
     def _piece(self, number: int, cut: _Cut, numbers: Mapping[int, int]) -> Piece:
         key = self._key(cut)
+        inputs = self._inputs(cut, key)
         return Piece(
             name=f"{self._method.name}.{number}",
             step=cut.step,
@@ -159,14 +160,18 @@ class _Cutter:
             collects=cut.asked.value if cut.asked is not None else "",
             start=cut.start,
             tops=tuple(sorted(cut.tops)),
-            inputs=self._inputs(cut, key),
+            inputs=inputs,
             exits=tuple(
                 Exit(top, numbers[onward.start], fan_out) for top, (onward, fan_out) in sorted(cut.onward.items())
             ),
             ends=cut.ends,
             accesses=_accesses(cut.stops),
             reason=self._reason(cut),
+            loose=frozenset(name for name in inputs if cut.before is not None and self._is_loose(cut, name)),
         )
+
+    def _is_loose(self, cut: _Cut, name: str) -> bool:
+        return Definition(name, UNBOUND) in self._method.reaching.at(cut.start).get(name, ())
 
     def _key(self, cut: _Cut) -> str:
         identity = cut.identity
@@ -195,8 +200,10 @@ class _Cutter:
             return method.parameters
         live = live_until(method, cut.start, cut.ends)
         carried = (live & locals_of(method)) | ({key} if key else set())
-        for name in sorted(carried):
-            if Definition(name, UNBOUND) in method.reaching.at(cut.start).get(name, ()):
+        caught = {node.name for top in method.body for node in ast.walk(top) if isinstance(node, ast.ExceptHandler)}
+        for name in sorted(carried & (caught | {key})):
+            # Others travel without a value; these would have to be missing in ways that a message can't tell.
+            if self._is_loose(cut, name):
                 raise refuse(
                     "MP160",
                     f"`{name}` may have no value where the method is cut",

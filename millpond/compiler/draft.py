@@ -200,7 +200,8 @@ class Exit:
 class Piece:
     """A task before its code: the statements `tops` of the body, run at one step, beginning with `start`.
 
-    It ends where the statement `ends` would be next, which begins the next turn of a loop that fanned out.
+    It ends where the statement `ends` would be next, which begins the next turn of a loop that fanned out. Its `loose`
+    inputs may have no value yet.
     """
 
     name: str
@@ -215,6 +216,7 @@ class Piece:
     ends: int
     accesses: tuple[Access, ...]
     reason: str
+    loose: frozenset[str] = frozenset()
 
     @property
     def last(self) -> bool:
@@ -230,6 +232,7 @@ class Method:
     tree: ast.FunctionDef
     source: Source
     scope: Scope
+    owner: type = object
     body: tuple[ast.stmt, ...] = ()
     loops: tuple[Loop, ...] = ()
     cfg: Cfg = field(default_factory=Cfg)

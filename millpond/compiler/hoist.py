@@ -43,6 +43,10 @@ _FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {
 _STRUCTURE: Final = (ast.Starred, ast.keyword, ast.FormattedValue, ast.Slice, ast.Tuple)
 
 
+ITEMS: Final = "items__"
+"""How the lists begin that loops with cuts inside walk through."""
+
+
 class FreshNames:
     """Makes names that a method does not use."""
 

@@ -14,15 +14,19 @@ from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.flow import Branch, Jump, Loop
 from millpond.compiler.hoist import FreshNames, Hoist
+from millpond.compiler.mutability import is_frozen
 from millpond.compiler.patterns import (
+    VIEWS,
     Sites,
     assigned_inside,
     certain_parts,
-    changed_names,
+    changes,
+    handed_on,
     head_of,
     inside_of,
     is_each,
     is_merged,
+    root_names,
 )
 from millpond.compiler.scope import Names
 from millpond.errors import ProgramError
@@ -32,6 +36,7 @@ _COMPOUND: Final = (ast.If, ast.For, ast.While, ast.Match, ast.With, ast.Try)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONDITIONAL: Final = (ast.IfExp, ast.BoolOp, ast.Compare, *_COMPREHENSIONS)
 _TAKES_ALL: Final = (sum, list, tuple, set, frozenset, sorted, min, max, dict)
+_LAZY: Final = (enumerate, zip, reversed, iter, map, filter)
 _ENDS: Final = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
@@ -191,8 +196,10 @@ class Lowering:
         self._mark(end)
 
     def _check_walked(self, statement: ast.For) -> None:
-        changed = {name for inner in statement.body for name in changed_names(inner)}
-        walked = {node.id for node in ast.walk(statement.iter) if isinstance(node, ast.Name)} & changed
+        nodes = [node for inner in statement.body for node in ast.walk(inner)]
+        changed = {name for node in nodes for name in (*changes(node), *handed_on(node, self._method.scope))}
+        hints = dict(self._method.point.parameters)
+        walked = {name for name in self._walked(statement.iter) if not is_frozen(hints.get(name, list))} & changed
         if walked:
             raise refuse(
                 "MP156",
@@ -202,6 +209,18 @@ class Lowering:
                 expected="a list that stays as it is while the method moves between its items",
                 hint=f"walk through a copy: for ... in list({min(walked)})",
             )
+
+    def _walked(self, node: ast.expr) -> Iterator[str]:
+        """The variables whose objects a loop walks through, as far as they are not copied first."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in VIEWS:
+                yield from root_names(owner)
+            case ast.Call(func=callee, args=args):
+                if any(self._method.scope.resolve(callee) is lazy for lazy in _LAZY):
+                    for argument in args:
+                        yield from self._walked(argument)
+            case _:
+                yield from root_names(node)
 
     def _match(self, statement: ast.Match) -> None:
         """Find the case first, then branch on its number."""

@@ -72,8 +72,8 @@ class _Normaliser:
         self._use_known(statement, self._sites.head(statement))
         hoist = Hoist(self._targets(statement), self._names, self._is_fixed)
         hoist.statement(statement)
-        yield from hoist.prelude
         for assigned in hoist.prelude:
+            yield from self._statement(assigned)
             self._remember(assigned)
         inside = [site for site in self._sites.head(statement) if not site.certain] + self._sites.inside(statement)
         self._use_known(statement, inside)

@@ -20,8 +20,35 @@ _WALKS: Final = (sorted, list, tuple, set, frozenset, enumerate, iter, sum, min,
 _SUBSCRIPTS: Final = {ast.Load: ("__getitem__",), ast.Store: ("__setitem__",), ast.Del: ("__delitem__",)}
 
 
+VIEWS: Final = frozenset(("items", "keys", "values"))
+"""Operations whose result looks into its container instead of holding something."""
+
 FRESH: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, copy.deepcopy, range)
 """Functions whose result shares nothing with their arguments, which they leave as they are."""
+
+PLAIN: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, range)
+"""Functions whose result can't be changed."""
+
+PLAIN_METHODS: Final = frozenset(
+    (
+        *(
+            "strip",
+            "lstrip",
+            "rstrip",
+            "lower",
+            "upper",
+            "casefold",
+            "title",
+            "capitalize",
+            "replace",
+            "join",
+            "format",
+        ),
+        *("removeprefix", "removesuffix", "zfill", "encode", "decode", "count", "find", "rfind", "index", "rindex"),
+        *("startswith", "endswith", "isdigit", "isalpha", "isspace", "bit_length", "total_seconds", "isoformat"),
+    )
+)
+"""Methods of text and numbers whose result can't be changed."""
 
 SHALLOW: Final = (list, tuple, set, frozenset, dict, sorted, reversed, enumerate, zip, min, max, sum, next, copy.copy)
 """Functions whose result may hold parts of their arguments, which they leave as they are."""
@@ -88,13 +115,6 @@ def changes(node: ast.AST) -> Iterator[str]:
             yield from root_names(node)
         case ast.Call(func=ast.Attribute(value=owner)):
             yield from root_names(owner)
-
-
-def changed_names(statement: ast.AST) -> frozenset[str]:
-    """The variables that a statement may bind anew or change in place."""
-    nodes = list(ast.walk(statement))
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    return frozenset(bound | {name for node in nodes for name in changes(node)})
 
 
 def handed_on(node: ast.AST, scope: Scope) -> Iterator[str]:

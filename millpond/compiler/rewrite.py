@@ -101,6 +101,50 @@ class Returns(ast.NodeTransformer):
         return node
 
 
+class Loose(ast.NodeTransformer):
+    """Lets variables that may have no value say so where they are read, as Python would."""
+
+    def __init__(self, names: frozenset[str], made: Mapping[str, str]) -> None:
+        self._names = names
+        self._made = made
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Check a variable that is read."""
+        if node.id not in self._names or not isinstance(node.ctx, ast.Load):
+            return node
+        text = ast.copy_location(ast.Constant(node.id), node)
+        check = ast.copy_location(ast.Name(self._made["bound"], ast.Load()), node)
+        return ast.copy_location(ast.Call(check, [node, text], []), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
+        """Check a variable that is changed."""
+        if not isinstance(node.target, ast.Name) or node.target.id not in self._names:
+            return self.generic_visit(node)
+        node.value = self.visit(node.value)
+        return [self._checked(node.target), node]
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST | list[ast.stmt]:
+        """Take a variable its value."""
+        gone = [target for target in node.targets if isinstance(target, ast.Name) and target.id in self._names]
+        if not gone:
+            return self.generic_visit(node)
+        out: list[ast.stmt] = []
+        for target in node.targets:
+            if target in gone and isinstance(target, ast.Name):
+                marked = ast.copy_location(ast.Name(self._made["UNBOUND"], ast.Load()), target)
+                name = ast.copy_location(ast.Name(target.id, ast.Store()), target)
+                out += [self._checked(target), ast.copy_location(ast.Assign([name], marked), target)]
+            else:
+                out.append(ast.copy_location(ast.Delete([self.visit(target)]), target))
+        return out
+
+    def _checked(self, target: ast.Name) -> ast.stmt:
+        read = self.visit_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+        assert isinstance(read, ast.expr)
+        name = ast.copy_location(ast.Name(target.id, ast.Store()), target)
+        return ast.copy_location(ast.Assign([name], read), target)
+
+
 def called(function: str, value: ast.expr) -> ast.expr:
     """The call of a function on a value, at the value's place."""
     return ast.copy_location(ast.Call(ast.Name(function, ast.Load()), [value], []), value)

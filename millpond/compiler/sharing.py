@@ -7,13 +7,15 @@ unknown code is only suspected (`sure` is false) to be one of its arguments.
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from millpond.compiler.draft import Method, Site
+from millpond.compiler.hoist import ITEMS
 from millpond.compiler.mutability import field_of, is_frozen, items_of
-from millpond.compiler.patterns import FRESH, SHALLOW, Sites
+from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element
 from millpond.state.access import Operation
@@ -47,8 +49,16 @@ class Sharing:
         self._shares: dict[str, Shares] = {}
         self._values: dict[str, list[ast.AST]] = {}
         self._links: dict[frozenset[str], bool] = {}
+        self._helpers = {
+            name: member
+            for base in reversed(method.owner.__mro__)
+            for name, member in vars(base).items()
+            if isinstance(member, types.FunctionType | staticmethod | classmethod)
+        }
         finder = Sites(method, elements)
         self._sites = {id(site.node): site for statement in statements for site in finder.of(statement)}
+        # A key is of its element's key type, which can't be changed.
+        self._keys = {site.key.id for site in self._sites.values() if isinstance(site.key, ast.Name)}
         self._nodes = nodes = [node for statement in statements for node in ast.walk(statement)]
         for node in nodes:
             for name, value in _bindings(node):
@@ -266,6 +276,8 @@ class Sharing:
         if name in seen:
             return True
         values = self.values(name)
+        if name in self._keys and len(values) + (name in self._hints) == 1:
+            return True
         if name in self._hints and not is_frozen(self._hints[name]):
             return False
         if not values and name not in self._hints:
@@ -285,18 +297,75 @@ class Sharing:
                 return True
             case ast.Name(id=name):
                 return self._is_plain(name, seen)
-            case ast.UnaryOp(operand=operand):
-                return self._is_plain_value(operand, seen)
-            case ast.BinOp(left=left, right=right):
-                return self._is_plain_value(left, seen) and self._is_plain_value(right, seen)
-            case ast.Tuple(elts=parts):
-                return all(self._is_plain_value(part, seen) for part in parts)
-            case ast.Call(func=callee):
-                meaning = self._method.scope.resolve(callee)
-                return any(
-                    meaning is known for known in (len, int, float, str, bool, bytes, repr, abs, round, any, all)
-                )
+            case ast.BinOp(op=ast.Sub() | ast.Div() | ast.FloorDiv() | ast.Mod() | ast.Pow(), left=left):
+                # What these give is new, and of the kind of what they are given.
+                return self._is_plain_value(left, seen)
+            case ast.Call():
+                return self._is_plain_call(node, seen)
+            case ast.NamedExpr(value=value):
+                return self._is_plain_value(value, seen)
+            case ast.Subscript(value=value, ctx=ast.Load(), slice=place):
+                parts = not isinstance(place, ast.Slice) and self._holds_plain(value, seen)
+                return parts or self._is_plain_value(value, seen)
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == self._method.self_name:
+                return is_frozen(type(getattr(self._method.owner, name, [])))
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._is_plain_value(body, seen) and self._is_plain_value(orelse, seen)
+            case ast.UnaryOp() | ast.BinOp() | ast.Tuple() | ast.BoolOp():
+                inner = (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+                return all(self._is_plain_value(part, seen) for part in inner)
         return False
+
+    def _is_plain_call(self, node: ast.Call, seen: frozenset[str]) -> bool:
+        meaning = self._meaning(node.func)
+        if any(meaning is known for known in PLAIN) or (meaning is sum and len(node.args) == 1):
+            return True
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=name), attr="pop") if name.startswith(ITEMS) and not node.args:
+                return all(self._holds_plain(value, seen) for value in self.values(name))
+            case ast.Attribute(attr=name) if name in PLAIN_METHODS:
+                return True
+        return is_frozen(_returned(meaning))
+
+    def _meaning(self, callee: ast.expr) -> Any:
+        """The function that is called: of the module, a builtin, or a helper of the program."""
+        match callee:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == self._method.self_name:
+                return self._helpers.get(name)
+        return self._method.scope.resolve(callee)
+
+    def _holds_plain(self, node: ast.AST, seen: frozenset[str]) -> bool:
+        """Whether what a list is made of is nothing but values that can't be changed."""
+        match node:
+            case ast.Subscript(value=value, slice=ast.Slice()) | ast.Starred(value=value):
+                return self._holds_plain(value, seen)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                return all(
+                    self._holds_plain(part, seen) if isinstance(part, ast.Starred) else self._is_plain_value(part, seen)
+                    for part in parts
+                )
+            case ast.Call(func=ast.Attribute(attr="split" | "splitlines" | "partition")):
+                return True
+            case ast.Call(func=callee, args=[source, *_]) if any(
+                self._method.scope.resolve(callee) is known for known in (list, tuple, sorted, reversed, set)
+            ):
+                return self._holds_plain(source, seen)
+            case ast.Name(id=name) if name in self._hints and not self.values(name):
+                return all(map(is_frozen, items_of(self._hints[name])))
+            case ast.Call() | ast.Constant():
+                return self._is_plain_value(node, seen)
+        return False
+
+
+def _returned(function: Any) -> Any:
+    """The declared type of what a function returns; Any if it says nothing, or nothing that can be understood."""
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType):
+        return Any
+    try:
+        return get_type_hints(function).get("return", Any)
+    except (NameError, TypeError, AttributeError):
+        return Any
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

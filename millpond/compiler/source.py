@@ -56,7 +56,7 @@ def _read(program: type, point: EntryPoint) -> Method:
             expected="@entry alone",
             hint="call what the decorator does from the method's body",
         )
-    return Method(point, tree, source, scope_of(function, tree))
+    return Method(point, tree, source, scope_of(function, tree), program)
 
 
 def scope_of(function: Callable[..., Any], tree: ast.FunctionDef) -> Scope:

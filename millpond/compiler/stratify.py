@@ -100,6 +100,6 @@ def _no_order(cycle: list[Constraint]) -> ProgramError:
         places=places,
         expected="one order of the state elements that every method keeps",
         found=told,
-        hint="swap the accesses in one of them, keep both under the same key so that no move lies between them, or give "
-        "up exactness with @entry(relaxed=True)",
+        hint="swap the accesses in one of them, keep both under the same key so that no move lies between them, or "
+        "give up exactness with @entry(relaxed=True)",
     )

@@ -6,10 +6,14 @@ import traceback
 from typing import Any
 
 from millpond import errors
+from millpond.compiler import compiled
+from millpond.compiler.compiled import ROW_FUNCTION, CompiledTask, Unbound
 from millpond.errors import MillpondError, RowError
 from millpond.runtime.intake import BadRow, Work
 from millpond.runtime.messages import Failure
 from millpond.runtime.plan import FeedPlan
+
+_COMPILED = compiled.__file__
 
 SHOWN_CHARS_MAX = 60
 """Longer arguments are cut in messages."""
@@ -36,10 +40,13 @@ def failure_of(error: MillpondError) -> Failure:
 def row_failure(error: Exception, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:
     """What the user's code raised on a row, with the arguments and the user's own lines."""
     entry = work.task.entry
-    shown = ", ".join(f"{name}={_short(value)}" for name, value in values.items())
+    told = {name: value for name, value in values.items() if "__" not in name and value is not Unbound.UNBOUND}
+    shown = ", ".join(f"{name}={_short(value)}" for name, value in told.items())
     position = int(work.places.position[row])
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    where = "".join(f"\n    {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames[-3:])
+    where = "".join(
+        f"\n    {frame.filename}:{frame.lineno} in {_user_name(frame.name, work.task)}: {frame.line}"
+        for frame in _user_frames(error)[-3:]
+    )
     return Failure(
         "RowError",
         "MP603",
@@ -49,6 +56,20 @@ def row_failure(error: Exception, work: Work, row: int, source: str | None, valu
         trace="".join(traceback.format_exception(error))[-4000:],
         place=(int(work.places.order[row]), work.feed, source, position),
     )
+
+
+def _user_frames(error: Exception) -> list[traceback.FrameSummary]:
+    """The lines of the user's own code, and of what it called; not those of the loop that the compiler put around."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if frame.filename != _COMPILED]
+    if len(own) > 1 and own[1].name.partition("__")[0] == ROW_FUNCTION:
+        own = own[1:]
+    return own
+
+
+def _user_name(name: str, task: CompiledTask) -> str:
+    generated = name in (f"{task.entry}_{task.index}", ROW_FUNCTION) or name.startswith(f"{ROW_FUNCTION}__")
+    return task.entry if generated else name
 
 
 def as_error(failure: Failure) -> MillpondError:

@@ -33,7 +33,7 @@ class Knobs:
     statements_max: int = 40
     entries_max: int = 4
     elements_max: int = 7
-    unsteered: float = 0.04
+    unsteered: float = 0.03
     relaxed: float = 0.0
 
 
@@ -101,8 +101,6 @@ class _Generator:
                 fitting = tuple(kind for kind in PARTITIONED if kind.key == group[0].kind.key)
                 while made + len(group) < wanted and dice.chance(0.3):
                     group.append(self._element(fitting, made + len(group)))
-                if made + len(group) < wanted and dice.chance(0.03):
-                    group.append(self._element(PARTIAL, made + len(group)))
             made += len(group)
             groups.append(tuple(group))
         return groups

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millpond.compiler.mutability import is_frozen
 from millpond.errors import MillpondError
 from millpond.keygroups import Layout
 from millpond.program import Element, EntryPoint, ProgramBase
@@ -40,6 +41,7 @@ def expect(program: type[ProgramBase], rows: Sequence[Row]) -> Expected:
         for number, row in enumerate(left):
             try:
                 reply = call(plain, points, row)
+                _check_fits(plain)
                 if reply is not None:
                     replies[number] = reply
             except (MillpondError, UnfitError):
@@ -51,6 +53,14 @@ def expect(program: type[ProgramBase], rows: Sequence[Row]) -> Expected:
         else:
             return Expected(left, replies, raises, unfit)
         left.pop(number)
+
+
+def _check_fits(plain: ProgramBase) -> None:
+    """Refuse values that were changed in place into something that no checkpoint could hold."""
+    for name, element in plain.elements().items():
+        if not is_frozen(element.type.value_hint):
+            for value in _entries(vars(plain)[name]).values():
+                element.type.values.check(value)
 
 
 class UnfitError(Exception):

@@ -71,7 +71,7 @@ BLOCKS = (
     "if {x}:\n{body}\nelif {y}:\n{other}",
     "for t in range({x} % 4):\n{body}",
     "for w[{x} % 2] in (1, 2):\n{body}\nelse:\n{other}",
-    "n = 0\nwhile n < 3 and {x} != 99:\n    n += 1\n{body}\nelse:\n{other}",
+    "{n} = 0\nwhile {n} < 3 and {x} != 99:\n    {n} += 1\n{body}\nelse:\n{other}",
     "try:\n{body}\n    t = 6 // {x}\nexcept ZeroDivisionError:\n{other}\nelse:\n    t = {y}\nfinally:\n    t = {z}",
     "with Named([{x}]) as t:\n{body}\nt = 1",
     "match {x}, {y}:\n    case 0, n:\n{deep}\n    case n, 1:\n        t = n\n    case _:\n        t = {z}",
@@ -89,9 +89,11 @@ def block(pick: Random, callee: str, *, depth: int = 2, loop: bool = False) -> s
             lines.append(pick.choice(["break", "continue"]))
         elif kind < 5 and depth:
             form = pick.choice(BLOCKS)
-            body = block(pick, callee, depth=depth - 1, loop=loop or form.startswith(("for", "n = 0")))
+            body = block(pick, callee, depth=depth - 1, loop=loop or form.startswith(("for", "{n}")))
             other = block(pick, callee, depth=depth - 1, loop=loop)
-            lines.append(form.format(body=indent(body), deep=indent(body, 2), other=indent(other), **parts))
+            parts |= {"body": indent(body), "deep": indent(body, 2), "other": indent(other)}
+            # A counter of its own for each depth, so that every loop comes to an end.
+            lines.append(form.format(n=f"n{depth}", **parts))
         else:
             lines.append(pick.choice(PLAIN).format(**parts))
     return "\n".join(lines)

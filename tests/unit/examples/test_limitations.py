@@ -9,14 +9,21 @@ import pytest
 from millpond import MillpondError, Program
 from millpond.compiler.compile import compile_program
 
-PAGE = Path(__file__).parents[3] / "docs" / "LIMITATIONS.md"
-BLOCK = re.compile(r"```python (refused MP\d{3}|instead)\n(.*?)```", re.DOTALL)
-
-BLOCKS = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-REFUSED = [(mark.split()[1], code) for mark, code in BLOCKS if mark.startswith("refused")]
-INSTEAD = [code for mark, code in BLOCKS if mark == "instead"]
+PAGE = (Path(__file__).parents[3] / "docs" / "LIMITATIONS.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"```python (refused MP\d{3}|instead|unseen)\n(.*?)```", re.DOTALL)
+BLOCKS = BLOCK.findall(PAGE)
 
 IMPORTS = "from millpond import Counter, Map, Partial, Partitioned, Program, Set, Value, each, entry, merged\n\n"
+
+
+def marked(kind):
+    """The blocks of one kind, each under the code that was refused last."""
+    code, found = "MP000", []
+    for mark, block in BLOCKS:
+        code = mark.removeprefix("refused ") if mark.startswith("refused") else code
+        if mark.startswith(kind):
+            found.append(pytest.param(code, block, id=code if kind != "unseen" else block.splitlines()[0]))
+    return found
 
 
 def compiled(code, folder):
@@ -32,18 +39,23 @@ def compiled(code, folder):
 
 
 def test_every_refusal_has_what_to_write_instead():
-    assert len(BLOCKS) == PAGE.read_text(encoding="utf-8").count("```python")
-    assert [mark.split()[0] for mark, _ in BLOCKS] == ["refused", "instead"] * len(REFUSED)
-    assert len(REFUSED) >= 10
+    assert len(BLOCKS) == PAGE.count("```python")
+    assert re.fullmatch("(ri+)+u*", "".join(mark[0] for mark, _ in BLOCKS))
+    assert len(marked("refused")) >= 25
 
 
-@pytest.mark.parametrize(("code", "block"), REFUSED, ids=[code for code, _ in REFUSED])
+@pytest.mark.parametrize(("code", "block"), marked("refused"))
 def test_a_refused_block_gives_the_code_that_the_page_names(code, block, tmp_path):
     with pytest.raises(MillpondError) as caught:
         compiled(block, tmp_path)
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("block", INSTEAD, ids=[code for code, _ in REFUSED])
-def test_what_the_page_says_to_write_instead_is_accepted(block, tmp_path):
+@pytest.mark.parametrize(("code", "block"), marked("instead"))
+def test_what_the_page_says_to_write_instead_is_accepted(code, block, tmp_path):
     assert compiled(block, tmp_path).entries
+
+
+@pytest.mark.parametrize(("code", "block"), marked("unseen"))
+def test_what_the_page_says_is_not_seen_is_still_accepted(code, block, tmp_path):
+    assert compiled(block, tmp_path).entries, "it is refused by now: move it up on the page"

@@ -1,0 +1,115 @@
+"""Ten programs as users write them: on any number of partitions and with any epochs they do what their oracle does."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from examples.rows import play
+from millpond.compiler.compile import compile_program
+from millpond.epochs.recovery import read_state
+from millpond.keygroups import Layout
+from millpond.runtime.simulated import Simulated
+from millpond.storage.files import FileStorage
+from millpond.testing.oracle import committed_state, plain_state
+from tests.unit.examples.ten import CASES, Truth, decoded, expect
+
+ROWS = 240
+KEY_GROUPS = 16
+INSTANCES = 4
+EPOCHS_MAX = 5
+PARTITIONS = (1, 2, 3, 7)
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def cut(rows, seed):
+    """Cut rows into epochs at random places; some may be empty."""
+    chance = random.Random(seed)
+    places = sorted(chance.randrange(len(rows) + 1) for _ in range(chance.randrange(EPOCHS_MAX)))
+    return [rows[start:end] for start, end in pairwise([0, *places, len(rows)])]
+
+
+def simulate(case, epochs, partitions, directory, instances=INSTANCES):
+    """Run each epoch on the number of partitions that is its own; replies as text, and the state in bytes."""
+    compiled = compile_program(case.program)
+    replies = {}
+    for epoch, number in zip(epochs, partitions, strict=True):
+        run = Simulated(compiled, directory, number, KEY_GROUPS, instances)
+        run.epoch(epoch)
+        replies |= run.replies()
+    return replies, read_state(FileStorage(directory / "checkpoint"))
+
+
+@pytest.mark.parametrize("partitions", PARTITIONS)
+@each_case
+def test_a_run_equals_its_oracle_whatever_the_partitions_and_epochs(case, partitions, tmp_path):
+    seed = 1000 * partitions + CASES.index(case)
+    rows = case.rows(seed, ROWS)
+    epochs = cut(rows, seed)
+    wanted = expect(case, epochs, KEY_GROUPS, INSTANCES)
+    replies, state = simulate(case, epochs, [partitions] * len(epochs), tmp_path)
+    assert {number: repr(reply) for number, reply in replies.items()} == wanted.replies
+    assert state == wanted.state
+    case.holds(rows, replies, decoded(case.program, state))
+
+
+@each_case
+def test_a_checkpoint_goes_on_with_other_partitions_after_every_epoch(case, tmp_path):
+    rows = case.rows(77, ROWS)
+    epochs = [rows[start : start + ROWS // 4] for start in range(0, ROWS, ROWS // 4)]
+    wanted = expect(case, epochs, KEY_GROUPS, INSTANCES)
+    replies, state = simulate(case, epochs, (3, 1, 7, 2), tmp_path)
+    assert {number: repr(reply) for number, reply in replies.items()} == wanted.replies
+    assert state == wanted.state
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.truth is Truth.PLAIN], ids=lambda case: case.name)
+def test_the_state_of_an_exact_program_is_that_of_the_plain_class(case, tmp_path):
+    rows = case.rows(5, ROWS)
+    plain = case.program()
+    play(plain, rows)
+    _, state = simulate(case, cut(rows, 5), [2] * len(cut(rows, 5)), tmp_path)
+    layout = Layout(KEY_GROUPS, 1, INSTANCES, compile_program(case.program).has_partial)
+    assert committed_state(case.program.elements(), state) == plain_state(plain, layout)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.truth is Truth.STEPS], ids=lambda case: case.name)
+def test_a_relaxed_program_with_one_row_per_epoch_answers_as_the_plain_class(case, tmp_path):
+    rows = case.rows(6, 60)
+    replies, _ = simulate(case, [[row] for row in rows], [2] * len(rows), tmp_path)
+    assert list(replies.values()) == play(case.program(), rows)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.truth is Truth.COPIES], ids=lambda case: case.name)
+def test_a_model_with_one_copy_answers_as_the_plain_class(case, tmp_path):
+    rows = case.rows(7, ROWS)
+    wanted = expect(case, [rows], KEY_GROUPS, 1)
+    replies, _ = simulate(case, cut(rows, 7), [1] * len(cut(rows, 7)), tmp_path, instances=1)
+    plain, told = case.program(), iter(replies.values())
+    points = case.program.entries()
+    for row in rows:
+        (answer,) = play(plain, [row])
+        if points[row[0]].replies and row[0] != "centroids":
+            assert next(told) == answer
+        elif points[row[0]].replies:
+            assert len(next(told)) == len(answer)
+    assert {number: repr(reply) for number, reply in replies.items()} == wanted.replies
+
+
+@each_case
+def test_relaxed_is_what_needs_it_and_nothing_else(case):
+    relaxed = {name for name, point in case.program.entries().items() if point.relaxed}
+    assert relaxed == {"Bank": {"transfer"}, "SearchIndex": {"search"}}.get(case.name, set())
+
+
+@each_case
+def test_an_example_runs_as_a_module_and_follows_from_its_seed(case, capsys):
+    assert case.module.main() == 0
+    said = capsys.readouterr().out
+    assert case.module.main() == 0
+    assert capsys.readouterr().out == said
+    assert len(said.splitlines()) > 5
+    assert case.rows(1, 50) == case.rows(1, 50) != case.rows(2, 50)
