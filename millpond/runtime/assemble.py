@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from millpond.epochs.work import EpochWork, PartResult
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
-from millpond.runtime.failures import as_error
+from millpond.runtime.failures import RAISED, RowRaisedError, as_error
 from millpond.runtime.messages import Control, place_key
-from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.plan import BadRows, ProgramPlan
 
 RUNNING_TOTAL = "total."
 """How counters begin that go on from epoch to epoch."""
@@ -23,7 +23,10 @@ def assemble(plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str
     """
     failures = [(control.step, control.failure) for control in controls if control.failure is not None]
     if failures:
-        raise as_error(min(failures, key=lambda told: (told[0], place_key(told[1].place)))[1])
+        failure = min(failures, key=lambda told: (told[0], place_key(told[1].place)))[1]
+        if failure.code == RAISED and plan.feeds[failure.place[1]].bad_rows is not BadRows.FAIL:
+            raise RowRaisedError(failure)
+        raise as_error(failure)
     _check_complete(plan, controls)
     by_partition: dict[int, list[Control]] = defaultdict(list)
     counters: Counter[str] = Counter()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from millpond import errors
 from millpond.compiler import compiled
@@ -11,9 +12,15 @@ from millpond.compiler.compiled import ROW_FUNCTION, CompiledTask, Unbound
 from millpond.errors import MillpondError, RowError
 from millpond.runtime.intake import BadRow, Work
 from millpond.runtime.messages import Failure
-from millpond.runtime.plan import FeedPlan
+from millpond.runtime.plan import Excluded, FeedPlan
 
 _COMPILED = compiled.__file__
+
+RAISED = "MP603"
+"""The code of a row on which the user's code raised."""
+
+EXCLUDED_MAX = 1000
+"""Rows of an epoch that may raise and be left out; each costs a run of the epoch, so more of them fail it."""
 
 SHOWN_CHARS_MAX = 60
 """Longer arguments are cut in messages."""
@@ -49,7 +56,7 @@ def row_failure(error: Exception, work: Work, row: int, source: str | None, valu
     )
     return Failure(
         "RowError",
-        "MP603",
+        RAISED,
         f"entry point `{entry}` raised {type(error).__name__}: {str(error)[:300]}",
         found=f"{entry}({shown}){_origin(source, position)}{where}",
         hint="nothing of this epoch was committed; mend the program or the row and start again",
@@ -79,6 +86,45 @@ def as_error(failure: Failure) -> MillpondError:
         failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
     )
     return error
+
+
+class RowRaisedError(RowError):
+    """The user's code raised on a row whose feed does not want to fail because of that."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(
+            failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
+        )
+        order, feed, source, position = failure.place
+        self.row = Excluded(order, feed, source, position, failure.summary)
+
+
+Result = TypeVar("Result")
+
+
+def leaving_out(steps: int, run: Callable[[tuple[Excluded, ...], Excluded | None], Result]) -> Result:
+    """Run an epoch again without each row that raises, as if it had never been fed: nothing that it did is seen.
+
+    A row may raise only because of an earlier row that raises itself at a later step. So with several steps the rows
+    before it are tried alone first; it is left out when none of them raises.
+    """
+    excluded: list[Excluded] = []
+    suspect: Excluded | None = None
+    while True:
+        try:
+            result = run(tuple(excluded), suspect)
+        except RowRaisedError as raised:
+            if raised.row in excluded or len(excluded) == EXCLUDED_MAX:
+                raise
+            suspect = raised.row
+            if steps == 1:
+                excluded.append(suspect)
+                suspect = None
+            continue
+        if suspect is None:
+            return result
+        excluded.append(suspect)
+        suspect = None
 
 
 def _origin(source: str | None, position: int) -> str:

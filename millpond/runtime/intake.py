@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledTask
-from millpond.errors import EpochError
+from millpond.errors import EpochError, RowError
 from millpond.graph.model import Dispatch
 from millpond.runtime.badrows import bad_rows, row_text
 from millpond.runtime.columns import Column, KeptColumn, ListColumn, TupleColumn, column_of
 from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA
 from millpond.runtime.ordering import Places, path_ranks, source_ranks
-from millpond.runtime.plan import EpochPlan, ProgramPlan, parameter_hints
+from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan, parameter_hints
 from millpond.state.wire import decode_values
 
 
@@ -103,12 +103,16 @@ def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordB
 
 
 def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table, intake: Intake) -> None:
+    if epoch.until is not None:
+        table = table.filter(pa.array(_before(epoch, number, table, epoch.until)))
     entry = plan.entry_of(number)
     task = entry.tasks[0]
     hints = parameter_hints(entry)
     keys = frozenset(task.key.split(",")) if task.dispatch is Dispatch.BY_KEY else frozenset()
     columns = {name: _array(table, feed_column(number, name)) for name in hints}
     bad, reasons = bad_rows(columns, hints, keys)
+    if epoch.excluded:
+        bad, reasons = _with_excluded(epoch, number, table, bad, reasons)
     if bad.any():
         _note_bad(epoch, number, columns, table, np.flatnonzero(bad), reasons, intake)
         table = table.filter(pa.array(~bad))
@@ -136,6 +140,44 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     groups = _array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
     paths = pa.nulls(rows, pa.binary())
     intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep))
+
+
+def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> npt.NDArray[np.bool_]:
+    """Which rows come before a row in the input."""
+    order, position = _ints(table, "ord"), _ints(table, "pos")
+    before: npt.NDArray[np.bool_] = order < until.order
+    same = order == until.order
+    if feed != until.feed:
+        return before | (same & (feed < until.feed))
+    names = [epoch.source_name(name) or "" for name in _sources(table).to_pylist()]
+    bound = until.source or ""
+    earlier = np.array([name < bound for name in names], dtype=bool)
+    there = np.array([name == bound for name in names], dtype=bool)
+    return before | (same & (earlier | (there & (position < until.position))))
+
+
+def _with_excluded(
+    epoch: EpochPlan, feed: int, table: pa.Table, bad: npt.NDArray[np.bool_], reasons: list[str]
+) -> tuple[npt.NDArray[np.bool_], list[str]]:
+    """Add the rows that an earlier try left out to those that do not fit."""
+    why = dict(zip(np.flatnonzero(bad).tolist(), reasons, strict=True))
+    order, position, sources = _ints(table, "ord"), _ints(table, "pos"), _sources(table)
+    for one in epoch.excluded:
+        if one.feed == feed:
+            near = np.flatnonzero((order == one.order) & (position == one.position)).tolist()
+            rows = [row for row in near if epoch.source_name(sources[row].as_py()) == one.source]
+            if len(rows) > 1:
+                raise RowError(
+                    "MP606",
+                    "the user's code raised on a row, and other rows have the same place in the input",
+                    expected="rows that can be told apart, so that the right one is left out",
+                    found=f"{len(rows)} rows; {one.reason}",
+                    hint='give the feed order_by= with a column of different values, or on_bad_row="fail"',
+                )
+            why.update((row, one.reason) for row in rows if row not in why)
+    marked = np.zeros(len(bad), dtype=bool)
+    marked[list(why)] = True
+    return marked, [why[row] for row in sorted(why)]
 
 
 def _note_bad(

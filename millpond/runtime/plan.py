@@ -120,11 +120,23 @@ class ProgramPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """A row that is left out of an epoch, because the user's code raised on it; by its place in the input."""
+
+    order: int
+    feed: int
+    source: str | None
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EpochPlan:
     """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin.
 
     If it `continues`, it has no rows of its own but the messages that the epoch before left. `now_us` is its time in
-    microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks.
+    microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks. `excluded` are rows that
+    an earlier try found to raise, under a policy that does not fail; with `until`, only rows before that one are tried.
     """
 
     epoch: int
@@ -132,6 +144,8 @@ class EpochPlan:
     source_prefix: str = ""
     continues: bool = False
     now_us: int = 0
+    excluded: tuple[Excluded, ...] = ()
+    until: Excluded | None = None
 
     def source_name(self, short: str | None) -> str | None:
         """The whole name of a source that travelled without its beginning."""

@@ -21,10 +21,21 @@ from millpond.program.epoch_time import now_us
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
+from millpond.runtime.failures import leaving_out
 from millpond.runtime.intake import feed_column, keep_column
 from millpond.runtime.messages import decode_control
 from millpond.runtime.pending import read_pending
-from millpond.runtime.plan import DEAD_LETTERS, STEPS_MAX, BadRows, EpochPlan, FeedPlan, Order, ProgramPlan, SinkPlan
+from millpond.runtime.plan import (
+    DEAD_LETTERS,
+    STEPS_MAX,
+    BadRows,
+    EpochPlan,
+    Excluded,
+    FeedPlan,
+    Order,
+    ProgramPlan,
+    SinkPlan,
+)
 from millpond.runtime.publish import Publisher
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.whole import run_whole
@@ -132,8 +143,11 @@ class Simulated:
         return self._plan.layout.partitions
 
     def _compute(self, rows: Sequence[Row], parent: Parent, moment: int) -> EpochWork:
-        epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment)
-        return self._assemble(run_whole(self._plan, epoch, self._route(rows)))
+        def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
+            epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until)
+            return self._assemble(run_whole(self._plan, epoch, self._route(rows)))
+
+        return leaving_out(self._plan.steps, run)
 
     def _continue(self, parent: Parent, moment: int) -> EpochWork:
         left = read_pending(self._storage, self._plan, parent.pending)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millpond.testing.compare import Outcome, compare
+from millpond.testing.compare import Outcome, Verdict, compare
+from millpond.testing.loading import loaded
+from millpond.testing.oracle import expect
 from millpond.testing.rows import Row
 
 TRIES_MAX = 1500
@@ -47,6 +49,7 @@ class _Shrinker:
         self._outcome = run(case)
         assert self._outcome.failed
         self._kind = _kind(self._outcome)
+        self._runs = _runs(case)
 
     def smallest(self) -> tuple[Case, Outcome]:
         while self._left > 0:
@@ -65,8 +68,12 @@ class _Shrinker:
         self._left -= 1
         try:
             outcome = self._run(case)
+            # A program that crashes the compiler should stay one that plain Python can run.
+            sound = outcome.verdict is not Verdict.CRASH or not self._runs or _runs(case)
         except Exception:  # noqa: BLE001
             # Something that the program needs was removed.
+            return False
+        if not sound:
             return False
         if not outcome.failed or _kind(outcome) != self._kind:
             return False
@@ -109,6 +116,16 @@ class _Shrinker:
             # After a success the next change stands at the same number.
             if text == self._case.text or not self._try(replace(self._case, text=text)):
                 number += 1
+
+
+def _runs(case: Case) -> bool:
+    """Whether plain Python runs at least one of the rows, and all of them without an exception."""
+    try:
+        with loaded(case.text) as program:
+            expected = expect(program, case.rows)
+    except Exception:  # noqa: BLE001
+        return False
+    return bool(expected.rows) and not expected.raises
 
 
 def _kind(outcome: Outcome) -> tuple[Any, ...]:

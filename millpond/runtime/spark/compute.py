@@ -10,8 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from millpond.epochs.work import EpochWork, JobAborted, Parent
 from millpond.errors import EpochError
 from millpond.runtime.assemble import assemble
+from millpond.runtime.failures import leaving_out
 from millpond.runtime.messages import Control, decode_control
-from millpond.runtime.plan import EpochPlan, ProgramPlan
+from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
 from millpond.runtime.spark.ship import Shipment
 from millpond.runtime.spark.worker import CONTROL_DDL, MESSAGE_DDL, epoch_function, step_function
@@ -37,22 +38,33 @@ def compute_epoch(
     come from, if that is known.
     """
     named, prefix = shorten_sources(batch, shape, only_file)
-    epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us)
+
+    def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> tuple[EpochWork, list[Control]]:
+        epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until)
+        controls = _controls_of(plan, shipment, shape, named, epoch, one_task_rows)
+        if not controls and not _empty(batch):
+            raise EpochError(
+                "MP433",
+                "no task of the epoch reported, though it has rows",
+                expected=f"{plan.layout.partitions} reports per step",
+                found="none",
+                hint="nothing was committed; please report it with the settings of the Spark session",
+            )
+        return assemble(plan, controls, before), controls
+
+    return leaving_out(plan.steps, run)
+
+
+def _controls_of(
+    plan: ProgramPlan, shipment: Shipment, shape: Shape, named: DataFrame, epoch: EpochPlan, one_task_rows: int
+) -> list[Control]:
     controls: list[Control] = []
     if one_task_rows:
         whole = epoch_function(shipment, epoch, one_task_rows)
         controls = _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, CONTROL_DDL))
     if not controls:
         controls = _all_steps(exchange(named, plan, shape), plan, shipment, epoch)
-    if not controls and not _empty(batch):
-        raise EpochError(
-            "MP433",
-            "no task of the epoch reported, though it has rows",
-            expected=f"{plan.layout.partitions} reports per step",
-            found="none",
-            hint="nothing was committed; please report it with the settings of the Spark session",
-        )
-    return assemble(plan, controls, before), controls
+    return controls
 
 
 def continue_epoch(

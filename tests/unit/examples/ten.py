@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -71,23 +71,29 @@ class Expected:
 
 def expect(case: Case, epochs: Sequence[Sequence[Row]], key_groups: int, instances: int) -> Expected:
     """Ask the oracle of a program; the bytes of the state are always the reference interpreter's."""
-    compiled = compile_program(case.program)
-    sequential = Sequential(compiled, key_groups, instances)
+    sequential = Sequential(compile_program(case.program), key_groups, instances)
     rows = [row for epoch in epochs for row in epoch]
     if case.truth is Truth.STEPS:
         said = [reply for epoch in epochs for reply in sequential.epoch(epoch)]
-    else:
-        said = [sequential.call(name, *arguments) for name, arguments in rows]
-    if case.truth is Truth.PLAIN:
-        plain = case.program()
-        said = [getattr(plain, name)(*arguments) for name, arguments in rows]
+        return Expected(told(case, rows, said), sequential.state())
+    replies = told(case, rows, (sequential.call(name, *arguments) for name, arguments in rows))
+    return Expected(plain_replies(case, rows) if case.truth is Truth.PLAIN else replies, sequential.state())
+
+
+def plain_replies(case: Case, rows: Sequence[Row]) -> dict[int, str]:
+    """The replies of the class as plain Python."""
+    plain = case.program()
+    return told(case, rows, (getattr(plain, name)(*arguments) for name, arguments in rows))
+
+
+def told(case: Case, rows: Sequence[Row], said: Iterable[Any]) -> dict[int, str]:
+    """Replies as a sink shows them, each turned into text before the next row may change it."""
     points = case.program.entries()
-    replies = {
-        number: shown(said[number], points[name].returns)
-        for number, (name, _) in enumerate(rows)
+    return {
+        number: shown(reply, points[name].returns)
+        for number, ((name, _), reply) in enumerate(zip(rows, said, strict=True))
         if points[name].replies
     }
-    return Expected(replies, sequential.state())
 
 
 def decoded(program: type[Program], held: Mapping[bytes, bytes]) -> State:

@@ -30,7 +30,6 @@ def read_messages(plan, step, batches):
     return intake
 
 
-
 def first_epoch(simulated):
     return EpochPlan(1, simulated._checkpoint.parent)
 
@@ -59,7 +58,13 @@ def answers(plan, instances, bodies):
     task = plan.program.entries["count"].tasks[1]
     count = len(instances)
     columns = {name: [0] * count for name in MESSAGE_SCHEMA.names}
-    columns |= {"task": [plan.task_id(task)] * count, "feed": [1] * count, "inst": instances, "src": [None] * count, "path": [None] * count}
+    columns |= {
+        "task": [plan.task_id(task)] * count,
+        "feed": [1] * count,
+        "inst": instances,
+        "src": [None] * count,
+        "path": [None] * count,
+    }
     columns["body"] = [encode_values(body) for body in bodies]
     return pa.RecordBatch.from_pydict(columns, schema=MESSAGE_SCHEMA)
 

@@ -1,0 +1,66 @@
+"""The ten programs on Spark: batches of one epoch, and streams of two, answer as the oracle of each program does."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from millpond.compiler.compile import compile_program
+from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
+from millpond.runtime.arrowtypes import arrow_type, to_arrow
+from tests.spark.feeding import feed_all, replies_in, streams, tables, write_part
+from tests.spark.programs import committed_state
+from tests.unit.examples.ten import CASES, decoded, expect
+
+ROWS = 160
+SEED = 2026
+PARTITIONS = (2, 3, 1, 2, 3, 2, 1, 3, 2, 3)
+STREAMED = ("Bank", "SearchIndex")
+"""What a relaxed program answers depends on its epochs: these are run with two."""
+
+
+def write(folder, case, epochs):
+    """Write a file per entry point and epoch; rows are ordered by their number."""
+    before = 0
+    for part, rows in enumerate(epochs):
+        for name, entry in compile_program(case.program).entries.items():
+            chosen = [(before + at, arguments) for at, (called, arguments) in enumerate(rows) if called == name]
+            columns = {"at": pa.array([number for number, _ in chosen], pa.int64())}
+            for place, (column, hint) in enumerate(entry.point.parameters):
+                values = [arguments[place] for _, arguments in chosen]
+                columns[column] = to_arrow(values, hint).cast(arrow_type(hint))
+            write_part(folder / name, part, pa.table(columns))
+        before += len(rows)
+
+
+def texts_of(replies):
+    return {number: repr(reply) for number, reply in replies.items()}
+
+
+@pytest.mark.parametrize(
+    ("case", "partitions"), [*zip(CASES, PARTITIONS, strict=True)], ids=[case.name for case in CASES]
+)
+def test_a_batch_equals_the_oracle(spark, tmp_path, case, partitions):
+    rows = case.rows(SEED, ROWS)
+    wanted = expect(case, [rows], DEFAULT_KEY_GROUPS, DEFAULT_INSTANCES)
+    write(tmp_path / "in", case, [rows])
+    job = case.program.on(spark, checkpoint=tmp_path / "ck", partitions=partitions, local_root=tmp_path / "local")
+    report = feed_all(job, case.program, tables(spark, case.program, tmp_path / "in"), tmp_path / "out").run()
+    assert report.rows == len(rows)
+    replies = replies_in(tmp_path / "out")
+    assert texts_of(replies) == wanted.replies
+    state = committed_state(tmp_path / "ck")
+    assert state == wanted.state
+    case.holds(rows, replies, decoded(case.program, state))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in STREAMED], ids=lambda case: case.name)
+def test_two_epochs_of_a_relaxed_program_equal_the_oracle_with_these_epochs(spark, tmp_path, case):
+    rows = case.rows(SEED + 1, ROWS)
+    epochs = [rows[: ROWS // 2], rows[ROWS // 2 :]]
+    wanted = expect(case, epochs, DEFAULT_KEY_GROUPS, DEFAULT_INSTANCES)
+    write(tmp_path / "in", case, epochs)
+    job = case.program.on(spark, checkpoint=tmp_path / "ck", partitions=2, local_root=tmp_path / "local", small_epoch=0)
+    feed_all(job, case.program, streams(spark, case.program, tmp_path / "in"), tmp_path / "out").run()
+    assert texts_of(replies_in(tmp_path / "out")) == wanted.replies
+    assert committed_state(tmp_path / "ck") == wanted.state

@@ -1,0 +1,114 @@
+"""The programs of docs/EXACTNESS.md give the numbers that stand below them, on every runtime that needs no Spark."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from millpond import MillpondError, Program
+from millpond.compiler.compile import compile_program
+from millpond.runtime.sequential import Sequential
+from millpond.runtime.simulated import Simulated
+
+PAGE = (Path(__file__).parents[3] / "docs" / "EXACTNESS.md").read_text(encoding="utf-8")
+CASE = re.compile(r"```python (exact|relaxed MP\d{3})\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+CASES = [pytest.param(*case, id=re.search(r"class (\w+)", case[1])[1]) for case in CASE.findall(PAGE)]
+
+IMPORTS = "from millpond import Counter, Map, Partitioned, Program, entry\n\n"
+
+
+def loaded(code, folder):
+    """The program of a block, and its epochs."""
+    path = folder / "exactness.py"
+    path.write_text(IMPORTS + code, encoding="utf-8")
+    names = runpy.run_path(str(path))
+    (program,) = [
+        value
+        for value in names.values()
+        if isinstance(value, type) and issubclass(value, Program) and value is not Program
+    ]
+    return program, names["EPOCHS"]
+
+
+def told(replies):
+    return " ".join(map(str, replies))
+
+
+def plain(program, epochs):
+    held = program()
+    return [[getattr(held, name)(*arguments) for name, arguments in epoch] for epoch in epochs]
+
+
+def in_steps(program, epochs):
+    reference = Sequential(compile_program(program))
+    return [reference.epoch(epoch) for epoch in epochs]
+
+
+def simulated(program, epochs, folder, partitions, steps_max):
+    """Replies by epoch, and how many commits they took."""
+    run = Simulated(compile_program(program), folder, partitions, steps_max=steps_max)
+    committed = 0
+    for epoch in epochs:
+        committed = run.epoch(epoch).manifest.epoch
+    found = run.replies()
+    numbers = iter(range(sum(map(len, epochs))))
+    return [[found.get(next(numbers)) for _ in epoch] for epoch in epochs], committed
+
+
+def test_every_program_of_the_page_is_run():
+    assert len(CASES) == PAGE.count("```python") == PAGE.count("```text")
+    assert len(CASES) >= 5
+
+
+@pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
+def test_the_numbers_are_those_of_the_plain_class_and_of_the_reference_interpreter(kind, code, numbers, tmp_path):
+    program, epochs = loaded(code, tmp_path)
+    alone = [[row] for epoch in epochs for row in epoch]
+    ways = {
+        "plain": lambda: plain(program, epochs),
+        "in steps": lambda: in_steps(program, epochs),
+        "alone": lambda: in_steps(program, alone),
+    }
+    lines = [re.split(r"\s{2,}", line, maxsplit=1) for line in numbers.splitlines()]
+    assert [name for name, _ in lines[:2]] == ["plain", "in steps"]
+    assert {name: told(ways[name]()) for name, _ in lines} == dict(lines)
+
+
+@pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
+def test_exact_programs_equal_the_class_and_relaxed_ones_show_the_difference(kind, code, numbers, tmp_path):
+    program, epochs = loaded(code, tmp_path)
+    assert (in_steps(program, epochs) == plain(program, epochs)) is (kind == "exact")
+
+
+@pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
+def test_a_row_alone_in_its_epoch_gives_what_the_class_gives(kind, code, numbers, tmp_path):
+    program, epochs = loaded(code, tmp_path)
+    alone = [[row] for epoch in epochs for row in epoch]
+    assert in_steps(program, alone) == plain(program, alone)
+
+
+@pytest.mark.parametrize("steps_max", [1, 2, 8])
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
+def test_partitions_and_step_budgets_are_not_seen(kind, code, numbers, partitions, steps_max, tmp_path):
+    program, epochs = loaded(code, tmp_path)
+    replies, _ = simulated(program, epochs, tmp_path, partitions, steps_max)
+    assert replies == in_steps(program, epochs)
+
+
+def test_a_small_budget_makes_several_commits_of_one_epoch(tmp_path):
+    code = next(case.values[1] for case in CASES if case.id == "Tree")
+    program, epochs = loaded(code, tmp_path)
+    commits = [simulated(program, epochs, tmp_path / f"{steps}", 2, steps)[1] for steps in (2, 8)]
+    assert commits[0] > commits[1] == len(epochs)
+
+
+@pytest.mark.parametrize(("kind", "code", "numbers"), [case for case in CASES if case.values[0] != "exact"])
+def test_without_relaxing_the_program_is_refused_as_the_page_says(kind, code, numbers, tmp_path):
+    program, _ = loaded(code.replace("@entry(relaxed=True)", "@entry"), tmp_path)
+    with pytest.raises(MillpondError) as caught:
+        compile_program(program)
+    assert caught.value.code == kind.split()[1]
