@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench docs clean lint types unit spark
+.PHONY: help run check test bench crash docs clean lint types unit spark
 
 READY := .venv/.ready
 PYTHON := .venv/bin/python
@@ -22,6 +22,9 @@ bench: $(READY) ## Measure keyed state, word count and latency, one after the ot
 	@$(PYTHON) -m benchmarks keyed_state
 	@$(PYTHON) -m benchmarks word_count
 	@$(PYTHON) -m benchmarks latency
+
+crash: $(READY) ## Try to break the compiler: 50,000 generated programs against plain Python; hours
+	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
 
 docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml
 	@$(PYTHON) scripts/errors_page.py

@@ -1,8 +1,8 @@
 """Online logistic regression: will a visitor buy? Every copy of the weights learns from its share of the visitors.
 
 The weights are partial state, and a question is answered by their mean. The features of a row are a dict, a column of
-Spark's type map. All entry points are exact in the sense of partial state: with one copy a run equals plain Python, with
-many it equals that many copies.
+Spark's type map. All entry points are exact in the sense of partial state: with one copy a run equals plain Python,
+with many it equals that many copies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A shop: baskets by customer, stock by item, and a checkout that takes what is there.
 
-The checkout empties a basket and visits the stock of each of its items in a loop. Turns of the loop do not depend on each
-other, so they go out at once, in the order of customers and items, and the result is exact: of two customers who want the
-last piece, the first gets it. All entry points are exact.
+The checkout empties a basket and visits the stock of each of its items in a loop. Turns of the loop do not depend on
+each other, so they go out at once, in the order of customers and items: of two customers who want the last piece, the
+first gets it. All entry points are exact.
 """
 
 from __future__ import annotations

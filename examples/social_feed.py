@@ -1,7 +1,7 @@
 """A social feed: a post goes to the feeds of all followers, in a loop over a list of keys.
 
-The loop's turns do not depend on each other, so a post is one step with as many messages as there are followers, and every
-feed has its posts in the order in which they were written. All entry points are exact.
+The loop's turns do not depend on each other, so a post is one step with as many messages as there are followers, and
+every feed has its posts in the order in which they were written. All entry points are exact.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Top-k trending words: the words that are written more often in this hour than in the hour before.
 
-Words are counted where their text is, in a partial matrix of words and hours, and added up when somebody asks: a gain is
-the matrix times a vector. Sums of whole numbers do not depend on how the texts were shared out, so all entry points are
-exact, and equal plain Python.
+Words are counted where their text is, in a partial matrix of words and hours, and added up when somebody asks: a gain
+is the matrix times a vector. Sums of whole numbers do not depend on how the texts were shared out, so all entry points
+are exact, and equal plain Python.
 """
 
 from __future__ import annotations

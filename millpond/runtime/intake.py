@@ -148,12 +148,14 @@ def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> np
     before: npt.NDArray[np.bool_] = order < until.order
     same = order == until.order
     if feed != until.feed:
-        return before | (same & (feed < until.feed))
+        before |= same & (feed < until.feed)
+        return before
     names = [epoch.source_name(name) or "" for name in _sources(table).to_pylist()]
     bound = until.source or ""
     earlier = np.array([name < bound for name in names], dtype=bool)
     there = np.array([name == bound for name in names], dtype=bool)
-    return before | (same & (earlier | (there & (position < until.position))))
+    before |= same & (earlier | (there & (position < until.position)))
+    return before
 
 
 def _with_excluded(

@@ -101,6 +101,7 @@ class Simulated:
         counters = {} if head is None else head.counters
         self._fed = sum(n for key, n in counters.items() if key.startswith(("total.fed.", "total.bad.")))
         self._checkpoint.finish_publication(self._publisher.publish)
+        self._finish(now_us())
 
     @property
     def storage(self) -> FileStorage:
@@ -122,15 +123,21 @@ class Simulated:
             self._publisher.publish,
             partitions=self._partitions,
         )
-        while outcome.manifest.pending:
+        outcome = self._finish(moment) or outcome
+        self._batch += 1
+        self._fed += len(rows)
+        return outcome
+
+    def _finish(self, moment: int) -> EpochOutcome | None:
+        """Go on with the messages that the last epoch left, in as many epochs as that takes."""
+        outcome = None
+        while (head := self._checkpoint.head) is not None and head.pending:
             outcome = self._checkpoint.run_epoch(
-                offer,
+                head.offer,
                 lambda parent: self._continue(parent, moment),
                 self._publisher.publish,
                 partitions=self._partitions,
             )
-        self._batch += 1
-        self._fed += len(rows)
         return outcome
 
     def replies(self) -> dict[int, Any]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from millpond import parquet
 from millpond.compiler.compile import compile_program
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
-from tests.spark.feeding import feed_all, replies_in, streams, tables, write_part
+from tests.spark.feeding import streams, tables, visible, write_part
 from tests.spark.programs import committed_state
 from tests.unit.examples.ten import CASES, decoded, expect
 
 ROWS = 160
 SEED = 2026
 PARTITIONS = (2, 3, 1, 2, 3, 2, 1, 3, 2, 3)
+ROW = "row_number"
+"""The column that orders rows and finds their replies; no program has a parameter of this name."""
+
 STREAMED = ("Bank", "SearchIndex")
 """What a relaxed program answers depends on its epochs: these are run with two."""
 
@@ -25,12 +29,25 @@ def write(folder, case, epochs):
     for part, rows in enumerate(epochs):
         for name, entry in compile_program(case.program).entries.items():
             chosen = [(before + at, arguments) for at, (called, arguments) in enumerate(rows) if called == name]
-            columns = {"at": pa.array([number for number, _ in chosen], pa.int64())}
+            columns = {ROW: pa.array([number for number, _ in chosen], pa.int64())}
             for place, (column, hint) in enumerate(entry.point.parameters):
                 values = [arguments[place] for _, arguments in chosen]
                 columns[column] = to_arrow(values, hint).cast(arrow_type(hint))
             write_part(folder / name, part, pa.table(columns))
         before += len(rows)
+
+
+def run(job, case, frames, out):
+    """Feed every entry point and run to the end; returns the report, and replies by row."""
+    points = case.program.entries()
+    for name, point in points.items():
+        to = parquet(out / name) if point.replies else None
+        job.feed(name, frames[name], order_by=ROW, to=to, keep=[ROW] if to else None)
+    report = job.run()
+    rows = [row for name, point in points.items() if point.replies for row in visible(out / name)]
+    replies = {row[ROW]: row["reply"] for row in rows}
+    assert len(replies) == len(rows), "a reply is there twice"
+    return report, replies
 
 
 def texts_of(replies):
@@ -45,9 +62,8 @@ def test_a_batch_equals_the_oracle(spark, tmp_path, case, partitions):
     wanted = expect(case, [rows], DEFAULT_KEY_GROUPS, DEFAULT_INSTANCES)
     write(tmp_path / "in", case, [rows])
     job = case.program.on(spark, checkpoint=tmp_path / "ck", partitions=partitions, local_root=tmp_path / "local")
-    report = feed_all(job, case.program, tables(spark, case.program, tmp_path / "in"), tmp_path / "out").run()
+    report, replies = run(job, case, tables(spark, case.program, tmp_path / "in"), tmp_path / "out")
     assert report.rows == len(rows)
-    replies = replies_in(tmp_path / "out")
     assert texts_of(replies) == wanted.replies
     state = committed_state(tmp_path / "ck")
     assert state == wanted.state
@@ -61,6 +77,6 @@ def test_two_epochs_of_a_relaxed_program_equal_the_oracle_with_these_epochs(spar
     wanted = expect(case, epochs, DEFAULT_KEY_GROUPS, DEFAULT_INSTANCES)
     write(tmp_path / "in", case, epochs)
     job = case.program.on(spark, checkpoint=tmp_path / "ck", partitions=2, local_root=tmp_path / "local", small_epoch=0)
-    feed_all(job, case.program, streams(spark, case.program, tmp_path / "in"), tmp_path / "out").run()
-    assert texts_of(replies_in(tmp_path / "out")) == wanted.replies
+    _, replies = run(job, case, streams(spark, case.program, tmp_path / "in"), tmp_path / "out")
+    assert texts_of(replies) == wanted.replies
     assert committed_state(tmp_path / "ck") == wanted.state

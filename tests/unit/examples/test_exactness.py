@@ -106,6 +106,49 @@ def test_a_small_budget_makes_several_commits_of_one_epoch(tmp_path):
     assert commits[0] > commits[1] == len(epochs)
 
 
+class Killed(Exception):  # noqa: N818 - not an error but the end of a process
+    """The driver died."""
+
+
+class KilledBetween(Simulated):
+    """Dies after the first commit of an epoch that leaves messages."""
+
+    def _continue(self, parent, moment):
+        raise Killed
+
+
+def interrupted(folder, partitions):
+    """The program of a loop, its last epoch, and a run that died in the middle of it."""
+    code = next(case.values[1] for case in CASES if case.id == "Tree")
+    program, (before, epoch) = loaded(code, folder)
+    run = KilledBetween(compile_program(program), folder, partitions, steps_max=1)
+    run.epoch(before)
+    with pytest.raises(Killed):
+        run.epoch(epoch)
+    return program, before, epoch
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+def test_messages_that_are_left_survive_a_crash_and_another_number_of_partitions(partitions, tmp_path):
+    program, before, epoch = interrupted(tmp_path, 3)
+    again = Simulated(compile_program(program), tmp_path, partitions, steps_max=2)
+    replies = in_steps(program, [before, epoch])[1]
+    asked = {len(before) + number: reply for number, reply in enumerate(replies) if reply is not None}
+    assert again.replies() == asked
+    # What they did is done: the next epoch begins.
+    again.epoch([("root", ("b",))])
+    assert again.replies() == {**asked, len(before) + len(epoch): "x"}
+
+
+def test_a_changed_program_does_not_touch_what_another_one_left(tmp_path):
+    interrupted(tmp_path, 2)
+    code = next(case.values[1] for case in CASES if case.id == "Tree").replace("node", "leaf")
+    program, _ = loaded(code, tmp_path)
+    with pytest.raises(MillpondError) as caught:
+        Simulated(compile_program(program), tmp_path, 2)
+    assert caught.value.code == "MP417"
+
+
 @pytest.mark.parametrize(("kind", "code", "numbers"), [case for case in CASES if case.values[0] != "exact"])
 def test_without_relaxing_the_program_is_refused_as_the_page_says(kind, code, numbers, tmp_path):
     program, _ = loaded(code.replace("@entry(relaxed=True)", "@entry"), tmp_path)
