@@ -5,20 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import ModuleType
 
-from benchmarks import keyed_state, latency, word_count
+from benchmarks import compile_time, keyed_state, latency, word_count
 from benchmarks.report import BenchmarkError, Teller, json_line
 from benchmarks.spark import session
 
-BENCHMARKS: dict[str, ModuleType] = {"keyed_state": keyed_state, "word_count": word_count, "latency": latency}
+BENCHMARKS: dict[str, ModuleType] = {
+    "keyed_state": keyed_state,
+    "word_count": word_count,
+    "latency": latency,
+    "compile_time": compile_time,
+}
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Declare the benchmarks and their options."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Millpond beside a plain Python loop and Spark's transformWithState, on the same input, checked. "
+        description="Millpond beside a plain Python loop and Spark's transformWithState, on the same input, checked; "
+        "and its compiler beside Python's parser. "
         "The last line of standard output is one JSON object; there is none, and the exit code is 1, if a check fails.",
     )
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
@@ -35,8 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     teller = Teller()
     try:
         options = module.read_options(args)
-        teller.say("starting Spark")
-        with session(args.name, args.partitions) as spark:
+        needs_spark = getattr(module, "NEEDS_SPARK", True)
+        if needs_spark:
+            teller.say("starting Spark")
+        with session(args.name, args.partitions) if needs_spark else nullcontext() as spark:
             figures = module.run(options, spark, teller)
         line = json_line(figures)
     except BenchmarkError as error:

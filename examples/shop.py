@@ -68,7 +68,7 @@ class Shop(Program):
     @entry
     def history(self, customer: str) -> dict[str, int]:
         """Answer with all that a customer ever bought."""
-        return dict(self.bought.row(customer))
+        return {item: int(pieces) for item, pieces in self.bought.row(customer).items()}
 
 
 def make_rows(seed: int, count: int) -> list[Row]:

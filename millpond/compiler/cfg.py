@@ -166,7 +166,10 @@ class _Builder:
         test = self._here
         for case in statement.cases:
             self._here = self._new(test)
-            self._point(case.pattern, case.pattern, case.guard)
+            self._point(case.pattern, case.pattern)
+            if case.guard is not None:
+                # It reads what the pattern has bound.
+                self._point(case.guard, case.guard)
             guard = self._here
             ends.append(self._arm(guard, case.body))
             test = self._new(test, guard) if case.guard is not None else self._new(test)

@@ -180,7 +180,9 @@ class _Cutter:
         if cut.before is None:
             return routable(identity)
         keyed = [stop for stop in self._method.stops if stop.identity == identity and stop.key]
-        for name in dict.fromkeys([stop.key for stop in keyed] + list(self._method.parameters)):
+        names = dict.fromkeys([stop.key for stop in keyed] + list(self._method.parameters))
+        live = live_until(self._method, cut.start, cut.ends)
+        for name in (name for name in names if name in live):
             variable = ast.Name(name, ast.Load())
             known = name in self._method.reaching.at(cut.start)
             if known and identity_of(variable, cut.start, self._method) == identity:

@@ -74,14 +74,18 @@ class _Finder:
         bound = needed.intersection(*[frozenset[str]().union(*(point.binds for point in points))])
         if bound:
             return f"`{min(bound)}` is carried from turn to turn"
-        changed = self._changed(region)
         sharing = Sharing(self.method, body, self.elements)
-        for name in sorted(changed):
+        for name in sorted(self._changed(region)):
+            if sharing.is_plain(name):
+                continue
             if name in needed or any(sharing.link(name, other) is not None for other in needed):
                 return f"`{name}` is changed by one turn and used by others"
         return ""
 
     def _changed(self, region: frozenset[int]) -> frozenset[str]:
         nodes = [node for top in region for node in ast.walk(self.method.body[top])]
-        names = {name for node in nodes for name in (*changes(node), *handed_on(node, self.method.scope))}
+        # Operations on state keep what they are given, and change none of it.
+        state = {id(use.site.node) for stop in self.method.stops if stop.top in region for use in stop.uses}
+        given = {name for node in nodes if id(node) not in state for name in handed_on(node, self.method.scope)}
+        names = given | {name for node in nodes for name in changes(node)}
         return frozenset(names - {self.method.self_name})

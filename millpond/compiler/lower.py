@@ -225,6 +225,9 @@ class Lowering:
     def _match(self, statement: ast.Match) -> None:
         """Find the case first, then branch on its number."""
         arm, end = self._names.fresh("case"), self._label()
+        subject = self._names.fresh("subject")
+        self._add(self._assign(subject, statement.subject, statement.subject))
+        statement.subject = _load(subject, statement.subject)
         self._add(self._assign(arm, ast.Constant(-1), statement.subject))
         bodies = []
         for number, case in enumerate(statement.cases):

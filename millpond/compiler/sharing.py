@@ -131,7 +131,7 @@ class Sharing:
         """Whether an expression is one object for all rows: a value of the module, or a constant of the class."""
         match node:
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == self._method.self_name:
-                return name not in self._elements
+                return name not in self._elements and not is_frozen(type(getattr(self._method.owner, name, [])))
             case ast.Name() | ast.Attribute():
                 meaning = self._method.scope.resolve(node)
                 return meaning is not MISSING and not is_frozen(type(meaning))
@@ -146,7 +146,7 @@ class Sharing:
             self._add(name, shares)
             parted = walked or isinstance(node, ast.Match)
             for other, sure in self._names_in(value):
-                if other != name and not self._is_plain(name):
+                if other != name and not self.is_plain(name):
                     self._link(name, other, sure=sure and not parted)
         for stored, share in self._stores(node):
             for name, sure in self._names_in(stored):
@@ -154,7 +154,7 @@ class Sharing:
 
     def _add(self, name: str, shares: Iterable[Share]) -> None:
         kept = frozenset(share for share in shares if not is_frozen(share.hint))
-        if kept and not self._is_plain(name):
+        if kept and not self.is_plain(name):
             self._shares[name] = self.of(name) | kept
 
     def _link(self, one: str, other: str, *, sure: bool) -> None:
@@ -253,7 +253,7 @@ class Sharing:
         """The variables that an expression's value may be or hold, and whether that is sure to be possible."""
         match node:
             case ast.Name(id=name):
-                if not self._is_plain(name):
+                if not self.is_plain(name):
                     yield name, True
             case ast.Tuple() | ast.List() | ast.Set() | ast.Dict() | ast.IfExp() | ast.BoolOp() | ast.Starred():
                 for child in ast.iter_child_nodes(node):
@@ -271,7 +271,7 @@ class Sharing:
                     for argument in node.args:
                         yield from ((name, False) for name, _ in self._names_in(argument))
 
-    def _is_plain(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
+    def is_plain(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
         """Whether a variable holds nothing but values that can't be changed."""
         if name in seen:
             return True
@@ -296,7 +296,7 @@ class Sharing:
             case ast.Constant() | ast.Compare() | ast.JoinedStr():
                 return True
             case ast.Name(id=name):
-                return self._is_plain(name, seen)
+                return self.is_plain(name, seen)
             case ast.BinOp(op=ast.Sub() | ast.Div() | ast.FloorDiv() | ast.Mod() | ast.Pow(), left=left):
                 # What these give is new, and of the kind of what they are given.
                 return self._is_plain_value(left, seen)

@@ -81,7 +81,7 @@ CUT = "self.b[y] += 1"
         ("self.lists[x] = []\none = x\ntwo = one", "return (one, two)", "accepted"),
         ("self.lists[x] = []\none = [given]", "return (one, given)", "MP163"),
         ("self.lists[x] = []\none = given[0]", "return (one, given)", "accepted"),
-        ("self.lists[x] = []\none = given[0]", "one.append(1)\nreturn (one, given)", "MP163"),
+        ("self.lists[x] = []\none = given[0]", "one.append(1)\nreturn (one, given)", "accepted"),
         ("self.lists[x] = []\none = given\ntwo = [one]\none = 3", "return (given, two)", "MP163"),
         ("self.lists[x] = []\nrows = (n for n in given)", "return list(rows)", "MP164"),
     ],

@@ -135,7 +135,8 @@ BODIES = (
     "try:\n    return self.m[k] // n\nexcept (KeyError, ZeroDivisionError):\n    self.m[k] = n",
     "while self._bump(k) < n:\n    if self.m[k] == 3:\n        return None\nelse:\n    n += 1\nreturn n",
     "if self.c[n] > 1:\n    return self._bump(k)\nself.c[k] += n\nreturn self.c[k]",
-    "for i in (k, n):\n    if self._bump(i) > 2:\n        return i\n    self.c[i] += 1",
+    # The turns of this loop depend on each other: a relaxed row does not wait for turns that do not.
+    "for i in (k, n):\n    n += self._bump(i)\n    if n > 6:\n        return i\n    self.c[i] += n\nreturn n",
 )
 USES = (
     "t = {x}",
