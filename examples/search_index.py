@@ -40,8 +40,10 @@ class SearchIndex(Program):
         self.texts[document] = text
         old, new = words_of(before or ""), words_of(text)
         for word in sorted({*old, *new}):
-            having = self.postings.get(word, set())
-            self.postings[word] = having | {document} if word in new else having - {document}
+            if word in new:
+                self.postings.setdefault(word, set()).add(document)
+            else:
+                self.postings[word].discard(document)
         return before is None
 
     @entry
@@ -49,7 +51,7 @@ class SearchIndex(Program):
         """Forget a document; answers whether it was there."""
         text = self.texts.pop(document, None)
         for word in words_of(text or ""):
-            self.postings[word] = self.postings[word] - {document}
+            self.postings[word].discard(document)
         return text is not None
 
     @entry

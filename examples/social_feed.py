@@ -62,10 +62,11 @@ class SocialFeed(Program):
     @entry
     def post(self, number: int, author: str, text: str) -> int:
         """Write to all followers; answers how many there are."""
-        post = Post(number, author, text)
         followers = self.followers.get(author, [])
         for follower in followers:
-            self.feeds[follower] = [*self.feeds.get(follower, []), post][-self.LENGTH :]
+            feed = self.feeds.setdefault(follower, [])
+            feed.append(Post(number, author, text))
+            del feed[: -self.LENGTH]
             self.unread[follower] += 1
         return len(followers)
 

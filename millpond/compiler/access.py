@@ -26,7 +26,7 @@ from millpond.compiler.draft import (
     Use,
 )
 from millpond.compiler.mutability import is_frozen
-from millpond.compiler.patterns import VIEWS, Sites, assigned_inside, head_of, is_merged
+from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_merged
 from millpond.program import Element
 
 THE_KEY: Identity = ("single",)
@@ -196,15 +196,6 @@ class _Classifier:
                     site.node,
                     expected="an operation that changes nothing",
                     hint=f"change the instance that the record meets: self.{site.element} without each()",
-                )
-            if site.operations[-1] in VIEWS:
-                raise refuse(
-                    "MP164",
-                    "the answer of each instance is a view, which can't travel",
-                    self.method.source,
-                    site.node,
-                    expected="an operation that gives a value, such as get(key)",
-                    hint="ask for what you need; a whole element can't be carried from its instances",
                 )
             return Use(site, Access(site.element, Mode.GLOBAL, writes=False), None)
         if element.partial:

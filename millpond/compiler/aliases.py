@@ -14,7 +14,7 @@ from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.flow import leading_to, reached
 from millpond.compiler.mutability import can_travel
-from millpond.compiler.patterns import VIEWS, changes, handed_on
+from millpond.compiler.patterns import VIEWS, changes, handed_on, is_each
 from millpond.compiler.sharing import Sharing
 from millpond.errors import ProgramError
 from millpond.program import Element
@@ -97,8 +97,8 @@ class _Cut:
     def _check_travels(self, name: str) -> None:
         for value in self._sharing.values(name):
             kind = _UNTRAVELLED.get(type(value))
-            if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in VIEWS:
-                kind = f"a view ({value.func.attr}())"
+            if self._is_view(value):
+                kind = "a view (items(), keys() or values())"
             if not can_travel(self._sharing.hint(value)):
                 kind = f"of type {type_text(self._sharing.hint(value))}"
             if kind is not None:
@@ -109,6 +109,13 @@ class _Cut:
                     "a value that can travel: numbers, text, lists, dicts, ...",
                     "take what you need of it before the move (a list, a field), or make it after",
                 )
+
+    def _is_view(self, value: ast.AST) -> bool:
+        match value:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+                # The answers of instances leave them as lists.
+                return name in VIEWS and not is_each(owner, self._method.scope)
+        return False
 
     def _check_state(self, name: str) -> None:
         for share in self._sharing.of(name):

@@ -25,6 +25,7 @@ from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Meth
 from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.mutability import is_frozen
+from millpond.compiler.patterns import VIEWS
 from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, give
 from millpond.compiler.scope import MISSING
 from millpond.compiler.sharing import Sharing
@@ -158,8 +159,14 @@ class _Writer:
             copy=self._names["deepcopy"],
         )
         statement = self._statements[top]
-        if self._answers_with_state(top) and isinstance(statement, ast.Assign):
-            statement.value = called(self._names["deepcopy"], statement.value)
+        if isinstance(statement, ast.Assign):
+            if self._answers_with_view(top):
+                # What looks into an instance can't leave it: the entries do, as a list.
+                statement.value = _placed(
+                    ast.List([ast.Starred(statement.value, ast.Load())], ast.Load()), statement.value
+                )
+            if self._answers_with_state(top):
+                statement.value = called(self._names["deepcopy"], statement.value)
         statements = [statement]
         for change in (Loose(self._loose, self._names), rewrite, returns):
             changed = [change.visit(one) for one in statements]
@@ -243,6 +250,10 @@ class _Writer:
             return ast.Name(self._names["Done"], ast.Load())
         none: ast.expr = ast.Constant(None)
         return ast.Call(ast.Name(self._reply, ast.Load()), [none], []) if self._reply else none
+
+    def _answers_with_view(self, top: int) -> bool:
+        asked = (stop for stop in self._method.stops if stop.kind is Kind.EACH and stop.top == top)
+        return any(use.site.operations[-1] in VIEWS for stop in asked for use in stop.uses)
 
     def _answers_with_state(self, top: int) -> bool:
         """Whether a statement asks every instance for a value that could be changed after it was read."""

@@ -73,13 +73,13 @@ class _Finder:
         points = [point for point in self.method.reaching.points if point.top in region]
         bound = needed.intersection(*[frozenset[str]().union(*(point.binds for point in points))])
         if bound:
-            return f"`{min(bound)}` is carried from turn to turn"
+            return f"{_called(min(bound))} is carried from turn to turn"
         sharing = Sharing(self.method, body, self.elements)
         for name in sorted(self._changed(region)):
             if sharing.is_plain(name):
                 continue
             if name in needed or any(sharing.link(name, other) is not None for other in needed):
-                return f"`{name}` is changed by one turn and used by others"
+                return f"{_called(name)} is changed by one turn and used by others"
         return ""
 
     def _changed(self, region: frozenset[int]) -> frozenset[str]:
@@ -89,3 +89,7 @@ class _Finder:
         given = {name for node in nodes if id(node) not in state for name in handed_on(node, self.method.scope)}
         names = given | {name for node in nodes for name in changes(node)}
         return frozenset(names - {self.method.self_name})
+
+
+def _called(name: str) -> str:
+    return "what the comprehension gathers" if "__" in name else f"`{name}`"

@@ -15,7 +15,7 @@ from millpond.compiler.access import THE_KEY, definitions_in, routable
 from millpond.compiler.answers import check_answers
 from millpond.compiler.draft import Constraint, Draft, FanOut, Identity, Kind, Method, Stop
 from millpond.compiler.fanout import why_dependent
-from millpond.compiler.flow import reached, successors
+from millpond.compiler.flow import leading_to, reached, successors
 from millpond.program import Element
 
 SAME_PLACE = "the record is there already"
@@ -157,6 +157,17 @@ def _constraints(method: Method, elements: Mapping[str, Element]) -> Iterator[Co
         yield from _kept_apart(method, fan)
 
 
+def _same_sender(method: Method, fan: FanOut, stop: Stop) -> bool:
+    """Whether another loop sends an access away from the same task: its turns are counted on, and keep their order."""
+    away = frozenset[int]().union(*(other.region for other in method.fan_outs))
+    senders = [other.loop.head for other in method.fan_outs if stop.top in other.region]
+    if not senders:
+        return False
+    onward = reached(method.body, [fan.loop.head])
+    between = {top for head in senders for top in leading_to(method.body, head)} & onward
+    return not any(own.top in between and own.top not in away for own in method.stops)
+
+
 def _loop_reason(method: Method, before: int, top: int, elements: Mapping[str, Element]) -> str:
     """Why two accesses to an element are not sent away by the loop that both are in; "" if none is."""
     loop = next((loop for loop in method.loops if before in loop and top in loop), None)
@@ -171,6 +182,8 @@ def _kept_apart(method: Method, fan: FanOut) -> Iterator[Constraint]:
     sent = [stop for stop in method.stops if stop.top in fan.region]
     own = [stop for stop in method.stops if stop.top in onward]
     for one, other in itertools.product(sent, own):
+        if _same_sender(method, fan, other):
+            continue
         for element in set(one.elements) & set(other.elements):
             places = (place(one.node), place(other.node))
             yield Constraint(element, element, 1, method.name, places, EVERY_TURN)

@@ -135,9 +135,9 @@ BODIES = (
     "try:\n    return self.m[k] // n\nexcept (KeyError, ZeroDivisionError):\n    self.m[k] = n",
     "while self._bump(k) < n:\n    if self.m[k] == 3:\n        return None\nelse:\n    n += 1\nreturn n",
     "if self.c[n] > 1:\n    return self._bump(k)\nself.c[k] += n\nreturn self.c[k]",
-    # The turns of this loop depend on each other: a relaxed row does not wait for turns that do not.
     "for i in (k, n):\n    n += self._bump(i)\n    if n > 6:\n        return i\n    self.c[i] += n\nreturn n",
 )
+# The turns of all loops depend on each other: a relaxed row does not wait for turns that do not.
 USES = (
     "t = {x}",
     "t = ({x}, {y})",
@@ -145,7 +145,7 @@ USES = (
     "if {x}:\n    t = {y}",
     "t = {x} and {y}",
     "t = {x} if b > 1 else {y}",
-    "for i in range(2):\n    t = {x}",
+    "for i in range(2):\n    t = (t, {x})",
     "{x}",
     "n = 3\nwhile n and {x} != 4:\n    n -= 1\nelse:\n    {y}",
 )
