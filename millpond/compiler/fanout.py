@@ -41,8 +41,11 @@ class _Finder:
         for loop in self.method.loops:
             inner = frozenset[int]().union(*(fan.region for fan in found if fan.loop.head in loop))
             stops = frozenset(self.travelling(loop)) - inner
-            if stops and not self._stays(loop, stops) and not self.obstacle(loop, stops):
-                found.append(FanOut(loop, stops, reached(self.method.body, sorted(stops), loop.head)))
+            if not stops or self._stays(loop, stops) or self.obstacle(loop, stops):
+                continue
+            fan = FanOut(loop, stops, reached(self.method.body, sorted(stops), loop.head))
+            if not self.method.relaxed or self._keeps_order(fan):
+                found.append(fan)
         return tuple(found)
 
     def travelling(self, loop: Loop) -> frozenset[int]:
@@ -50,6 +53,18 @@ class _Finder:
         return frozenset(
             stop.top for stop in self.method.stops if stop.top in loop and stop.kind in (Kind.KEYED, Kind.EACH)
         )
+
+    def _keeps_order(self, fan: FanOut) -> bool:
+        """Whether turns sent away at once meet every element as they would one after the other.
+
+        Exact methods have levels for that. In a relaxed one a turn must stay where it is sent, and the method itself
+        must not go there afterwards: then a row by itself still does what plain Python does.
+        """
+        onward = reached(self.method.body, [fan.loop.head]) - fan.region
+        sent = [stop for stop in self.method.stops if stop.top in fan.region]
+        own = {element for stop in self.method.stops if stop.top in onward for element in stop.elements}
+        places = {(stop.kind, stop.identity) for stop in sent if stop.kind is not Kind.LOCAL}
+        return len(places) == 1 and not own & {element for stop in sent for element in stop.elements}
 
     def _stays(self, loop: Loop, stops: frozenset[int]) -> bool:
         """Whether all turns have the same key, so that the whole loop runs where it is."""

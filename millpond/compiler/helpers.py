@@ -103,7 +103,7 @@ class Helpers:
     def _touches(self, name: str) -> bool:
         method = self._method(name)
         # A class has no state: what a class method wants with it is refused where it is written.
-        elements = () if is_class_method(self._draft.program, name) else self._draft.elements
+        elements = () if is_class_method(self._draft.program, name) else (*self._draft.elements, "now", "random")
         return any(
             (is_own(node, self._self_name(name)) and node.attr in elements)
             or is_each(node, method.scope)

@@ -198,7 +198,9 @@ class Lowering:
     def _check_walked(self, statement: ast.For) -> None:
         nodes = [node for inner in statement.body for node in ast.walk(inner)]
         changed = {name for node in nodes for name in (*changes(node), *handed_on(node, self._method.scope))}
-        hints = dict(self._method.point.parameters)
+        nodes = list(ast.walk(self._method.tree))
+        bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+        hints = {name: hint for name, hint in self._method.point.parameters if name not in bound}
         walked = {name for name in self._walked(statement.iter) if not is_frozen(hints.get(name, list))} & changed
         if walked:
             raise refuse(

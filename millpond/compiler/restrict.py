@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
 from typing import Final
 
 from millpond.compiler.callees import is_class_method, is_entry, is_helper, is_static, read_helper
 from millpond.compiler.determinism import why_undetermined
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
-from millpond.compiler.patterns import assigned_inside, certain_parts
+from millpond.compiler.patterns import assigned_inside
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
@@ -102,22 +101,7 @@ class _Check(ast.NodeVisitor):
             raise self._refuse(
                 "MP123", "this statement can't stand in a method", node, "plain statements", _STATEMENTS[type(node)]
             )
-        if isinstance(node, ast.stmt):
-            self._check_walrus(node)
         super().generic_visit(node)
-
-    def _check_walrus(self, statement: ast.stmt) -> None:
-        parts = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
-        sure = {id(node) for part in parts for node in certain_parts(part)}
-        for node in (node for part in parts for node in _expressions(part)):
-            if isinstance(node, ast.NamedExpr) and id(node) not in sure:
-                raise self._refuse(
-                    "MP123",
-                    "this `:=` may be skipped",
-                    node,
-                    "a `:=` that is always evaluated",
-                    "assign on a line before",
-                )
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Check a nested function."""
@@ -254,11 +238,3 @@ class _Check(ast.NodeVisitor):
             "constants of the class, and its static and class methods",
             f"leave @classmethod out: def {self._method.name}(self, ...)",
         )
-
-
-def _expressions(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what is in it, down to nested statements."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.stmt):
-            yield from _expressions(child)

@@ -132,7 +132,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.query.removeprefix(RUN_PREFIX) if self.query.startswith(RUN_PREFIX) else None
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A committed epoch.
 
     `deltas` end with the epoch's own and reach back at least to the snapshot, and further for stores that lag a

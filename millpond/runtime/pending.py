@@ -47,7 +47,8 @@ def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch)
     """Store the messages that an epoch leaves on a partition; of one for all instances a single copy."""
     tasks = messages.column("task").to_numpy()
     to_all = [n for n, task in enumerate(plan.tasks) if task.dispatch is Dispatch.ONE_TO_ALL]
-    first = next(p for p in range(plan.layout.partitions) if len(plan.layout.instances_of(PartitionId(p))))
+    # Without partial state no partition has instances, and no message is for all of them.
+    first = next((p for p in range(plan.layout.partitions) if len(plan.layout.instances_of(PartitionId(p)))), 0)
     kept = ~np.isin(tasks, to_all) | (messages.column("part").to_numpy() == first)
     schema = MESSAGE_SCHEMA.with_metadata({_PROGRAM: program_mark(plan.program)})
     sink = pa.BufferOutputStream()

@@ -34,7 +34,7 @@ class Knobs:
     entries_max: int = 4
     elements_max: int = 7
     unsteered: float = 0.03
-    relaxed: float = 0.0
+    relaxed: float = 0.08
 
 
 @dataclass(frozen=True, slots=True)
