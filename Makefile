@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash docs clean lint types unit spark
+.PHONY: help run check test bench crash docs clean lint types unit slow spark
 
 READY := .venv/.ready
 PYTHON := .venv/bin/python
@@ -14,14 +14,15 @@ help: ## Show what there is to make
 run: $(READY) ## Run the example: a recommender on an embedded Spark
 	@$(PYTHON) -m examples.recommender
 
-check: lint types unit ## Check style and types, and run every test that needs no JVM
+check: lint types unit ## Check style and types, and run every quick test that needs no JVM
 
-test: check spark ## Run everything: check, then the tests on Spark
+test: check slow spark ## Run everything: check, the campaigns of generated programs, the tests on Spark
 
-bench: $(READY) ## Measure keyed state, word count and latency, one after the other
+bench: $(READY) ## Measure keyed state, word count, latency and compile time, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
 	@$(PYTHON) -m benchmarks word_count
 	@$(PYTHON) -m benchmarks latency
+	@$(PYTHON) -m benchmarks compile_time
 
 crash: $(READY) ## Try to break the compiler: 50,000 generated programs against plain Python; hours
 	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
@@ -42,7 +43,10 @@ types: $(READY)
 	@$(PYTHON) -m mypy $(TYPED)
 
 unit: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 -m "not spark" $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow" $(PYTEST_ARGS)
+
+slow: $(READY)
+	@$(PYTHON) -m pytest -q -n 2 -m "slow and not spark" $(PYTEST_ARGS)
 
 spark: $(READY)
 	@$(PYTHON) -m pytest -q -m spark $(PYTEST_ARGS)

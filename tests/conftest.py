@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from millpond.state.localstore import LocalStore
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
@@ -20,6 +23,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # Chosen before hypothesis and xdist read the options, so that all workers use the one that is shown.
     if not IN_CI and config.getoption("hypothesis_seed") is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+
+
+@pytest.fixture(autouse=True)
+def _close_stores(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Close what a test opened in its folder: a process may have no more than some hundred files open."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    if folder is not None:
+        LocalStore.close_below(folder)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

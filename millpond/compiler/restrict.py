@@ -18,6 +18,7 @@ from millpond.compiler.patterns import assigned_inside
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
+from millpond.program.ambient import AMBIENT
 
 _SUSPENDS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef)
 _STATEMENTS: Final = {
@@ -222,7 +223,7 @@ class _Check(ast.NodeVisitor):
             if self._of_class and not (is_class_method(program, name) or is_static(program, name)):
                 raise self._without_instance(f"calls `{name}`", node)
             self._helpers.add(name)
-        elif not self._is_constant(name):
+        elif name not in AMBIENT and not self._is_constant(name):
             raise self._refuse("MP115", f"the program has no `{name}`", node, "a state element, a constant or a helper")
 
     def _is_constant(self, name: str) -> bool:

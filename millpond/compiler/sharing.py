@@ -17,7 +17,7 @@ from millpond.compiler.hoist import ITEMS
 from millpond.compiler.mutability import field_of, is_frozen, items_of
 from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites
 from millpond.compiler.scope import MISSING, Names
-from millpond.program import Element
+from millpond.program import Element, merged
 from millpond.state.access import Operation
 
 
@@ -320,6 +320,11 @@ class Sharing:
         meaning = self._meaning(node.func)
         if any(meaning is known for known in PLAIN) or (meaning is sum and len(node.args) == 1):
             return True
+        if meaning in (min, max, divmod, pow) and len(node.args) > 1:
+            return all(self._is_plain_value(part, seen) for part in node.args)
+        if meaning is merged and len(node.args) == 2:
+            function = self._meaning(node.args[1])
+            return function in (sum, len, any, all) or is_frozen(_returned(function))
         match node.func:
             case ast.Attribute(value=ast.Name(id=name), attr="pop") if name.startswith(ITEMS) and not node.args:
                 return all(self._holds_plain(value, seen) for value in self.values(name))

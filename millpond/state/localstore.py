@@ -83,6 +83,13 @@ class LocalStore:
             store = cls._open[key] = cls(path)
         return store
 
+    @classmethod
+    def close_below(cls, folder: Path) -> None:
+        """Close the stores that this process has open below a folder, which is about to go away."""
+        mine = [key for key in cls._open if key[0] == os.getpid() and Path(key[1]).is_relative_to(folder)]
+        for key in mine:
+            cls._open.pop(key).close()
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._boot = boot_id()

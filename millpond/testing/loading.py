@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from millpond.program import ProgramBase
+from millpond.state.localstore import LocalStore
 
 _IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108
 
@@ -57,6 +58,7 @@ def temporary_folder() -> Iterator[Path]:
     try:
         yield made
     finally:
+        LocalStore.close_below(made)
         shutil.rmtree(made, ignore_errors=True)
 
 

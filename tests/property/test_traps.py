@@ -31,6 +31,8 @@ from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.state.keycodec import KeyCodec
 
+pytestmark = pytest.mark.slow
+
 
 class Level(enum.IntEnum):
     ONE = 1

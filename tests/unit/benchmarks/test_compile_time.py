@@ -15,6 +15,8 @@ from examples import bank
 from millpond.compiler.compile import compile_program
 from tests.unit.examples.ten import CASES
 
+pytestmark = pytest.mark.slow
+
 
 def test_all_ten_programs_are_measured():
     named = {case.module.__name__.rpartition(".")[2]: case.name for case in CASES}

@@ -126,7 +126,9 @@ def test_workers_are_told_by_their_command_line():
 def test_a_worker_below_this_process_is_found_while_it_runs():
     command = [sys.executable, "-c", "input()", "-m", "pyspark.daemon"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert process.pid in {worker.pid for worker in spark_workers()}
+        # A busy machine may show it a little later.
+        found = (process.pid in {worker.pid for worker in spark_workers()} for _ in range(1000))
+        assert any(found)
         process.communicate(b"\n")
     assert process.pid not in {worker.pid for worker in spark_workers()}
 

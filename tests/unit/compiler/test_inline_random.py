@@ -42,6 +42,8 @@ FORMS = (
     "{h}({x}, {y})",
 )
 
+pytestmark = pytest.mark.slow
+
 
 def expression(pick: Random, callee: str, depth: int = 2) -> str:
     if depth == 0 or pick.random() < 0.25:

@@ -43,6 +43,8 @@ FEEDS = ("rate",)
 EPOCHS = 2
 RETRIES = 1
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True, slots=True)
 class Driver:

@@ -24,6 +24,8 @@ PARTITIONS = (1, 2, 3, 7)
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
+pytestmark = pytest.mark.slow
+
 
 def cut(rows, seed):
     """Cut rows into epochs at random places; some may be empty."""

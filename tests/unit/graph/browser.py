@@ -133,8 +133,10 @@ class Page:
 
     def _answer(self) -> dict:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], ANSWER_SECONDS_MAX)
-            assert ready, "the browser does not answer"
+            # Not select(), which knows the first 1024 files of a process alone.
+            waiting = select.poll()
+            waiting.register(self._answers, select.POLLIN | select.POLLHUP)
+            assert waiting.poll(ANSWER_SECONDS_MAX * 1000), "the browser does not answer"
             read = os.read(self._answers, 1 << 20)
             assert read, "the browser is gone"
             self._buffer += read

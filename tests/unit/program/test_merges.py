@@ -79,6 +79,7 @@ SALES = st.lists(
 ASKS = [name for name in Shop.entries() if name not in ("sell", "cheapest_best")]
 
 
+@pytest.mark.slow
 @given(SALES)
 def test_programs_with_them_equal_plain_python(sales):
     plain, sequential = Shop(), Sequential(compile_program(Shop))

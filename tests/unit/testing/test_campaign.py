@@ -11,6 +11,8 @@ from millpond.testing.compare import Outcome, Verdict
 from millpond.testing.programs import main
 from millpond.testing.shrink import Case
 
+pytestmark = pytest.mark.slow
+
 
 def verdicts(monkeypatch, *outcomes: Outcome) -> None:
     """Every program ends as told, over and over."""
