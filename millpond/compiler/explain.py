@@ -70,9 +70,27 @@ class _Explained:
     def _note(self, name: str) -> str:
         entry = self.compiled.entries[name]
         kind = "relaxed" if name in self.compiled.graph.relaxed else "exact"
+        shared = self._shared_with_relaxed(name)
+        if shared:
+            kind = f"exact but for what relaxed entry points do to {shared}"
         change = "read-only" if entry.reads_only else "changes state"
         order = "any order of rows gives the same" if entry.commutes else "the order of rows matters"
         return f"{kind}, {change}, {order}"
+
+    def _shared_with_relaxed(self, name: str) -> str:
+        """The elements that an exact entry point shares with relaxed ones, which may change them at any step."""
+        graph = self.compiled.graph
+        if name in graph.relaxed:
+            return ""
+        changed = {
+            access.state
+            for task in graph.tasks
+            if task.entry in graph.relaxed
+            for access in task.accesses
+            if access.writes
+        }
+        own = {access.state for task in graph.tasks if task.entry == name for access in task.accesses}
+        return ", ".join(f"self.{element}" for element in sorted(own & changed))
 
     def _hints(self) -> dict[str, list[str]]:
         graph = self.compiled.graph
