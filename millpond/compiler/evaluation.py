@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from millpond.compiler.hoist import get_slot, put_slot
+
 _Node = TypeVar("_Node", bound=ast.expr)
 _FUNCTIONS: Final = (ast.Lambda, ast.FunctionDef)
 
@@ -230,7 +232,7 @@ class Evaluation:
             return
         # The old value is read before the right side is evaluated.
         for slot in _slots(target):
-            _put(slot, self.kept(_get(slot)))
+            put_slot(slot, self.kept(get_slot(slot)))
         read = copy.deepcopy(target)
         read.ctx = ast.Load()
         name = self._calls.fresh("value")
@@ -279,10 +281,10 @@ class Evaluation:
 
     def _children(self, node: ast.AST) -> None:
         slots = _slots(node)
-        holding = [number for number, slot in enumerate(slots) if self._holds(_get(slot))]
+        holding = [number for number, slot in enumerate(slots) if self._holds(get_slot(slot))]
         last = holding[-1] if holding else -1
         for number, slot in enumerate(slots[: last + 1]):
-            part = _get(slot)
+            part = get_slot(slot)
             if isinstance(part, ast.expr) and not isinstance(part, ast.Starred | ast.Slice | ast.FormattedValue):
                 part = self.value(part)
             else:
@@ -290,7 +292,7 @@ class Evaluation:
             if number < last:
                 unpacked = isinstance(node, ast.Dict) and slot[1] == "values" and node.keys[slot[2] or 0] is None
                 part = self._bind(ast.Dict([None], [part]), part) if unpacked else self.kept(part)
-            _put(slot, part)
+            put_slot(slot, part)
 
     def kept(self, node: Any) -> Any:
         """A node that means later what it means now."""
@@ -307,7 +309,7 @@ class Evaluation:
                 return _at(ast.FormattedValue(text, -1, None), node)
             case ast.Slice() | ast.Tuple():
                 for slot in _slots(node):
-                    _put(slot, self.kept(_get(slot)))
+                    put_slot(slot, self.kept(get_slot(slot)))
             case ast.Name(id=name) if name not in self._named:
                 return node
             case _ if not self._calls.is_fixed(node) or isinstance(node, ast.Name):
@@ -385,7 +387,7 @@ def _slots(node: ast.AST) -> list[Slot]:
             return [(node, "value", None)]
         case ast.Dict():
             pairs = [[(node, "keys", i), (node, "values", i)] for i in range(len(node.keys))]
-            return [slot for pair in pairs for slot in pair if _get(slot) is not None]
+            return [slot for pair in pairs for slot in pair if get_slot(slot) is not None]
         case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             return []
     return [slot for name in node._fields for slot in _listed(node, name)]
@@ -396,20 +398,6 @@ def _listed(node: ast.AST, name: str) -> list[Slot]:
     if isinstance(value, list):
         return [(node, name, number) for number in range(len(value))]
     return [(node, name, None)] if isinstance(value, ast.expr) else []
-
-
-def _get(slot: Slot) -> Any:
-    owner, name, number = slot
-    value = getattr(owner, name)
-    return value if number is None else value[number]
-
-
-def _put(slot: Slot, value: Any) -> None:
-    owner, name, number = slot
-    if number is None:
-        setattr(owner, name, value)
-    else:
-        getattr(owner, name)[number] = value
 
 
 def _named_in(node: ast.AST) -> frozenset[str]:

@@ -81,12 +81,12 @@ class Hoist:
 
     def _children(self, node: ast.AST) -> None:
         slots = _slots(node)
-        holding = [number for number, slot in enumerate(slots) if self._holds(_get(slot))]
+        holding = [number for number, slot in enumerate(slots) if self._holds(get_slot(slot))]
         if not holding:
             return
         for number, slot in enumerate(slots[: holding[-1] + 1]):
             before_last = number < holding[-1]
-            _put(slot, self._expression(_get(slot), keep_order=before_last))
+            put_slot(slot, self._expression(get_slot(slot), keep_order=before_last))
 
     def _expression(self, node: Any, *, keep_order: bool) -> Any:
         self._children(node)
@@ -96,7 +96,7 @@ class Hoist:
             return node
         if isinstance(node, _STRUCTURE) or isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
             for slot in _slots(node):
-                _put(slot, self._expression(_get(slot), keep_order=True))
+                put_slot(slot, self._expression(get_slot(slot), keep_order=True))
             return node
         return self._bind(node, "value")
 
@@ -122,7 +122,7 @@ def _slots(node: ast.AST) -> list[Slot]:
             return [(node, "left", None), (node, "comparators", 0)]
         case ast.Dict():
             pairs = [[(node, "keys", i), (node, "values", i)] for i in range(len(node.keys))]
-            return [slot for pair in pairs for slot in pair if _get(slot) is not None]
+            return [slot for pair in pairs for slot in pair if get_slot(slot) is not None]
         case ast.With():
             return [(node.items[0], "context_expr", None)]
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
@@ -137,13 +137,15 @@ def _listed(node: ast.AST, name: str) -> list[Slot]:
     return [] if value is None else [(node, name, None)]
 
 
-def _get(slot: Slot) -> Any:
+def get_slot(slot: Slot) -> Any:
+    """The expression in a place."""
     owner, name, number = slot
     value = getattr(owner, name)
     return value if number is None else value[number]
 
 
-def _put(slot: Slot, value: Any) -> None:
+def put_slot(slot: Slot, value: Any) -> None:
+    """Put an expression into a place."""
     owner, name, number = slot
     if number is None:
         setattr(owner, name, value)
