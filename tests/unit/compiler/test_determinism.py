@@ -139,4 +139,5 @@ class P(Program):
         hash = time
         return hash + len(random)
 """
-    draft_program(program_in(load(HEAD + body, tmp_path)), until=restrict)
+    draft = draft_program(program_in(load(HEAD + body, tmp_path)), until=restrict)
+    assert [method.name for method in draft.methods] == ["go"]
