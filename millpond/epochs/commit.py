@@ -64,7 +64,7 @@ def next_manifest(
     snapshot_epoch, snapshot = parent.snapshot_epoch, parent.snapshot
     fresh = tuple(state for part in work.parts for state in part.snapshot)
     if parent.snapshot_due and _covers_all(fresh, parent.key_groups):
-        snapshot_epoch, snapshot = epoch, fresh
+        snapshot_epoch, snapshot = parent.epoch, fresh
     oldest = min(snapshot_epoch, epoch - DELTAS_KEPT)
     runs = head.runs if head else ()
     stream = head.stream if head else None

@@ -37,8 +37,8 @@ class Parent(msgspec.Struct, frozen=True):
 class PartResult:
     """What one partition changed: small changes inline, large ones in files that it wrote.
 
-    If a snapshot is due, `snapshot` holds the partition's whole state after the epoch, in files whose ranges cover all
-    of its key groups, empty groups included.
+    If a snapshot is due, `snapshot` holds the partition's whole state as it was at the parent, in files whose ranges
+    cover all of its key groups, empty groups included.
     """
 
     partition: PartitionId

@@ -36,10 +36,7 @@ def assemble(plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str
     # In a relaxed program the last step speaks for what all steps changed.
     first = plan.steps - 1 if plan.relaxed else 0
     return EpochWork(
-        parts=tuple(
-            _part(partition, [control for control in of if control.step >= first])
-            for partition, of in sorted(by_partition.items())
-        ),
+        parts=tuple(_part(partition, of, first) for partition, of in sorted(by_partition.items())),
         outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
         counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
         pending=tuple(file for of in by_partition.values() for control in of for file in control.pending),
@@ -52,13 +49,15 @@ def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str,
     return dict(totals)
 
 
-def _part(partition: int, controls: Sequence[Control]) -> PartResult:
-    changes = dict(pair for c in controls for pair in zip(c.keys, c.values, strict=True))
+def _part(partition: int, controls: Sequence[Control], first: int) -> PartResult:
+    """What the steps of a partition changed, from the `first` one that speaks for itself."""
+    changed = [control for control in controls if control.step >= first]
+    changes = dict(pair for c in changed for pair in zip(c.keys, c.values, strict=True))
     keys = sorted(changes)
     return PartResult(
         PartitionId(partition),
         inline=(keys, [changes[key] for key in keys]) if keys else None,
-        files=tuple(file for control in controls for file in control.files),
+        files=tuple(file for control in changed for file in control.files),
         snapshot=tuple(file for control in controls for file in control.snapshot),
     )
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
+from millpond.epochs.manifest import StateFile
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
@@ -29,7 +30,7 @@ from millpond.runtime.opening import open_state
 from millpond.runtime.ordering import Places, content_tie, join_places
 from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
-from millpond.runtime.working import WorkingState
+from millpond.runtime.working import WorkingState, write_snapshot
 from millpond.state.overlay import Layered
 from millpond.storage.content import FileRef
 from millpond.storage.contract import Storage
@@ -90,7 +91,11 @@ class StepRun:
                 self.failures.clear()
             if self.failures:
                 return self._told_failure(intake)
-            return self._finish(intake, state, delivery, storage, interim)
+            snapshot: tuple[StateFile, ...] = ()
+            if self.step == 0 and self.epoch.parent.snapshot_due:
+                with self._timed("snapshot"):
+                    snapshot = write_snapshot(storage, self.plan, self.partition, view)
+            return self._finish(intake, state, delivery, storage, interim, snapshot)
 
     def _told_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
@@ -104,10 +109,11 @@ class StepRun:
         delivery: Delivery,
         storage: Storage,
         interim: dict[bytes, bytes | None],
+        snapshot: tuple[StateFile, ...],
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
         with self._timed("save"):
-            saved = state.save(storage, self.epoch.parent.snapshot_due, interim if last else {})
+            saved = state.save(storage, interim if last else {})
         outbox, waiting = delivery.outbox, intake.waiting
         pending: tuple[FileRef, ...] = ()
         if last and (len(outbox) or waiting is not None):
@@ -127,7 +133,7 @@ class StepRun:
             keys=saved.keys,
             values=saved.values,
             files=saved.files,
-            snapshot=saved.snapshot,
+            snapshot=snapshot,
             outputs=outputs,
             counters=counters,
             pending=pending,

@@ -27,12 +27,11 @@ from millpond.storage.frame import FrameKind
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a task changed: inline when small, else in files; and its part of a snapshot when one is due."""
+    """What a task changed: inline when small, else in files."""
 
     keys: list[bytes]
     values: list[bytes | None]
     files: tuple[StateFile, ...]
-    snapshot: tuple[StateFile, ...]
     growth: int
 
 
@@ -46,12 +45,7 @@ class WorkingState:
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
         self._written: set[str] = set()
-        last = plan.steps - 1
-        # Steps that no feed needs are left out; the last one speaks for their elements in a snapshot.
-        states = plan.program.graph.states
-        levels = {state.name: last if plan.relaxed else min(state.level, last) for state in states}
-        self._elements = [name for name, level in levels.items() if level == step]
-        here = [state.name for state in states] if plan.relaxed else self._elements
+        here = [state.name for state in plan.program.graph.states if plan.relaxed or state.level == step]
         self._has_lanes = any(plan.program.elements[name].partial for name in here)
 
     def lanes(self) -> list[int | None]:
@@ -135,8 +129,8 @@ class WorkingState:
             keys, values = [keys[at] for at in order], [values[at] for at in order]
         return keys, values
 
-    def save(self, storage: Storage, snapshot_due: bool, before: Mapping[bytes, bytes | None]) -> Saved:
-        """Write what changed (and this step's part of a snapshot); small changes are returned instead.
+    def save(self, storage: Storage, before: Mapping[bytes, bytes | None]) -> Saved:
+        """Write what changed; small changes are returned instead.
 
         `before` is what earlier steps changed, if it is this step that speaks for all.
         """
@@ -145,28 +139,28 @@ class WorkingState:
             merged = {**before, **dict(zip(keys, values, strict=True))}
             keys = sorted(merged)
             values = [merged[key] for key in keys]
-        snapshot = self._snapshot(storage, dict(zip(keys, values, strict=True))) if snapshot_due else ()
         overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
         growth = sum(overlay.growth for overlay in overlays)
         if len(keys) <= INLINE_ENTRIES_MAX and _size(keys, values) <= INLINE_BYTES_MAX:
-            return Saved(keys, values, (), snapshot, growth)
+            return Saved(keys, values, (), growth)
         written = write_changes(storage, FrameKind.DELTA, keys, values)
         crashpoint("delta.written")
-        return Saved([], [], (written,), snapshot, growth)
+        return Saved([], [], (written,), growth)
 
-    def _snapshot(self, storage: Storage, changed: dict[bytes, bytes | None]) -> tuple[StateFile, ...]:
-        groups = self._plan.layout.groups_of(self._partition)
-        if not groups:
-            return ()
-        entries: dict[bytes, bytes | None] = {}
-        for name in self._elements:
-            index = self._plan.element_index(name)
-            for group in groups:
-                entries.update(self._view.scan(store_prefix(index, group)))
-        entries.update(changed)
-        keys = sorted(key for key, value in entries.items() if value is not None)
-        covers = (groups[0], groups[-1])
-        return (write_changes(storage, FrameKind.SNAPSHOT, keys, [entries[key] for key in keys], covers),)
+
+def write_snapshot(storage: Storage, plan: ProgramPlan, partition: PartitionId, parent: Base) -> tuple[StateFile, ...]:
+    """Write the partition's whole state as the parent has it: what epochs change meanwhile comes on top, as deltas."""
+    groups = plan.layout.groups_of(partition)
+    if not groups:
+        return ()
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    for index in range(len(plan.program.elements)):
+        for group in groups:
+            for key, value in parent.scan(store_prefix(index, group)):
+                keys.append(key)
+                values.append(value)
+    return (write_changes(storage, FrameKind.SNAPSHOT, keys, values, (groups[0], groups[-1])),)
 
 
 def _size(keys: list[bytes], values: list[bytes | None]) -> int:

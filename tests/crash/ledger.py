@@ -90,7 +90,6 @@ def compute(storage, batch: int, parent) -> EpochWork:
                 changes[key] = b"%d" % count if count else None
         keys = sorted(changes)
         values = [changes[key] for key in keys]
-        state = {key: value for key, value in {**state, **changes}.items() if value is not None}
         snapshot = ()
         if parent.snapshot_due:
             ordered = sorted(state)

@@ -139,7 +139,7 @@ def test_a_snapshot_is_taken_when_it_is_due_and_deltas_before_it_stay_listed(sto
     checkpoint = open_ledger(storage)
     for batch in range(len(BATCHES)):
         run_batch(checkpoint, storage, batch, sink.publish)
-    assert checkpoint.head.snapshot_epoch == 3
+    assert checkpoint.head.snapshot_epoch == 2
     assert [delta.epoch for delta in checkpoint.head.deltas] == [1, 2, 3, 4]
 
 
@@ -154,7 +154,7 @@ def test_after_a_snapshot_only_the_last_deltas_stay_listed(storage, monkeypatch)
     for batch in range(20):
         checkpoint.run_epoch(Offer("q", batch, ()), work, lambda manifest: None, partitions=1)
     head = checkpoint.head
-    assert head.snapshot_epoch == 13
+    assert head.snapshot_epoch == 12
     assert [delta.epoch for delta in head.deltas] == list(range(20 - DELTAS_KEPT + 1, 21))
 
 

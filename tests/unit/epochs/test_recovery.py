@@ -54,15 +54,16 @@ def play(history):
     head, digest = None, "0" * 64
     state = {}
     parents = [(parent_of(GENESIS, None, digest), {})]
-    for epoch, (changes, snapshot) in enumerate(history, start=1):
+    for epoch, (changes, wanted) in enumerate(history, start=1):
+        snapshot, before_it = wanted and epoch > 1, state
         state = {key: value for key, value in {**state, **changes}.items() if value is not None}
         keys = sorted(changes)
         files = (write_changes(storage, FrameKind.DELTA, keys, [changes[key] for key in keys]),) if keys else ()
         chunks = ()
         if snapshot:
             for covers in ((0, 1), (2, 3)):
-                kept = sorted(key for key in state if covers[0] <= group_of(key) <= covers[1])
-                values = [state[key] for key in kept]
+                kept = sorted(key for key in before_it if covers[0] <= group_of(key) <= covers[1])
+                values = [before_it[key] for key in kept]
                 chunks += (write_changes(storage, FrameKind.SNAPSHOT, kept, values, covers=covers),)
         work = EpochWork((PartResult(0, None, files, chunks),), (), {})
         before = recovery.Parent(**{**_fields(parent_of(GENESIS, head, digest)), "snapshot_due": snapshot})
@@ -245,7 +246,7 @@ def test_a_reference_that_leads_out_of_the_checkpoint_is_refused():
 
 def test_restoring_reads_the_snapshot_and_only_the_deltas_after_it():
     changes = {store_key(0, 1, b"x"): b"1"}
-    _, parents = play([(changes, False), (changes, True), (changes, False), (changes, False)])
+    _, parents = play([(changes, False), (changes, False), (changes, True), (changes, False)])
     parent, _ = parents[-1]
     assert parent.snapshot_epoch == 2
     later = [file for delta in parent.deltas if delta.epoch > 2 for file in delta.files]

@@ -60,12 +60,11 @@ class Job:
         assert all(group_of(key) in groups for key in state)
         changed = {key: b"%d" % (int(state.get(key, b"0")) + count) for key, count in sorted(counts.items())}
         changed = {key: None if value == b"3" else value for key, value in changed.items()}
-        after = {key: value for key, value in (state | changed).items() if value is not None}
         chunk = ()
         if parent.snapshot_due and groups:
-            keys = sorted(after)
+            keys = sorted(state)
             covers = (groups[0], groups[-1])
-            values = [after[key] for key in keys]
+            values = [state[key] for key in keys]
             chunk = (write_changes(self.storage, FrameKind.SNAPSHOT, keys, values, covers=covers),)
         return PartResult(partition, (list(changed), list(changed.values())), (), chunk)
 
