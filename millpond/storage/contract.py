@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol
 
@@ -13,6 +14,12 @@ PART_CHARS_MAX = 200
 """Below the 255 bytes that common file systems allow, to leave room for what a backend adds."""
 
 _PART = re.compile(rf"[A-Za-z0-9_=-][A-Za-z0-9._=-]{{0,{PART_CHARS_MAX - 1}}}", re.ASCII)
+
+_USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
+"""Up to the last @: a password may hold any character, also one that should have been quoted."""
+
+COMMITS = "manifests/"
+"""The folder whose puts are commit points: the crash tests look inside these puts."""
 
 Names = list[str]
 """Named here because a class with a method `list` can't say `list[str]`."""
@@ -71,11 +78,21 @@ def check_name(name: str) -> str:
     )
 
 
+def inside(prefix: str, names: Iterable[str]) -> Names:
+    """The names inside the folder `prefix`, sorted; all of them if it is empty."""
+    return sorted(name for name in names if name.startswith(f"{prefix}/")) if prefix else sorted(names)
+
+
+def shown_url(url: str) -> str:
+    """An address as people may see it: user and password in it are replaced by `***`."""
+    return _USER.sub(r"\1***@", url)
+
+
 def missing(name: str, url: str) -> StorageError:
     """Return the error for a name under which nothing is stored."""
     return StorageError(
         "MP304",
         f"{name} is missing",
-        expected=f"a file in {url}",
+        expected=f"a file in {shown_url(url)}",
         hint="restore it from a copy of the checkpoint; check that the checkpoint's path is the right one",
     )

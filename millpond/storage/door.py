@@ -9,11 +9,19 @@ next process. The machine may die between any two calls, and then
 Any call may fail with an `OSError`, and a `write` may take fewer bytes than it was given. After a failed `sync` the
 operating system may have thrown the data away and may report success if asked again: so nobody asks again.
 
+A log changes files in place: `write_at`, `reserve` and `truncate` follow the rules of content above, each by itself, so
+that of several of them before a `sync_data` any may be there and any may be lost. Bytes that were only reserved are
+read as zeros. A lock is let go when its process dies, however it dies; it binds only those who ask for it.
+
+What is promised on top of this: see `contract.py`. What a server does below an object store, Redis or RocksDB is beyond
+this door; what we ask of them is said at the top of their modules.
+
 A test replaces this class to make calls fail, or to record them and play the death of the machine.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from dataclasses import dataclass
@@ -83,6 +91,57 @@ class Door:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def open(self, path: Path) -> int:
+        """Open a file that is there, to read and to write; a link raises ELOOP."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    def open_to_read(self, path: Path) -> int:
+        """Open a file that is there, to read; a link raises ELOOP."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+    def size(self, descriptor: int) -> int:
+        """The length of an open file."""
+        return os.fstat(descriptor).st_size
+
+    def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
+        """Read at most `size` bytes from a place in a file; fewer only at its end, or if the system likes it so."""
+        return os.pread(descriptor, size, offset)
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        """Write the beginning of `data` to a place in a file and return how many bytes were taken."""
+        return os.pwrite(descriptor, data, offset)
+
+    def reserve(self, descriptor: int, offset: int, size: int) -> None:
+        """Make room on the disk, filled with zeros, so that writing into it changes no sizes."""
+        os.posix_fallocate(descriptor, offset, size)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file off."""
+        os.ftruncate(descriptor, size)
+
+    def sync_data(self, descriptor: int) -> None:
+        """Make the content of a file durable, and its length, but not its times."""
+        os.fdatasync(descriptor)
+
+    def lock(self, path: Path, *, shared: bool) -> int | None:
+        """Take a lock that is held until the returned descriptor is given to `unlock`; None if another has it."""
+        flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def unlock(self, descriptor: int) -> None:
+        """Let a lock go, also if a child of this process has inherited it."""
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
     def read(self, path: Path) -> bytes:
         """Read a whole file; a link raises ELOOP, and anything else that is no plain file raises `OSError`."""

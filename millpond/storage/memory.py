@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import uuid
 
-from millpond.storage.contract import Names, PutOutcome, check_name, missing
+from millpond.errors import StorageError
+from millpond.storage.contract import Names, PutOutcome, check_name, inside, missing
+
+_named: dict[str, MemoryStorage] = {}
+_named_lock = threading.Lock()
+_THIS_PROGRAM = uuid.uuid4().hex[:12]
 
 
 class MemoryStorage:
-    """A storage that is gone with its process; no other process can open it."""
+    """A storage that is gone with its process; its address is refused by every other process."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = "") -> None:
+        self._label = label
         self._files: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
-        """A name for people; `open_storage` refuses it."""
-        return "memory:"
+        """The address, which is good in this process alone; without a label it is only a name for people."""
+        return f"memory://{self._label}?process={_here()}" if self._label else "memory:"
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a free name."""
@@ -41,11 +49,30 @@ class MemoryStorage:
 
     def list(self, prefix: str) -> Names:
         """All names inside a folder, sorted."""
-        folder = check_name(prefix) + "/" if prefix else ""
+        if prefix:
+            check_name(prefix)
         with self._lock:
-            return sorted(name for name in self._files if name.startswith(folder))
+            return inside(prefix, self._files)
 
     def delete(self, name: str) -> None:
         """Take a name away if it is there."""
         with self._lock:
             self._files.pop(check_name(name), None)
+
+
+def open_memory(label: str, process: str) -> MemoryStorage:
+    """The storage of this process with a label; an address that another process gave is refused."""
+    check_name(label)
+    if process and process != _here():
+        raise StorageError(
+            "MP337",
+            f"the storage memory://{label} is in the memory of another process",
+            expected="a program that runs in one process",
+            hint="tasks of Spark run in processes of their own: use a folder, or any other storage that they can reach",
+        )
+    with _named_lock:
+        return _named.setdefault(label, MemoryStorage(label))
+
+
+def _here() -> str:
+    return f"{os.getpid()}-{_THIS_PROGRAM}"

@@ -3,30 +3,149 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import StorageError
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, shown_url
 from millpond.storage.files import FileStorage
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+ENTRY_POINTS = "millpond.storage"
+"""The group of entry points by which a package adds a kind of storage: the name is the scheme."""
+
+Opener = Callable[[str], Storage]
+"""Opens a storage by its whole address; raises a `StorageError` if it can't."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+_added: dict[str, Opener] = {}
 
 
 def open_storage(url: str) -> Storage:
-    """Open the storage at a plain path or a `file://` address; a worker opens the driver's storage by its `url`."""
-    path = url if _SCHEME.match(url) is None else _path_of(url)
-    if path and "\0" not in path:
-        return FileStorage(path)
-    raise StorageError(
+    """Open the storage at a plain path or an address; a worker opens the driver's storage by its `url`."""
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        storage: Storage | None = FileStorage(url) if url and "\0" not in url else None
+    else:
+        storage = _open_address(scheme[1].lower(), url)
+    if storage is None:
+        raise _unknown(url)
+    return storage
+
+
+def register_backend(scheme: str, opener: Opener) -> None:
+    """Add a kind of storage in this process; a package that tasks shall find too declares an entry point instead."""
+    if scheme in _OPENERS or _SCHEME.fullmatch(f"{scheme}:") is None or scheme != scheme.lower():
+        raise StorageError(
+            "MP340",
+            "this can't be the scheme of a new kind of storage",
+            expected=f"letters in lower case, other than {', '.join(_OPENERS)}",
+            found=ascii(scheme),
+        )
+    _added[scheme] = opener
+
+
+def _open_address(scheme: str, url: str) -> Storage | None:
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+    except ValueError:
+        return None
+    if parts.fragment or "\0" in unquote(url):
+        return None
+    opener = _OPENERS.get(scheme)
+    if opener is not None:
+        return opener(parts, options)
+    if scheme in _added:
+        return _added[scheme](url)
+    for entry in entry_points(group=ENTRY_POINTS, name=scheme):
+        added: Opener = entry.load()
+        return added(url)
+    return None
+
+
+def _local_path(parts: SplitResult) -> str | None:
+    """The path of an address on this machine, as `file:///data/recs` has it."""
+    return unquote(parts.path) or None if parts.netloc in {"", "localhost"} else None
+
+
+def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    path = _local_path(parts)
+    return FileStorage(path) if path and not options else None
+
+
+def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.log import LogStorage
+
+    path = _local_path(parts)
+    return LogStorage(path) if path and not options else None
+
+
+def _open_per_key(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.perkey import PerKeyStorage
+
+    path = _local_path(parts)
+    return PerKeyStorage(path) if path and not options else None
+
+
+def _refuse_faithful(parts: SplitResult, _options: dict[str, str]) -> Storage | None:
+    from millpond.storage.perkey import not_for_checkpoints
+
+    raise not_for_checkpoints(parts.geturl())
+
+
+def _open_rocks(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.rocks import RocksStorage
+
+    path, owner = _local_path(parts), options.pop("owner", "turns")
+    if not path or options or owner not in {"one", "turns"}:
+        return None
+    return RocksStorage(path, one_owner=owner == "one")
+
+
+def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.memory import open_memory
+
+    process = options.pop("process", "")
+    return open_memory(parts.netloc, process) if parts.netloc and not parts.path and not options else None
+
+
+def _open_redis(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.redis import RedisStorage, read_place
+
+    place = read_place(parts, options)
+    return None if place is None else RedisStorage(place, parts.geturl())
+
+
+def _open_objects(parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.objects import ObjectStorage, read_place
+
+    place = read_place(parts, options)
+    return None if place is None else ObjectStorage(place)
+
+
+_OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
+    "file": _open_files,
+    "log": _open_log,
+    "perkey": _open_per_key,
+    "perkey+faithful": _refuse_faithful,
+    "memory": _open_memory,
+    "rocksdb": _open_rocks,
+    "redis": _open_redis,
+    "rediss": _open_redis,
+    "s3": _open_objects,
+    "gs": _open_objects,
+    "az": _open_objects,
+}
+
+
+def _unknown(url: str) -> StorageError:
+    return StorageError(
         "MP311",
         "can't open a storage at this address",
-        expected="a path (/data/checkpoint) or a file:// address (file:///data/checkpoint)",
-        found=ascii(url[:120]),
-        hint="other kinds of storage are not supported: mount them as a file system with hard links",
+        expected="a path (/data/recs), file:///data/recs, log:///data/recs, s3://bucket/recs, gs://bucket/recs, "
+        "az://container/recs, redis://host:6379/0/recs, rocksdb:///data/recs or perkey:///data/recs",
+        found=ascii(shown_url(url)[:120]),
+        hint="docs/BACKENDS.md says what each kind takes, and how to write one",
     )
-
-
-def _path_of(url: str) -> str | None:
-    parts = urlsplit(url)
-    ours = parts.scheme == "file" and parts.netloc in {"", "localhost"} and not parts.query and not parts.fragment
-    return unquote(parts.path) if ours else None

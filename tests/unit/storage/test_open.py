@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 
 from millpond.errors import StorageError
+from millpond.storage import open as opening
 from millpond.storage.files import FileStorage
+from millpond.storage.log import LogStorage
 from millpond.storage.memory import MemoryStorage
-from millpond.storage.open import open_storage
+from millpond.storage.open import open_storage, register_backend
+from millpond.storage.perkey import PerKeyStorage, file_of_key, key_of_file
+from millpond.storage.rocks import RocksStorage
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
@@ -35,8 +39,26 @@ def test_a_worker_opens_the_storage_of_the_driver_by_its_url(tmp_path):
     "url",
     [
         "",
-        "s3://bucket/recs",
         "hdfs://host/x",
+        "s3://bucket",
+        "s3:///recs",
+        "s3://key:secret@bucket/recs",
+        "s3://bucket/recs?secret_access_key=x",
+        "gs://bucket/recs?region=x",
+        "redis://host/recs",
+        "redis:///0/recs",
+        "redis://host:port/0/recs",
+        "redis://host/0/recs?timeout=3",
+        "redis://host/0/recs?durability=none",
+        "rocksdb://host/recs",
+        "rocksdb:///recs?owner=two",
+        "log://",
+        "log://host/recs",
+        "log:///recs?x=1",
+        "perkey:///recs#part",
+        "memory://",
+        "memory://a/b",
+        "http://[bad",
         "file://otherhost/x",
         "file://",
         "file:///a?query",
@@ -49,3 +71,61 @@ def test_any_other_address_is_refused_with_what_is_supported(url):
     with pytest.raises(StorageError, match="file://") as caught:
         open_storage(url)
     assert caught.value.code == "MP311"
+
+
+def test_each_local_kind_is_opened_by_its_scheme_and_by_its_own_url(tmp_path):
+    for scheme, kind in (("log", LogStorage), ("perkey", PerKeyStorage), ("rocksdb", RocksStorage)):
+        storage = open_storage(f"{scheme}://{tmp_path}/{scheme}%20here")
+        assert isinstance(storage, kind)
+        storage.put("a", b"x")
+        assert open_storage(storage.url.replace(" ", "%20")).get("a") == b"x"
+        assert (tmp_path / f"{scheme} here").is_dir()
+
+
+def test_s4s_way_can_not_hold_a_checkpoint():
+    with pytest.raises(StorageError) as caught:
+        open_storage("perkey+faithful:///data/recs")
+    assert caught.value.code == "MP336"
+
+
+def test_memory_is_opened_by_its_label_within_its_process():
+    one, other = open_storage("memory://one-label"), open_storage("memory://other-label")
+    one.put("a", b"x")
+    assert open_storage("memory://one-label") is one
+    assert open_storage(one.url) is one
+    assert not other.contains("a")
+
+
+def test_a_registered_kind_is_opened_by_its_scheme(monkeypatch):
+    monkeypatch.setattr(opening, "_added", {})
+    made = []
+    register_backend("mine", lambda url: made.append(url) or MemoryStorage())
+    assert isinstance(open_storage("mine://anything/at?all=1"), MemoryStorage)
+    assert made == ["mine://anything/at?all=1"]
+
+
+@pytest.mark.parametrize("scheme", ["file", "s3", "Upper", "", "with space", "4ever"])
+def test_a_scheme_that_is_taken_or_is_none_is_refused(scheme):
+    with pytest.raises(StorageError) as caught:
+        register_backend(scheme, lambda url: MemoryStorage())
+    assert caught.value.code == "MP340"
+
+
+def test_an_installed_package_adds_a_kind_by_its_entry_point(tmp_path, monkeypatch):
+    info = tmp_path / "kinds-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kinds\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[millpond.storage]\nkinds = kinds_of_tests:open_it\n")
+    (tmp_path / "kinds_of_tests.py").write_text(
+        "from millpond.storage.memory import MemoryStorage\ndef open_it(url):\n    return MemoryStorage(url[-4:])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert isinstance(open_storage("kinds://here"), MemoryStorage)
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "a=2Fb", "=", "a=3D=_/-", "x" * 200 + "/" + "=" * 200 + "/y.z"])
+def test_a_key_has_a_file_and_the_file_its_key(name):
+    path = file_of_key(name)
+    assert key_of_file(path) == name
+    assert max(map(len, path.split("/"))) < 255
+    assert all(part[0] != "." for part in path.split("/"))

