@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import msgspec
 from millpond.cli.loading import import_file, parse_file, programs_of, python_files
 from millpond.cli.unseen import Seen, read_unseen
 from millpond.compiler.compile import draft_program
+from millpond.compiler.draft import Draft
 from millpond.errors import MillpondError, SetupError
 from millpond.program import EntryPoint, ProgramBase
 from millpond.program.entries import entry_points
@@ -23,10 +24,15 @@ _MARK: Final = "__millpond_entry__"
 
 @dataclass
 class Checked:
-    """What was found out about one program; `trusted` are the types that were not looked at."""
+    """What was found out about one program.
+
+    `gathered` are the entry points that run gathered, each with the reason; `trusted` are the types that were not
+    looked at.
+    """
 
     name: str
     errors: list[MillpondError]
+    gathered: dict[str, str] = field(default_factory=dict)
     trusted: list[str] = field(default_factory=list)
 
 
@@ -86,9 +92,9 @@ def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
     except MillpondError as error:
         # A declaration was refused while the module ran. Its tree tells where, and what else is wrong.
         seen = _read(file, text, tree)
-        found = [Checked(name, errors) for name, errors in _refused(seen)]
+        found = list(_refused(seen))
         return found if any(checked.errors for checked in found) else [Checked(file.stem, [error])]
-    return [Checked(program.__name__, errors_of(program)) for program in programs_of(module)]
+    return [check_program(program) for program in programs_of(module)]
 
 
 def _read(file: Path, text: str, tree: ast.Module) -> Seen:
@@ -102,37 +108,42 @@ def _read(file: Path, text: str, tree: ast.Module) -> Seen:
 
 def _add_unseen(report: Report, seen: Seen) -> None:
     report.errors += seen.hidden
-    report.programs = [Checked(name, errors, list(seen.trusted)) for name, errors in _refused(seen)]
+    report.programs = [replace(checked, trusted=list(seen.trusted)) for checked in _refused(seen)]
 
 
-def _refused(seen: Seen) -> Iterator[tuple[str, list[MillpondError]]]:
+def _refused(seen: Seen) -> Iterator[Checked]:
     programs = {program.__name__: program for program in seen.programs}
     bases = {base for program in seen.programs for base in program.__mro__[1:]}
     for name, errors in seen.refused.items():
         program = programs.get(name)
         if errors or program is None:
-            yield name, errors
+            yield Checked(name, errors)
         elif program not in bases or _marked(program):
-            yield name, errors_of(program)
+            yield replace(check_program(program), name=name)
 
 
-def errors_of(program: type[ProgramBase]) -> list[MillpondError]:
-    """Every error that can be found in a program: at least one for each entry point that has any."""
-    whole = _error_of(program)
-    if whole is None:
-        return []
+def check_program(program: type[ProgramBase]) -> Checked:
+    """Compile a program; if it is refused, find every error: at least one for each entry point that has any."""
+    whole = _compiled(program)
+    if isinstance(whole, Draft):
+        gathered = {method.name: method.gathered for method in whole.methods if method.gathered}
+        return Checked(program.__name__, [], gathered)
+    return Checked(program.__name__, _errors_of(program, whole))
+
+
+def _errors_of(program: type[ProgramBase], whole: MillpondError) -> list[MillpondError]:
     points, found = _points(program)
     sound: dict[str, EntryPoint] = {}
     for name, point in points.items():
-        error = _error_of(_with_entries(program, {name: point}))
-        if error is None:
+        alone = _compiled(_with_entries(program, {name: point}))
+        if isinstance(alone, Draft):
             sound[name] = point
         else:
-            found.setdefault(str(error), error)
+            found.setdefault(str(alone), alone)
     # What one entry point can't be blamed for: they disagree, or the program itself is wrong.
-    error = _error_of(_with_entries(program, sound)) if sound and found else None
-    if error is not None:
-        found.setdefault(str(error), error)
+    together = _compiled(_with_entries(program, sound)) if sound and found else None
+    if isinstance(together, MillpondError):
+        found.setdefault(str(together), together)
     return list(found.values()) or [whole]
 
 
@@ -149,14 +160,13 @@ def _points(program: type[ProgramBase]) -> tuple[dict[str, EntryPoint], dict[str
     return points, found
 
 
-def _error_of(program: type[ProgramBase]) -> MillpondError | None:
+def _compiled(program: type[ProgramBase]) -> Draft | MillpondError:
     try:
-        draft_program(program)
+        return draft_program(program)
     except MillpondError as error:
         return error
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug of the compiler's and must be told
         return _failed(program, error)
-    return None
 
 
 def _marked(program: type) -> dict[str, Any]:
@@ -223,6 +233,7 @@ def as_json(reports: Sequence[Report]) -> str:
                         "name": program.name,
                         "ok": not program.errors,
                         "errors": [_error(error) for error in program.errors],
+                        "gathered": program.gathered,
                         "trusted": program.trusted,
                     }
                     for program in report.programs
@@ -261,6 +272,7 @@ def as_text(reports: Sequence[Report]) -> Iterator[tuple[str, bool]]:
             else:
                 trust = f" (taken on trust: {', '.join(program.trusted)})" if program.trusted else ""
                 yield f"  {program.name}: ok{trust}", False
+            yield from ((f"    {entry} runs gathered: {why}", False) for entry, why in program.gathered.items())
             for error in program.errors:
                 yield str(error), True
     programs = [program for report in reports for program in report.programs]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,9 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from millpond.cli import doctor as doctors
-from millpond.errors import MillpondError
+from millpond.cli.state import state
+from millpond.cli.terminal import errors_shown
 
 app = typer.Typer(name="millpond", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(state)
 
 
 class Format(Enum):
@@ -78,7 +77,7 @@ def explain(
     # Late, so that `doctor` works where the rest can't be imported.
     from millpond.cli.explain import load_program, save
 
-    with _errors_shown():
+    with errors_shown():
         shown = load_program(target).explain(format=format.value)
         if output is None:
             typer.echo(shown)
@@ -133,18 +132,3 @@ def doctor(
     else:
         Console(highlight=False).print(doctors.as_table(findings))
     raise typer.Exit(0 if doctors.healthy(findings) else 1)
-
-
-@contextmanager
-def _errors_shown() -> Iterator[None]:
-    """Print a coded error without a traceback, and exit with 1."""
-    try:
-        yield
-    except MillpondError as error:
-        head, *rest = str(error).split("\n")
-        # Text, not markup: a program's own brackets must survive. Soft wrap: carets must stay under their line.
-        console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        console.print(Text(head, style="bold red"))
-        if rest:
-            console.print(Text("\n".join(rest)))
-        raise typer.Exit(1) from None

@@ -26,6 +26,18 @@ GOOD = """
             self.seen[word] += 1
 """
 
+BANK = """
+    from millpond import Map, Partitioned, Program, entry
+
+    class Bank(Program):
+        accounts = Partitioned(Map[str, int])
+
+        @entry
+        def transfer(self, source: str, target: str, amount: int) -> None:
+            self.accounts[source] -= amount
+            self.accounts[target] += amount
+"""
+
 BAD = """
     from millpond import Counter, Map, Partitioned, Program, entry
 
@@ -120,6 +132,18 @@ def test_programs_that_compile_are_fine(write, mode):
     result = check(write(GOOD), *mode)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[1:] == ["  Fine: ok", "programs: 1, refused: 0, errors: 0"]
+
+
+@MODES
+def test_entry_points_that_run_gathered_are_named(write, mode):
+    result = check(write(BANK), *mode)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[1:3] == [
+        "  Bank: ok",
+        "    transfer runs gathered: transfer visits self.accounts twice (lines 9, 10)",
+    ]
+    (file,) = json.loads(check(write(BANK), "--format", "json", *mode).stdout)["files"]
+    assert [list(program["gathered"]) for program in file["programs"]] == [["transfer"]]
 
 
 @MODES

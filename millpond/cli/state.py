@@ -1,0 +1,213 @@
+"""`millpond state`: what a checkpoint holds, read from its files alone.
+
+Nothing is changed, no Spark is started, no program is imported. Exit codes: 0 if all went well, 1 if something is
+wrong with the checkpoint or is not there, 2 if the command line makes no sense.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from millpond.cli.terminal import errors_shown, print_json, progress
+
+if TYPE_CHECKING:
+    from millpond.epochs.reading.history import History
+
+state = typer.Typer(
+    name="state", no_args_is_help=True, help="Look at the state in a checkpoint, without Spark and without the program."
+)
+
+PIPE_WIDTH = 1000
+
+CheckpointArgument = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A folder, or an address as s3://...")]
+EpochOption = Annotated[int | None, typer.Option("--epoch", min=1, help="By default the newest.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+ElementArgument = Annotated[str, typer.Argument(metavar="ELEMENT", help="The name of a state element.")]
+
+
+@state.command()
+def ls(
+    checkpoint: CheckpointArgument,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many epochs, the newest ones.")] = 20,
+    json: JsonOption = False,
+) -> None:
+    """List the committed epochs that are kept, oldest first.
+
+    Rows are those fed in the epoch, entries those of the whole state after it, changes those that the epoch changed,
+    and delta their bytes. A manifest that can't
+    be read is listed with its error, and the exit code is 1.
+    """
+    from millpond.cli import stateshow as shows
+
+    with _errors(json=json):
+        history = _open(checkpoint)
+        lines = [shows.epoch_line(history, epoch) for epoch in history.epochs[-limit:]]
+        if json:
+            print_json(shows.listing(history, lines))
+        else:
+            shows.print_listing(_console(), history, lines)
+    raise typer.Exit(1 if any("error" in line for line in lines) else 0)
+
+
+@state.command()
+def show(
+    checkpoint: CheckpointArgument,
+    *,
+    epoch: EpochOption = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Also the entries in each key group.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show one epoch in full: its state elements and how much they hold, counters, sources, outputs and files."""
+    from millpond.cli import stateshow as shows
+
+    with _errors(json=json):
+        history = _open(checkpoint)
+        point = history.point(epoch)
+        with progress("reading", shown=not json) as begin:
+            report = shows.epoch_report(history, point, begin, by_group=groups)
+        if json:
+            print_json(report)
+        else:
+            shows.print_report(_console(), report)
+
+
+@state.command()
+def get(
+    checkpoint: CheckpointArgument,
+    element: ElementArgument,
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KEY]",
+            help="As the element's type says: a number, text, bytes in hex, true or false, a day as 2024-02-29, a "
+            "tuple as a JSON array. A `Value` has none. Put -- before one that begins with a dash.",
+        ),
+    ] = None,
+    *,
+    epoch: EpochOption = None,
+    instance: Annotated[int | None, typer.Option(min=0, help="One instance of partial state; by default all.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the value of one key; exits with 1 if there is no such key.
+
+    Of partial state, the value in each instance that has the key. A key of a matrix is a row, or a column if it is
+    stored by column, and the value all its cells.
+    """
+    from millpond.cli import stateshow as shows
+
+    with _errors(json=json):
+        report = shows.value_report(_open(checkpoint), epoch, element, key, instance)
+        if json:
+            print_json(report.as_json())
+        else:
+            report.print(_console())
+
+
+@state.command()
+def diff(
+    checkpoint: CheckpointArgument,
+    before: Annotated[int, typer.Argument(metavar="A", min=0, help="An epoch; 0 is the empty state at the start.")],
+    after: Annotated[int, typer.Argument(metavar="B", min=0, help="Another epoch, usually a later one.")],
+    *,
+    element: Annotated[str | None, typer.Option("--element", help="Only this state element.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the entries that were added (+), changed (~) or removed (-) from epoch A to epoch B.
+
+    Elements in the order of their declaration; entries by instance or key group, then by key. With --json, one object
+    a line, and the totals in the last one. Exits with 0 whether or not something differs.
+    """
+    from millpond.cli import statediff as diffs
+
+    with _errors(json=json):
+        history = _open(checkpoint)
+        points = history.point(before), history.point(after)
+        names = [schema.name for schema in history.genesis.elements] if element is None else [element]
+        for name in names:
+            history.element(name)
+        if json:
+            diffs.print_lines(history, *points, names)
+        else:
+            with progress("reading", shown=True) as begin:
+                diffs.print_changes(_console(), history, *points, names, begin)
+
+
+@state.command()
+def verify(
+    checkpoint: CheckpointArgument,
+    *,
+    epoch: EpochOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every kept epoch.")] = False,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Also the published Parquet files of replies, where they were written.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Check that every file that manifests name is there and whole, holds what it should, and that the chain holds.
+
+    By default the newest epoch, which is what a restart needs. Exits with 1 if something is wrong, and says what.
+    """
+    from millpond.cli import stateverify as verifies
+
+    if everything and epoch is not None:
+        raise typer.BadParameter("give --epoch or --all, not both")
+    with _errors(json=json):
+        with progress("checking", shown=not json) as begin:
+            findings = verifies.verify_checkpoint(checkpoint, epoch, begin, everything=everything, outputs=outputs)
+        if json:
+            print_json(verifies.as_json(findings))
+        else:
+            verifies.print_findings(_console(), findings)
+    raise typer.Exit(1 if findings.problems else 0)
+
+
+@state.command()
+def export(
+    checkpoint: CheckpointArgument,
+    element: ElementArgument,
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that ends with .parquet, .csv or .jsonl.")],
+    epoch: EpochOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a state element as a table: a row for each entry, with the columns `key` and `value`.
+
+    Partial state has a column `instance` too; a set has no `value`. The file appears when it is whole, and replaces
+    one of the same name.
+    """
+    from millpond.cli import stateexport as exports
+
+    with _errors(json=json):
+        history = _open(checkpoint)
+        point = history.point(epoch)
+        with progress("exporting", shown=not json) as begin:
+            rows = exports.export(history, point, element, to, begin)
+        if json:
+            print_json({"ok": True, "element": element, "epoch": point.epoch, "file": str(to), "rows": rows})
+        else:
+            _console().print(f"{rows:,} rows of {element} at epoch {point.epoch} in {to}", markup=False, soft_wrap=True)
+
+
+def _open(checkpoint: str) -> History:
+    from millpond.epochs.reading.history import History
+    from millpond.storage.open import open_storage
+
+    return History(open_storage(checkpoint))
+
+
+def _errors(*, json: bool) -> AbstractContextManager[None]:
+    from millpond.epochs.reading.plain import printable
+
+    return errors_shown(json=json, clean=printable)
+
+
+def _console() -> Console:
+    """The terminal; a file or a pipe has no width, and lines are not broken there."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)

@@ -1,0 +1,307 @@
+"""Epochs, elements and values of a checkpoint: as JSON, and as tables for people."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from millpond.cli.terminal import error_fields
+from millpond.epochs.manifest import EpochDeltas, Manifest, StateFile
+from millpond.epochs.reading.entries import lookup, sizes
+from millpond.epochs.reading.history import History, Point
+from millpond.epochs.reading.keytexts import parse_key
+from millpond.epochs.reading.plain import as_json, as_text, printable
+from millpond.errors import MillpondError, StateError
+from millpond.storage.contract import shown_url
+
+Begin = Callable[[int], Callable[[int], None]]
+"""Is told how many bytes will be read, and gives what is told of each file."""
+
+Report = dict[str, Any]
+"""What `--json` prints."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+FED = "fed."
+"""How the counters of rows begin, one for each feed."""
+
+ENTRIES = "total.entries"
+"""The counter of entries in the whole state, as the job counted them."""
+
+
+def epoch_line(history: History, epoch: int) -> Report:
+    """What a listing says of a kept epoch; `error` if its manifest can't be read."""
+    try:
+        manifest, digest = history.manifest(epoch)
+    except MillpondError as error:
+        return {"epoch": epoch, "error": error_fields(error)}
+    own = manifest.deltas[-1]
+    return {
+        "epoch": epoch,
+        "hash": digest,
+        "query": manifest.query,
+        "batch": manifest.batch,
+        "run": manifest.offer.run,
+        "instances": history.instances_of(manifest),
+        "partitions": manifest.partitions,
+        "rows": sum(count for name, count in manifest.counters.items() if name.startswith(FED)),
+        "entries": manifest.counters.get(ENTRIES),
+        "changes": sum(state_file.entries for state_file in own.files),
+        "delta_bytes": _bytes(own.files),
+        "snapshot_epoch": manifest.snapshot_epoch,
+        "snapshot_bytes": _bytes(manifest.snapshot),
+        "pending_files": len(manifest.pending),
+    }
+
+
+def _bytes(files: tuple[StateFile, ...]) -> int:
+    return sum(state_file.file.size_bytes for state_file in files)
+
+
+def listing(history: History, lines: list[Report]) -> Report:
+    """A checkpoint and its kept epochs."""
+    genesis = history.genesis
+    return {
+        "ok": not any("error" in line for line in lines),
+        "checkpoint": shown_url(history.storage.url),
+        "uuid": genesis.uuid,
+        "key_groups": genesis.key_groups,
+        "instances": genesis.instances,
+        "kept": len(history.epochs),
+        "epochs": lines,
+    }
+
+
+def print_listing(console: Console, history: History, lines: list[Report]) -> None:
+    """Print the kept epochs as a table."""
+    table = _table(">epoch", "batch", ">parts", ">rows", ">entries", ">changes", ">delta", "snapshot")
+    for line in lines:
+        if "error" in line:
+            table.add_row(str(line["epoch"]), Text(line["error"]["code"], style="red"))
+            continue
+        table.add_row(
+            str(line["epoch"]),
+            Text(_batch({**line, "query": _short(line["query"])})),
+            *("" if line[name] is None else f"{line[name]:,}" for name in ("partitions", "rows", "entries", "changes")),
+            decimal(line["delta_bytes"]),
+            f"epoch {line['snapshot_epoch']}, {decimal(line['snapshot_bytes'])}" if line["snapshot_epoch"] else "",
+        )
+    kept = f"{len(history.epochs):,} epochs kept"
+    more = f", the newest {len(lines)} shown" if len(lines) < len(history.epochs) else ""
+    console.print(Text(f"{printable(shown_url(history.storage.url))}: {kept}{more}"), soft_wrap=True)
+    if lines:
+        console.print(table)
+    for error in (line["error"] for line in lines if "error" in line):
+        console.print(Text(printable(f"{error['code']} {error['summary']}"), style="bold red"), soft_wrap=True)
+
+
+def _batch(line: Report) -> str:
+    """What an epoch applied, in a few words."""
+    if line["run"] is not None:
+        words = f"run {line['run']}"
+    elif line["query"].startswith("rescale:"):
+        words = f"rescale to {line['instances']} instances"
+    else:
+        words = f"batch {line['batch']} of {line['query']}"
+    return printable(words + (", to be continued" if line["pending_files"] else ""))
+
+
+def _short(query: str) -> str:
+    """The first part of the UUID that Spark gives a query; names of other origin as they are."""
+    return query[:8] if _UUID.fullmatch(query) else query
+
+
+def epoch_report(history: History, point: Point, begin: Begin, *, by_group: bool) -> Report:
+    """One epoch in full; the whole state is read to count it."""
+    told = begin(_bytes(point.files()))
+    entries: Counter[int] = Counter()
+    stored: Counter[int] = Counter()
+    groups: dict[int, list[Report]] = {}
+    for size in sizes(history, point, told):
+        entries[size.element] += size.entries
+        stored[size.element] += size.size_bytes
+        found = {"group": size.group, "entries": size.entries, "bytes": size.size_bytes}
+        groups.setdefault(size.element, []).append(found)
+    elements = []
+    for index, schema in enumerate(history.genesis.elements):
+        named = {"name": schema.name, "kind": schema.kind, "distribution": schema.distribution, "by": schema.by}
+        types = {"key": schema.key, "value": schema.value}
+        amount = {"entries": entries[index], "bytes": stored[index]}
+        elements.append({**named, **types, **amount} | ({"groups": groups.get(index, [])} if by_group else {}))
+    report = {
+        "checkpoint": shown_url(history.storage.url),
+        "uuid": history.genesis.uuid,
+        "key_groups": history.genesis.key_groups,
+        "epoch": point.epoch,
+        "hash": point.hash,
+        "instances": point.instances,
+        "elements": elements,
+    }
+    return report | ({} if point.manifest is None else _manifest_report(point.manifest))
+
+
+def _manifest_report(manifest: Manifest) -> Report:
+    return {
+        "parent": manifest.parent,
+        "query": manifest.query,
+        "batch": manifest.batch,
+        "run": manifest.offer.run,
+        "sources": list(manifest.sources),
+        "stream": None if manifest.stream is None else {"query": manifest.stream.query, "batch": manifest.stream.batch},
+        "runs": list(manifest.runs),
+        "partitions": manifest.partitions,
+        "counters": dict(manifest.counters),
+        "outputs": [
+            {
+                "sink": output.sink,
+                "file": output.file.name,
+                "root": output.root,
+                "rows": output.rows,
+                "bytes": output.file.size_bytes,
+                "visible": output.visible,
+            }
+            for output in manifest.outputs
+        ],
+        "snapshot_epoch": manifest.snapshot_epoch,
+        "snapshot": [_file(state_file) for state_file in manifest.snapshot],
+        "deltas": [_delta(delta) for delta in manifest.deltas],
+        "pending": [{"file": ref.name, "bytes": ref.size_bytes} for ref in manifest.pending],
+    }
+
+
+def _file(state_file: StateFile) -> Report:
+    return {
+        "file": state_file.file.name,
+        "bytes": state_file.file.size_bytes,
+        "first_group": state_file.first_group,
+        "last_group": state_file.last_group,
+        "entries": state_file.entries,
+    }
+
+
+def _delta(delta: EpochDeltas) -> Report:
+    return {"epoch": delta.epoch, "parent": delta.parent, "files": [_file(state_file) for state_file in delta.files]}
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print one epoch for people."""
+    console.print(Text(f"epoch {report['epoch']} of {printable(report['checkpoint'])}", style="bold"), soft_wrap=True)
+    facts = _table("", "", header=False)
+    if "query" in report:
+        facts.add_row("batch", Text(_batch({**report, "pending_files": report["pending"]})))
+        facts.add_row("sources", Text(printable(", ".join(report["sources"])) or "none"))
+        facts.add_row("partitions", str(report["partitions"]))
+    facts.add_row("key groups", str(report["key_groups"]))
+    if any(element["distribution"] == "partial" for element in report["elements"]):
+        facts.add_row("instances", str(report["instances"]))
+    facts.add_row("hash", report["hash"])
+    facts.add_row("checkpoint", report["uuid"])
+    console.print(facts)
+    _print_elements(console, report["elements"])
+    if "query" not in report:
+        return
+    if report["counters"]:
+        counters = _table("counter", ">")
+        for name, count in report["counters"].items():
+            counters.add_row(Text(printable(name)), f"{count:,}")
+        console.print(counters)
+    if report["outputs"]:
+        outputs = _table("output", "file", ">rows", ">bytes")
+        for output in report["outputs"]:
+            place = printable(f"{output['root']}/{output['file']}") if output["visible"] else printable(output["file"])
+            outputs.add_row(
+                Text(printable(output["sink"])), Text(place), f"{output['rows']:,}", decimal(output["bytes"])
+            )
+        console.print(outputs)
+    _print_files(console, report)
+
+
+def _print_elements(console: Console, elements: list[Report]) -> None:
+    table = _table("element", "kind", "key", "value", "distribution", ">entries", ">bytes")
+    for element in elements:
+        kind = f"{element['kind']} by {element['by']}" if element["by"] else element["kind"]
+        key = "" if element["kind"] == "value" else element["key"]
+        value = "" if element["kind"] == "set" else element["value"]
+        names = (element["name"], kind, key, value, element["distribution"])
+        amount = (f"{element['entries']:,}", decimal(element["bytes"]))
+        table.add_row(*(Text(printable(name)) for name in names), *amount)
+        for group in element.get("groups", ()):
+            amount = (f"{group['entries']:,}", decimal(group["bytes"]))
+            table.add_row("", Text(f"group {group['group']}", style="dim"), "", "", "", *amount)
+    console.print(table)
+
+
+def _print_files(console: Console, report: Report) -> None:
+    table = _table("file", "of", "key groups", ">entries", ">bytes")
+    chunks = [(f"snapshot of epoch {report['snapshot_epoch']}", chunk) for chunk in report["snapshot"]]
+    deltas = [(f"changes of epoch {delta['epoch']}", file) for delta in report["deltas"] for file in delta["files"]]
+    for of, file in (*chunks, *deltas):
+        spans = f"{file['first_group']} to {file['last_group']}"
+        table.add_row(Text(printable(file["file"])), of, spans, f"{file['entries']:,}", decimal(file["bytes"]))
+    for file in report["pending"]:
+        table.add_row(Text(printable(file["file"])), "messages for the next epoch", "", "", decimal(file["bytes"]))
+    if table.row_count:
+        console.print(table)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReport:
+    """The value of a key, or that of each instance that has it."""
+
+    epoch: int
+    element: str
+    key: Any
+    partial: bool
+    found: list[tuple[int | None, Any]]
+
+    def as_json(self) -> Report:
+        """The report for programs."""
+        head = {"epoch": self.epoch, "element": self.element, "key": as_json(self.key)}
+        if not self.partial:
+            return {**head, "value": as_json(self.found[0][1])}
+        return {**head, "instances": [{"instance": number, "value": as_json(value)} for number, value in self.found]}
+
+    def print(self, console: Console) -> None:
+        """Print the value alone, or a table of instances."""
+        if not self.partial:
+            console.print(Text(as_text(self.found[0][1])), soft_wrap=True)
+            return
+        table = _table(">instance", "value")
+        for number, value in self.found:
+            table.add_row(str(number), Text(as_text(value), overflow="fold"))
+        console.print(table)
+
+
+def value_report(
+    history: History, epoch: int | None, element: str, key_text: str | None, instance: int | None
+) -> ValueReport:
+    """Look a key up, given as text; raises if there is no such element, instance or key."""
+    point = history.point(epoch)
+    reader = history.reader(element, point)
+    key = parse_key(reader, key_text)
+    found = [(entry.instance, entry.value) for entry in lookup(history, point, element, key, instance)]
+    if not found:
+        raise StateError(
+            "MP242",
+            f"`{element}` has no such key at epoch {point.epoch}",
+            expected="a key that was set" if reader.has_keys else "a value that was set",
+            found=as_text(key)[:80] if reader.has_keys else "none",
+            hint="`millpond state export` writes all keys to a file",
+        )
+    return ValueReport(point.epoch, element, key, reader.partial, found)
+
+
+def _table(*names: str, header: bool = True) -> Table:
+    table = Table(box=box.SIMPLE, show_header=header, pad_edge=False)
+    for name in names:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    return table

@@ -1,0 +1,64 @@
+"""What `millpond state verify` looks at, and how it tells what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.text import Text
+
+from millpond.cli.stateshow import Begin
+from millpond.cli.terminal import error_fields
+from millpond.epochs.reading.history import shown_epochs
+from millpond.epochs.reading.plain import printable
+from millpond.epochs.reading.verify import Findings, Problem, verify
+from millpond.runtime.replies import STAGING
+from millpond.storage.open import open_storage
+
+
+def verify_checkpoint(checkpoint: str, epoch: int | None, begin: Begin, *, everything: bool, outputs: bool) -> Findings:
+    """Check a checkpoint; raises if there is none, or no such epoch."""
+    chosen = None if epoch is None else (epoch,)
+    staged = STAGING if outputs else None
+    return verify(open_storage(checkpoint), chosen, everything=everything, staged=staged, begun=begin)
+
+
+def as_json(findings: Findings) -> dict[str, Any]:
+    """The findings for programs."""
+    return {
+        "ok": not findings.problems,
+        "epochs": findings.epochs,
+        "files": findings.files,
+        "bytes": findings.size_bytes,
+        "entries": findings.entries,
+        "unnamed": findings.unnamed,
+        "problems": [
+            {"file": problem.file, **_span(problem), **error_fields(problem.error)} for problem in findings.problems
+        ],
+    }
+
+
+def _span(problem: Problem) -> dict[str, int | None]:
+    first, last = (problem.epochs[0], problem.epochs[-1]) if problem.epochs else (None, None)
+    return {"first_epoch": first, "last_epoch": last}
+
+
+def print_findings(console: Console, findings: Findings) -> None:
+    """Print what is wrong, and what was looked at."""
+    for problem in findings.problems:
+        head, *rest = map(printable, str(problem.error).split("\n"))
+        console.print(Text(head, style="bold red"), soft_wrap=True)
+        console.print(Text("\n".join([*rest, f"  in        {_place(problem)}"])), soft_wrap=True)
+    checked = f"{findings.epochs:,} epochs, {findings.files:,} files, {decimal(findings.size_bytes)}"
+    words = f"{checked}, {findings.entries:,} entries checked: "
+    result = f"{len(findings.problems)} problems" if findings.problems else "all well"
+    console.print(Text(words), Text(result, style="red" if findings.problems else "green"), sep="", soft_wrap=True)
+    if findings.unnamed:
+        told = f"{len(findings.unnamed):,} files that no kept epoch names: left by epochs that did not commit"
+        console.print(Text(told), soft_wrap=True)
+
+
+def _place(problem: Problem) -> str:
+    epochs = f", named by epoch {shown_epochs(problem.epochs)}" if problem.epochs else ""
+    return printable(problem.file) + epochs

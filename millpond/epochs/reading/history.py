@@ -1,0 +1,188 @@
+"""The kept epochs of a checkpoint, and the points of time that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from millpond.epochs.manifest import (
+    EPOCH_DIGITS,
+    MANIFESTS,
+    ElementSchema,
+    EpochDeltas,
+    Genesis,
+    Manifest,
+    StateFile,
+    decode_manifest,
+    manifest_hash,
+    manifest_name,
+)
+from millpond.epochs.reading.elements import ElementReader
+from millpond.epochs.recovery import read_genesis, restore_files
+from millpond.errors import EpochError, StateError, StorageError
+from millpond.ids import ManifestHash
+from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.storage.contract import Storage, shown_url
+
+_SHOWN_MAX = 12
+"""How many epochs or elements an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A committed epoch and its state; epoch 0 is the empty checkpoint before the first one."""
+
+    epoch: int
+    hash: ManifestHash
+    instances: int
+    manifest: Manifest | None
+
+    def files(self, groups: range | None = None) -> tuple[StateFile, ...]:
+        """The files that hold the state of some key groups, in the order in which they apply."""
+        if self.manifest is None or (groups is not None and not groups):
+            return ()
+        first, last = (0, KEY_GROUPS_MAX) if groups is None else (groups[0], groups[-1])
+        return restore_files(self.manifest, first, last)
+
+
+class History:
+    """A checkpoint as it is found now; epochs that are committed later are not seen."""
+
+    def __init__(self, storage: Storage) -> None:
+        there = read_genesis(storage)
+        if there is None:
+            raise StorageError(
+                "MP350",
+                "there is no checkpoint here",
+                expected="the folder or the address that was given to a job as `checkpoint`",
+                found=f"no genesis in {shown_url(storage.url)}",
+                hint="check the path",
+            )
+        self.storage = storage
+        self.genesis: Genesis
+        self.genesis, self.genesis_hash = there
+        self.epochs, self.strays = kept_epochs(storage)
+
+    def point(self, epoch: int | None = None) -> Point:
+        """The state after an epoch; by default the newest, or the empty state if there is none yet."""
+        if epoch is None:
+            epoch = self.epochs[-1] if self.epochs else 0
+        if epoch == 0:
+            return Point(0, self.genesis_hash, self.genesis.instances, None)
+        if epoch not in self.epochs:
+            raise _not_kept(epoch, self.epochs)
+        manifest, digest = self.manifest(epoch)
+        self.check_link(manifest)
+        return Point(epoch, digest, self.instances_of(manifest), manifest)
+
+    def manifest(self, epoch: int) -> tuple[Manifest, ManifestHash]:
+        """The manifest of a kept epoch and its hash; that it is this checkpoint's own is checked."""
+        name = manifest_name(epoch)
+        data = self.storage.get(name)
+        manifest = decode_manifest(data, name)
+        if manifest.epoch != epoch:
+            raise misplaced(name, f"the manifest of epoch {epoch}", f"that of epoch {manifest.epoch}")
+        if manifest.checkpoint != self.genesis.uuid:
+            raise misplaced(name, f"a manifest of checkpoint {self.genesis.uuid}", f"one of {manifest.checkpoint}")
+        manifest.check_instances(self.genesis)
+        return manifest, manifest_hash(data)
+
+    def hash_of(self, epoch: int) -> ManifestHash | None:
+        """The hash of an epoch's manifest as it is stored, of the genesis for epoch 0; None if it is not kept."""
+        if epoch == 0:
+            return self.genesis_hash
+        return manifest_hash(self.storage.get(manifest_name(epoch))) if epoch in self.epochs else None
+
+    def check_link(self, manifest: Manifest) -> None:
+        """Refuse a manifest that is not the child of the one before it, if that one is kept."""
+        before = self.hash_of(manifest.epoch - 1)
+        if before is not None and before != manifest.parent:
+            expected, found = f"a parent with hash {before}", f"a parent with hash {manifest.parent}"
+            raise misplaced(manifest.name, expected, found)
+
+    def instances_of(self, manifest: Manifest) -> int:
+        """How many instances partial state has after an epoch: the genesis' number, unless the manifest has its own."""
+        return manifest.instances or self.genesis.instances
+
+    def element(self, name: str) -> tuple[int, ElementSchema]:
+        """The index and the schema of an element."""
+        for index, schema in enumerate(self.genesis.elements):
+            if schema.name == name:
+                return index, schema
+        raise StateError(
+            "MP240",
+            "the checkpoint has no such state element",
+            expected=", ".join(schema.name for schema in self.genesis.elements) or "none: the program has no state",
+            found=ascii(name)[:80],
+            hint="use a name as the program declares it",
+        )
+
+    def reader(self, name: str, point: Point) -> ElementReader:
+        """What decodes the entries of an element at a point."""
+        index, schema = self.element(name)
+        return ElementReader(index, schema, self.genesis.key_groups, point.instances)
+
+    def deltas(self, since: int, until: int) -> tuple[EpochDeltas, ...]:
+        """What each epoch after `since` changed, up to `until`; each is in its own manifest or in a later one."""
+        found: dict[int, EpochDeltas] = {}
+        at = until
+        while at > since:
+            lister = next((epoch for epoch in self.epochs if epoch >= at), None)
+            listed = () if lister is None else self.manifest(lister)[0].deltas
+            fresh = {int(delta.epoch): delta for delta in listed if since < delta.epoch <= at}
+            if at not in fresh:
+                raise EpochError(
+                    "MP451",
+                    "the changes of an epoch are not kept any more",
+                    expected=f"the changes of each epoch from {since + 1} to {until}",
+                    found=f"no manifest that lists those of epoch {at}",
+                    hint="compare the two epochs instead: `millpond state diff`",
+                )
+            found |= fresh
+            at = min(fresh) - 1
+        return tuple(found[epoch] for epoch in sorted(found))
+
+
+def kept_epochs(storage: Storage) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The epochs whose manifests are there, ascending, and the names among them that are no manifest's."""
+    epochs, strays = [], []
+    for name in storage.list(MANIFESTS):
+        digits = name.removeprefix(f"{MANIFESTS}/")
+        if len(digits) == EPOCH_DIGITS and digits.isascii() and digits.isdecimal() and int(digits):
+            epochs.append(int(digits))
+        else:
+            strays.append(name)
+    return tuple(sorted(epochs)), tuple(strays)
+
+
+def shown_epochs(epochs: Iterable[int]) -> str:
+    """Epochs as ranges, short: `1 to 3, 7`."""
+    runs: list[list[int]] = []
+    for epoch in epochs:
+        if runs and runs[-1][1] == epoch - 1:
+            runs[-1][1] = epoch
+        else:
+            runs.append([epoch, epoch])
+    shown = [str(first) if first == last else f"{first} to {last}" for first, last in runs]
+    return ", ".join(shown if len(shown) <= _SHOWN_MAX else ["...", *shown[-_SHOWN_MAX:]])
+
+
+def misplaced(name: str, expected: str, found: str) -> EpochError:
+    """Return the error for a file that breaks the chain of manifests."""
+    return EpochError(
+        "MP413",
+        f"{name} does not belong where it is",
+        expected=expected,
+        found=found,
+        hint="files of two checkpoints were mixed, or one was put back alone: restore the whole checkpoint from a copy",
+    )
+
+
+def _not_kept(epoch: int, epochs: tuple[int, ...]) -> EpochError:
+    return EpochError(
+        "MP450",
+        f"epoch {epoch} is not kept in this checkpoint",
+        expected=shown_epochs(epochs) or "none: no epoch was committed yet",
+        found=str(epoch),
+        hint="`millpond state ls` shows the epochs that are kept",
+    )

@@ -1,0 +1,267 @@
+"""Looking at everything that manifests name: that it is there, is what was written, and makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from millpond.epochs.deltas import FOLDERS, Changes
+from millpond.epochs.manifest import GENESIS_NAME, EpochDeltas, Manifest, OutputFile, StateFile, manifest_name
+from millpond.epochs.reading.elements import ElementReader
+from millpond.epochs.reading.history import History, misplaced
+from millpond.epochs.reading.pieces import Told, cuts_of, tell_nobody
+from millpond.epochs.recovery import read_changes
+from millpond.errors import EpochError, MillpondError, StateError, StorageError
+from millpond.ids import ManifestHash
+from millpond.state.storekey import unit_of
+from millpond.state.units import store_keys_of
+from millpond.state.value import THE_KEY
+from millpond.storage.content import FileRef, get_content
+from millpond.storage.contract import Storage
+from millpond.storage.files import FileStorage
+from millpond.storage.frame import FrameKind, unseal
+
+PENDING = "pending"
+"""Where messages lie that an epoch left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong with a file that these epochs name; those that are not kept any more are among them."""
+
+    file: str
+    epochs: range
+    error: MillpondError
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was looked at, and what is wrong."""
+
+    problems: list[Problem] = field(default_factory=list)
+    epochs: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    entries: int = 0
+    unnamed: list[str] | None = None
+    """Files that no kept manifest names, if all manifests were read: left by epochs that did not commit."""
+
+    @contextmanager
+    def noting(self, file: str, epochs: range) -> Iterator[None]:
+        """Note a coded error as a problem of a file, and go on."""
+        try:
+            yield
+        except MillpondError as error:
+            self.problems.append(Problem(file, epochs, error))
+
+
+Begun = Callable[[int], Told]
+"""Is told how many bytes there are to read, once that is known, and gives what is told of each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """All that some manifests name, each once, with the epochs that do."""
+
+    states: dict[StateFile, range] = field(default_factory=dict)
+    pending: dict[FileRef, range] = field(default_factory=dict)
+    outputs: dict[OutputFile, range] = field(default_factory=dict)
+
+    def add(self, manifest: Manifest) -> None:
+        """Take up what a manifest names: its snapshot and all deltas that it lists."""
+        for state_file in (*manifest.snapshot, *(file for delta in manifest.deltas for file in delta.files)):
+            self.states[state_file] = _with(self.states.get(state_file), manifest.epoch)
+        for ref in manifest.pending:
+            self.pending[ref] = _with(self.pending.get(ref), manifest.epoch)
+        for output in manifest.outputs:
+            self.outputs[output] = _with(self.outputs.get(output), manifest.epoch)
+
+    def names(self) -> set[str]:
+        """The names in the checkpoint's storage."""
+        return {state_file.file.name for state_file in self.states} | {ref.name for ref in self.pending}
+
+
+def _with(epochs: range | None, epoch: int) -> range:
+    return range(epoch if epochs is None else epochs.start, epoch + 1)
+
+
+NO_EPOCHS = range(0)
+
+
+def verify(
+    storage: Storage,
+    epochs: Iterable[int] | None = None,
+    *,
+    everything: bool = False,
+    staged: str | None = None,
+    begun: Begun = lambda _size_bytes: tell_nobody,
+) -> Findings:
+    """Check the given epochs, by default the newest, or everything that is kept.
+
+    With `staged`, the folder where files of replies wait inside a sink's, published files of replies are checked too.
+    Raises only if there is no checkpoint to check, or no such epoch.
+    """
+    findings = Findings()
+    try:
+        history = History(storage)
+    except MillpondError as error:
+        if error.code == "MP350":
+            raise
+        findings.problems.append(Problem(GENESIS_NAME, NO_EPOCHS, error))
+        return findings
+    for stray in history.strays:
+        wrong = misplaced(stray, "a manifest, named by the digits of its epoch", "another name")
+        findings.problems.append(Problem(stray, NO_EPOCHS, wrong))
+    chosen = history.epochs if everything else tuple(sorted(epochs or history.epochs[-1:]))
+    for epoch in chosen:
+        if epoch not in history.epochs:
+            history.point(epoch)
+    named = _check_manifests(history, chosen, findings)
+    told = begun(sum(f.file.size_bytes for f in named.states) + sum(ref.size_bytes for ref in named.pending))
+    _check_states(history, named, findings, told)
+    for ref, of in named.pending.items():
+        with findings.noting(ref.name, of):
+            unseal(FrameKind.PENDING, get_content(storage, ref), ref.name)
+        _count(findings, ref.size_bytes, told)
+    if staged is not None:
+        _check_outputs(named, staged, findings)
+    if everything:
+        there = [name for folder in (*FOLDERS.values(), PENDING) for name in storage.list(folder)]
+        findings.unnamed = [name for name in there if name not in named.names()]
+    return findings
+
+
+def _count(findings: Findings, size_bytes: int, told: Told) -> None:
+    findings.files += 1
+    findings.size_bytes += size_bytes
+    told(size_bytes)
+
+
+def _check_manifests(history: History, chosen: Iterable[int], findings: Findings) -> _Named:
+    named = _Named()
+    hashes: dict[int, ManifestHash | None] = {}
+    own: dict[int, EpochDeltas] = {}
+    for epoch in chosen:
+        findings.epochs += 1
+        with findings.noting(manifest_name(epoch), range(epoch, epoch + 1)):
+            manifest, digest = history.manifest(epoch)
+            hashes[epoch] = digest
+            own[epoch] = manifest.deltas[-1]
+            named.add(manifest)
+            _check_ranges(manifest, history.genesis.key_groups)
+            for delta in manifest.deltas:
+                if delta.epoch - 1 not in hashes:
+                    hashes[delta.epoch - 1] = history.hash_of(delta.epoch - 1)
+                _check_delta(manifest, delta, hashes[delta.epoch - 1], own.get(delta.epoch, delta))
+            # No later manifest looks further back.
+            _forget(hashes, manifest.deltas[0].epoch - 1)
+            _forget(own, manifest.deltas[0].epoch)
+    return named
+
+
+def _forget(known: dict[int, Any], before: int) -> None:
+    for epoch in [epoch for epoch in known if epoch < before]:
+        del known[epoch]
+
+
+def _check_delta(manifest: Manifest, delta: EpochDeltas, parent: str | None, own: EpochDeltas) -> None:
+    """A delta must stand on the manifest before it, and be the one that its own epoch committed."""
+    if parent is not None and delta.parent != parent:
+        what = f"epoch {delta.epoch} on a parent with hash"
+        raise misplaced(manifest.name, f"{what} {parent}", f"{what} {delta.parent}")
+    if delta != own:
+        raise misplaced(manifest.name, f"the files that epoch {delta.epoch} committed", "other files for that epoch")
+
+
+def _check_ranges(manifest: Manifest, key_groups: int) -> None:
+    for state_file in (*manifest.snapshot, *(file for delta in manifest.deltas for file in delta.files)):
+        if state_file.last_group >= key_groups:
+            found = f"{state_file.file.name} with group {state_file.last_group}"
+            raise _contradiction(manifest, f"key groups 0 to {key_groups - 1}", found)
+    covered = 0
+    for state_file in sorted(manifest.snapshot, key=lambda state_file: state_file.first_group):
+        if state_file.first_group > covered:
+            break
+        covered = max(covered, state_file.last_group + 1)
+    if manifest.snapshot_epoch and covered < key_groups:
+        raise _contradiction(manifest, "a snapshot of every key group", f"none of group {covered}")
+
+
+def _contradiction(manifest: Manifest, expected: str, found: str) -> EpochError:
+    return EpochError(
+        "MP454",
+        f"{manifest.name} does not fit its checkpoint",
+        expected=expected,
+        found=found,
+        hint="it was not written by Millpond: restore it from a copy",
+    )
+
+
+def _check_states(history: History, named: _Named, findings: Findings, told: Told) -> None:
+    genesis = history.genesis
+    readers = [
+        ElementReader(index, schema, genesis.key_groups, genesis.instances)
+        for index, schema in enumerate(genesis.elements)
+    ]
+    for state_file, of in named.states.items():
+        name = state_file.file.name
+        with findings.noting(name, of):
+            changes = read_changes(history.storage, state_file)
+            findings.entries += len(changes[0])
+            _check_entries(readers, name, changes)
+        _count(findings, state_file.file.size_bytes, told)
+
+
+def _check_entries(readers: list[ElementReader], name: str, changes: Changes) -> None:
+    for (index, group), (keys, values) in cuts_of(changes):
+        if index >= len(readers):
+            raise _foreign(name, f"entries of {len(readers)} elements", f"one of element {index}")
+        reader = readers[index]
+        _check_keys(reader, name, group, keys)
+        for value in values:
+            if value is not None:
+                reader.check_value(value)
+
+
+def _check_keys(reader: ElementReader, name: str, group: int, keys: list[bytes]) -> None:
+    """Keys must be whole, which is seen by writing them again, and under their own key group."""
+    units = reader.decode_keys([unit_of(key) for key in keys])
+    if reader.keyed:
+        good = keys == store_keys_of(reader.index, reader.codec, units, reader.layout.key_groups)
+    else:
+        # Where an instance lies depends on how many there were when the file was written.
+        good = [unit_of(key) for key in keys] == reader.codec.encode_many(units)
+        good = good and (reader.partial or group == reader.layout.group_of(THE_KEY))
+    if not good:
+        raise _foreign(name, f"keys of `{reader.schema.name}` under their own key groups", f"one under group {group}")
+
+
+def _foreign(name: str, expected: str, found: str) -> StateError:
+    return StateError(
+        "MP246",
+        f"{name} holds an entry that does not belong there",
+        expected=expected,
+        found=found,
+        hint="it was not written by this version of Millpond: restore the checkpoint from a copy",
+    )
+
+
+def _check_outputs(named: _Named, staged: str, findings: Findings) -> None:
+    """Files of replies that were published by appearing; the others were handed over, and are gone by now."""
+    for output, of in named.outputs.items():
+        if not output.visible:
+            continue
+        with findings.noting(f"{output.root}/{output.file.name}", of):
+            storage = FileStorage(output.root)
+            waiting = FileRef(f"{staged}/{output.file.name}", output.file.size_bytes, output.file.sha256)
+            try:
+                get_content(storage, output.file)
+            except StorageError as error:
+                # The newest epoch may not be published yet: the next start does that.
+                if error.code != "MP304" or not storage.contains(waiting.name):
+                    raise
+                get_content(storage, waiting)
+        findings.files += 1
+        findings.size_bytes += output.file.size_bytes
