@@ -181,3 +181,36 @@ class Layout:
         return range(
             -(-partition * self.instances // self.partitions), -(-(partition + 1) * self.instances // self.partitions)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """Which instances of partial state take over from which, when their number changes.
+
+    Both numbers divide the same row of key groups into equal ranges. Of the finer division, each instance belongs to
+    the one of the coarser in whose range its own begins. Ranges are taken before they are rounded to whole groups:
+    so everybody has a successor, also where there are few groups to an instance.
+    """
+
+    before: int
+    after: int
+
+    @property
+    def grows(self) -> bool:
+        """Whether there are more instances than before; then each has one predecessor, else one successor."""
+        return self.after > self.before
+
+    def heirs(self, instance: InstanceId) -> range:
+        """The instances that take over from one that was, at least one."""
+        return _aligned(instance, self.before, self.after)
+
+    def sources(self, instance: InstanceId) -> range:
+        """The instances that one takes over from, at least one."""
+        return _aligned(instance, self.after, self.before)
+
+
+def _aligned(place: int, own: int, other: int) -> range:
+    """The places of another division that belong to one of ours."""
+    if own >= other:
+        return range(place * other // own, place * other // own + 1)
+    return range(-(-place * other // own), -(-(place + 1) * other // own))

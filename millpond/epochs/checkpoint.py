@@ -66,7 +66,11 @@ class Checkpoint:
         instances: int | None = None,
         clock: Clock = _CLOCK,
     ) -> Checkpoint:
-        """Open a checkpoint, made now if there is none; one that does not fit the program is a coded error."""
+        """Open a checkpoint, made now if there is none; one that does not fit the program is a coded error.
+
+        `instances` is for one that is made now. One that is there may have another number, and keeps it until a
+        rescale is offered (`Offer.rescale`).
+        """
         genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
         return cls(storage, genesis, genesis_hash, clock)
 
@@ -94,6 +98,11 @@ class Checkpoint:
     def parent(self) -> Parent:
         """The point that the next epoch starts from."""
         return parent_of(self._genesis, self._head, self._head_hash)
+
+    @property
+    def instances(self) -> int:
+        """How many instances of partial state there are."""
+        return self.parent.instances
 
     def run_epoch(
         self,
@@ -127,8 +136,7 @@ class Checkpoint:
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, encode_manifest(self._head))
-        head = head_of(self._head)
-        self._state = machine.start(head)
+        self._state = machine.start(head_of(self._head, self.instances))
         self._unsure = False
 
     def _perform(self, event: machine.Event, course: _Course) -> Reason:
@@ -180,8 +188,15 @@ class Checkpoint:
     def _put_manifest(self, course: _Course) -> PutOutcome:
         assert course.offer is not None
         assert course.work is not None
+        count = course.offer.instances or self.instances
         manifest = next_manifest(
-            self.parent, self._head, course.offer, course.work, course.segment, partitions=course.partitions
+            self.parent,
+            self._head,
+            course.offer,
+            course.work,
+            course.segment,
+            partitions=course.partitions,
+            instances=None if count == self._genesis.instances else count,
         )
         data = encode_manifest(manifest)
         with course.timed("commit_s", self._clock):
@@ -200,11 +215,12 @@ class Checkpoint:
         return machine.Published()
 
 
-def head_of(manifest: Manifest | None) -> Head:
-    """What the machine knows of the last committed epoch."""
+def head_of(manifest: Manifest | None, instances: int) -> Head:
+    """What the machine knows of the last committed epoch, with so many instances of partial state."""
     if manifest is None:
-        return Head()
-    return Head(manifest.epoch, manifest.stream, manifest.runs, manifest.offer if manifest.pending else None)
+        return Head(instances=instances)
+    unfinished = manifest.offer if manifest.pending else None
+    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) 
         epoch=head.epoch if head else EpochId(0),
         hash=head_hash,
         key_groups=genesis.key_groups,
-        instances=genesis.instances,
+        instances=genesis.instances if head is None or head.instances is None else head.instances,
         snapshot_epoch=head.snapshot_epoch if head else EpochId(0),
         snapshot=head.snapshot if head else (),
         deltas=head.deltas if head else (),
@@ -56,8 +56,9 @@ def next_manifest(
     segment: StateFile | None,
     *,
     partitions: int,
+    instances: int | None = None,
 ) -> Manifest:
-    """Build the manifest of the epoch after `parent`."""
+    """Build the manifest of the epoch after `parent`; `instances` if they are not as many as in the genesis."""
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for part in work.parts for state in part.files)
     own = EpochDeltas(epoch, parent.hash, files if segment is None else (segment, *files))
@@ -83,8 +84,9 @@ def next_manifest(
         outputs=work.outputs,
         runs=runs_with(runs, offer),
         counters=dict(work.counters),
-        stream=offer if offer.run is None else stream,
+        stream=offer if offer.streams else stream,
         pending=work.pending,
+        instances=instances,
     )
 
 

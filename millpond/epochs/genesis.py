@@ -20,7 +20,8 @@ def open_genesis(
 ) -> tuple[Genesis, ManifestHash]:
     """Return the checkpoint's genesis and its hash, made now if there is none; it is durable on return.
 
-    Of several creators one wins, and all use the winner's.
+    Of several creators one wins, and all use the winner's. Only key groups are fixed for good: the number of instances
+    of partial state can be changed later.
     """
     there = read_genesis(storage)
     if there is None:
@@ -35,8 +36,7 @@ def open_genesis(
         # Its creator may have died before the name was durable; a put of a name that is taken makes it so.
         storage.put(GENESIS_NAME, encode_genesis(there[0]))
     _check_elements(there[0].elements, elements)
-    _check_number("key groups", "key_groups", there[0].key_groups, key_groups)
-    _check_number("instances of partial state", "instances", there[0].instances, instances)
+    _check_key_groups(there[0].key_groups, key_groups)
     return there
 
 
@@ -53,13 +53,13 @@ def _check_elements(kept: tuple[ElementSchema, ...], wanted: tuple[ElementSchema
     )
 
 
-def _check_number(what: str, option: str, kept: int, wanted: int | None) -> None:
+def _check_key_groups(kept: int, wanted: int | None) -> None:
     if wanted is None or wanted == kept:
         return
     raise EpochError(
         "MP402",
-        f"the number of {what} is fixed when a checkpoint is made",
+        "the number of key groups is fixed when a checkpoint is made",
         expected=str(kept),
         found=str(wanted),
-        hint=f"leave out `{option}` to use the checkpoint's own, or use a new checkpoint",
+        hint="leave out `key_groups` to use the checkpoint's own, or use a new checkpoint",
     )

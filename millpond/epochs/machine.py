@@ -30,9 +30,11 @@ class Reason(Enum):
     NEXT_BATCH = "the batch after the last one"
     NEW_RUN = "a bounded run that was not run before"
     CONTINUED = "what the last batch left to do"
+    RESCALED = "another number of instances"
     ADOPTED = "a batch that does not follow, adopted as new data"
     BATCH_COMMITTED_BEFORE = "the batch is committed already"
     RUN_COMMITTED_BEFORE = "the bounded run is committed already"
+    RESCALED_BEFORE = "the number of instances is committed already"
     CHECKPOINT_LOST = "a later batch on a fresh checkpoint"
     QUERY_CHANGED = "a batch of another query"
     BATCHES_SKIPPED = "a batch that leaves a gap"
@@ -45,8 +47,10 @@ class Reason(Enum):
     FENCED = "another driver committed this epoch"
 
 
-ACCEPTED = frozenset({Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED, Reason.ADOPTED})
-DONE_BEFORE = frozenset({Reason.BATCH_COMMITTED_BEFORE, Reason.RUN_COMMITTED_BEFORE})
+ACCEPTED = frozenset(
+    {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED, Reason.RESCALED, Reason.ADOPTED}
+)
+DONE_BEFORE = frozenset({Reason.BATCH_COMMITTED_BEFORE, Reason.RUN_COMMITTED_BEFORE, Reason.RESCALED_BEFORE})
 ADOPTABLE = frozenset(
     {
         Reason.CHECKPOINT_LOST,
@@ -72,13 +76,15 @@ class Phase(Enum):
 class Head:
     """The last committed epoch, the last batch of a stream up to it, and the bounded runs up to it.
 
-    `unfinished` is the batch of the head if it left messages, which the next epoch goes on with.
+    `unfinished` is the batch of the head if it left messages, which the next epoch goes on with. `instances` is how
+    many there are of partial state.
     """
 
     epoch: int = 0
     stream: Offer | None = None
     runs: tuple[str, ...] = ()
     unfinished: Offer | None = None
+    instances: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +214,8 @@ def judge(head: Head, offer: Offer) -> Reason:
     """Say how an offer relates to the head, whatever the user allows."""
     if head.unfinished is not None:
         return Reason.CONTINUED if offer == head.unfinished else Reason.UNFINISHED
+    if offer.instances is not None:
+        return Reason.RESCALED_BEFORE if offer.instances == head.instances else Reason.RESCALED
     if offer.run is not None:
         return Reason.RUN_COMMITTED_BEFORE if offer.run in head.runs else Reason.NEW_RUN
     last = head.stream
@@ -237,7 +245,7 @@ def validate(state: MachineState) -> None:
     assert state.pursuit is None or state.phase not in {Phase.IDLE, Phase.STOPPED}, story
     assert state.pursuit is None or state.pursuit.aborts <= state.pursuit.retries, story
     assert state.pursuit is None or state.pursuit.verdict in ACCEPTED | {None}, story
-    assert state.head.epoch > 0 or state.head == Head(), story
+    assert state.head.epoch > 0 or state.head == Head(instances=state.head.instances), story
 
 
 def _react(state: MachineState, event: Event) -> Step:
@@ -268,10 +276,13 @@ def _react(state: MachineState, event: Event) -> Step:
 
 def advance(head: Head, offer: Offer, *, leaves: bool = False) -> Head:
     """Return the head after an offer was committed on top of it."""
-    unfinished = offer if leaves else None
-    if offer.run is not None:
-        return Head(head.epoch + 1, head.stream, runs_with(head.runs, offer), unfinished)
-    return Head(head.epoch + 1, offer, head.runs, unfinished)
+    return Head(
+        epoch=head.epoch + 1,
+        stream=offer if offer.streams else head.stream,
+        runs=runs_with(head.runs, offer),
+        unfinished=offer if leaves else None,
+        instances=head.instances if offer.instances is None else offer.instances,
+    )
 
 
 def runs_with(runs: tuple[str, ...], offer: Offer) -> tuple[str, ...]:

@@ -29,8 +29,12 @@ EPOCH_DIGITS = 10
 RUN_PREFIX = "run:"
 """How the query of a bounded run begins; Spark's query ids are UUIDs and never do."""
 
+RESCALE_PREFIX = "rescale:"
+"""How the query of a rescale begins; the number of instances follows."""
+
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HASH = re.compile(r"[0-9a-f]{64}")
+_COUNT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,7 +119,10 @@ class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch that somebody wants applied: a batch of Spark's query, or the only batch of a bounded run."""
+    """What somebody wants applied: a batch of Spark's query, the only batch of a bounded run, or a rescale.
+
+    A rescale has no rows: it is an epoch that changes the number of instances of partial state, and nothing else.
+    """
 
     query: str
     batch: int
@@ -124,12 +131,31 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         _claim(self.query not in {"", RUN_PREFIX}, "query", "a name", self.query)
         _claim(self.batch >= 0, "batch", "0 or more", self.batch)
-        _claim(self.run is None or self.batch == 0, "batch", "0, since a bounded run is one epoch", self.batch)
+        _claim(self.streams or self.batch == 0, "batch", "0, since this is one epoch", self.batch)
+        if self.query.startswith(RESCALE_PREFIX):
+            count = self.query.removeprefix(RESCALE_PREFIX)
+            _claim(_COUNT.fullmatch(count) is not None, "query", "a number of instances", count)
+            _claim(not self.sources, "sources", "none, since a rescale has no rows", self.sources)
+
+    @classmethod
+    def rescale(cls, instances: int) -> Offer:
+        """The offer of another number of instances."""
+        return cls(f"{RESCALE_PREFIX}{instances}", 0, ())
 
     @property
     def run(self) -> str | None:
-        """The name of the bounded run; None for a stream."""
+        """The name of the bounded run; None for anything else."""
         return self.query.removeprefix(RUN_PREFIX) if self.query.startswith(RUN_PREFIX) else None
+
+    @property
+    def instances(self) -> int | None:
+        """How many instances a rescale asks for; None for anything else."""
+        return int(self.query.removeprefix(RESCALE_PREFIX)) if self.query.startswith(RESCALE_PREFIX) else None
+
+    @property
+    def streams(self) -> bool:
+        """Whether this is a batch of a stream."""
+        return not self.query.startswith((RUN_PREFIX, RESCALE_PREFIX))
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -138,6 +164,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `deltas` end with the epoch's own and reach back at least to the snapshot, and further for stores that lag a
     little. `stream` is the last batch of a stream up to here, this one included: bounded runs in between keep it.
     `pending` are files of messages that the batch left; the next epoch goes on with them before any other batch.
+    `instances` is how many there are of partial state from this epoch on; None is the number of the genesis.
     """
 
     format: int
@@ -156,6 +183,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     counters: dict[str, int]
     stream: Offer | None
     pending: tuple[FileRef, ...] = ()
+    instances: int | None = None
 
     def __post_init__(self) -> None:
         _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -180,10 +208,21 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     def _check_offer(self) -> None:
         offer = self.offer
-        if offer.run is None:
+        if offer.streams:
             _claim(self.stream == offer, "stream", "the epoch's own batch", self.stream)
-        else:
+        elif offer.run is not None:
             _claim(offer.run in self.runs, "runs", f"{offer.run} among them", self.runs)
+        else:
+            _claim(self.instances in (None, offer.instances), "instances", str(offer.instances), self.instances)
+            _claim(not self.outputs and not self.pending, "outputs", "none of a rescale", len(self.outputs))
+
+    def check_instances(self, genesis: Genesis) -> None:
+        """Raise unless the number of instances is one that this checkpoint can have, noted in the one way there is."""
+        count = self.instances
+        fits = count is None or (1 <= count <= genesis.key_groups and count != genesis.instances)
+        _claim(fits, "instances", f"1 to {genesis.key_groups}, and none for {genesis.instances}", count)
+        asked = self.offer.instances
+        _claim(asked in (None, count or genesis.instances), "instances", str(asked), count)
 
     @property
     def offer(self) -> Offer:

@@ -20,7 +20,7 @@ from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.content import get_content
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, shown_url
 from millpond.storage.frame import FrameKind, unseal
 
 
@@ -131,9 +131,10 @@ def _check_origin(storage: Storage, manifest: Manifest, genesis_hash: ManifestHa
     data = storage.get(GENESIS_NAME)
     if manifest_hash(data) != genesis_hash:
         raise _broken_chain(GENESIS_NAME, f"the genesis with hash {genesis_hash}", f"hash {manifest_hash(data)}")
-    uuid = decode_genesis(data).uuid
-    if manifest.checkpoint != uuid:
-        raise _broken_chain(manifest.name, f"a manifest of checkpoint {uuid}", f"one of {manifest.checkpoint}")
+    genesis = decode_genesis(data)
+    if manifest.checkpoint != genesis.uuid:
+        raise _broken_chain(manifest.name, f"a manifest of checkpoint {genesis.uuid}", f"one of {manifest.checkpoint}")
+    manifest.check_instances(genesis)
 
 
 def _epoch_in(name: str) -> int:
@@ -149,7 +150,7 @@ def _refuse_orphans(storage: Storage) -> None:
         raise EpochError(
             "MP414",
             "the checkpoint has lost its genesis",
-            expected=f"a file `{GENESIS_NAME}` beside the manifests in {storage.url}",
+            expected=f"a file `{GENESIS_NAME}` beside the manifests in {shown_url(storage.url)}",
             found=f"{len(orphans)} manifests without one",
             hint="restore it from a copy of the checkpoint; a new one would not fit the state that is there",
         )

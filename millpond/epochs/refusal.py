@@ -16,7 +16,7 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
         return _fenced(head)
     assert offer is not None, reason
     last = head.stream
-    found = f"batch {offer.batch} of query {offer.query}"
+    found = _told(offer)
     if reason is Reason.CHECKPOINT_LOST:
         return EpochError(
             "MP403",
@@ -46,9 +46,15 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
     return _does_not_follow(reason, last, offer)
 
 
+def _told(offer: Offer) -> str:
+    if offer.instances is not None:
+        return f"a change to {offer.instances} instances"
+    return f"batch {offer.batch} of query {offer.query}"
+
+
 def _does_not_follow(reason: Reason, last: Offer, offer: Offer) -> EpochError:
     expected = f"batch {last.batch + 1} of query {last.query}"
-    found = f"batch {offer.batch} of query {offer.query}"
+    found = _told(offer)
     if reason is Reason.QUERY_CHANGED:
         return EpochError(
             "MP404",

@@ -7,6 +7,9 @@ holds nothing, and give the same result on every version of Python.
 A program with partial state equals the plain class if its merge gives for many instances what it gives for one whole:
 `total` of whole numbers, `least`, `greatest`, `union`, `add_vectors` of whole numbers and `top_k` of whole counts do.
 `concatenate` does not, where order matters: each instance saw only some of the rows.
+
+They also serve as `Partial(..., merge=function)`, which makes one of several instances when a checkpoint gets fewer:
+all but `mean` and `top_k`, whose results are no entries of state.
 """
 
 from __future__ import annotations

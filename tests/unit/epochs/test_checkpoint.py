@@ -119,10 +119,52 @@ def test_another_program_is_refused_with_both_sides_shown(storage, elements):
     assert caught.value.expected != caught.value.found
 
 
-@pytest.mark.parametrize("options", [{"key_groups": 16}, {"instances": 3}])
-def test_other_numbers_than_the_checkpoints_are_refused(storage, options):
+def test_another_number_of_key_groups_is_refused(storage):
     open_ledger(storage)
-    assert code_of(lambda: Checkpoint.open(storage, ELEMENTS, **options)) == "MP402"
+    assert code_of(lambda: Checkpoint.open(storage, ELEMENTS, key_groups=16)) == "MP402"
+
+
+def test_another_number_of_instances_waits_for_a_rescale(storage):
+    open_ledger(storage)
+    checkpoint = Checkpoint.open(storage, ELEMENTS, instances=3)
+    assert checkpoint.instances == 8
+    assert storage.list("manifests") == []
+
+
+def test_a_rescale_is_an_epoch_of_its_own_and_the_stream_goes_on_where_it_was(storage):
+    checkpoint = Checkpoint.open(storage, ELEMENTS)
+    offer_to(checkpoint, Offer("q", 0, FEEDS))
+    outcome = offer_to(checkpoint, Offer.rescale(3))
+    assert (outcome.result, outcome.manifest.epoch, outcome.manifest.instances) == (EpochResult.COMMITTED, 2, 3)
+    assert offer_to(checkpoint, Offer.rescale(3)).result is EpochResult.ALREADY_COMMITTED
+    again = Checkpoint.open(storage, ELEMENTS)
+    assert again.instances == again.parent.instances == 3
+    assert offer_to(again, Offer("q", 0, FEEDS)).result is EpochResult.ALREADY_COMMITTED
+    assert code_of(lambda: offer_to(again, Offer("q", 2, FEEDS))) == "MP405"
+    assert offer_to(again, Offer("q", 1, FEEDS)).manifest.instances == 3
+    assert offer_to(again, Offer("run:june", 0, FEEDS)).manifest.instances == 3
+
+
+def test_a_rescale_back_to_the_number_of_the_genesis_leaves_no_mark(storage):
+    checkpoint = Checkpoint.open(storage, ELEMENTS)
+    offer_to(checkpoint, Offer.rescale(3))
+    assert offer_to(checkpoint, Offer.rescale(8)).manifest.instances is None
+    assert Checkpoint.open(storage, ELEMENTS).instances == 8
+
+
+def test_a_fresh_checkpoint_can_be_rescaled_before_its_first_batch(storage):
+    Checkpoint.open(storage, ELEMENTS)
+    checkpoint = Checkpoint.open(storage, ELEMENTS)
+    assert offer_to(checkpoint, Offer.rescale(3)).manifest.epoch == 1
+    assert offer_to(checkpoint, Offer("q", 0, FEEDS)).manifest.epoch == 2
+
+
+def test_of_two_drivers_that_rescale_at_once_one_loses_and_stops(storage):
+    one, other = Checkpoint.open(storage, ELEMENTS), Checkpoint.open(storage, ELEMENTS)
+    offer_to(one, Offer.rescale(3))
+    assert code_of(lambda: offer_to(other, Offer.rescale(5))) == "MP408"
+    assert code_of(lambda: offer_to(other, Offer("q", 0, FEEDS))) == "MP408"
+    assert Checkpoint.open(storage, ELEMENTS).instances == 3
 
 
 def test_the_state_after_each_epoch_is_that_of_the_batches_so_far(storage, sink, often):

@@ -19,6 +19,7 @@ from millpond.epochs.machine import (
     Reason,
     Resumed,
     WriteSegment,
+    advance,
     judge,
     start,
     step,
@@ -65,6 +66,11 @@ def batch(number, query="q", sources=FEEDS):
         (HEAD, Offer("run:july", 0, FEEDS), Reason.NEW_RUN),
         (Head(1, None, ("june",)), batch(0), Reason.FIRST_BATCH),
         (Head(1, None, ("june",)), batch(1), Reason.CHECKPOINT_LOST),
+        (Head(instances=8), Offer.rescale(16), Reason.RESCALED),
+        (Head(7, LAST, instances=8), Offer.rescale(4), Reason.RESCALED),
+        (Head(7, LAST, instances=8), Offer.rescale(8), Reason.RESCALED_BEFORE),
+        (Head(7, LAST, (), LAST, 8), Offer.rescale(16), Reason.UNFINISHED),
+        (Head(7, LAST, (), LAST, 8), Offer.rescale(8), Reason.UNFINISHED),
     ],
 )
 def test_an_offer_is_judged_by_the_last_batch_and_the_runs_before(head, offer, reason):
@@ -145,6 +151,22 @@ def test_a_bounded_run_keeps_the_place_of_the_stream():
     assert state.head == Head(8, LAST, ("june", "july"))
     assert step(state, Offered(LAST))[1] == (Done(Reason.BATCH_COMMITTED_BEFORE),)
     assert step(state, Offered(batch(6)))[1] == (Compute(9),)
+
+
+def test_a_rescale_keeps_the_place_of_the_stream_and_the_runs():
+    rescaled = advance(Head(7, LAST, ("june",), instances=8), Offer.rescale(3))
+    assert rescaled == Head(8, LAST, ("june",), instances=3)
+    assert judge(rescaled, batch(6)) is Reason.NEXT_BATCH
+    assert judge(rescaled, batch(5)) is Reason.BATCH_COMMITTED_BEFORE
+    assert advance(rescaled, batch(6)).instances == 3
+
+
+def test_a_rescale_is_never_adopted_nor_applied_while_messages_are_left():
+    state = start(Head(7, LAST, (), LAST, 8))
+    state, actions = drive(state, Offered(Offer.rescale(4), adopt=True), Published())
+    assert actions == (Fail(Reason.UNFINISHED),)
+    error = refusal(Reason.UNFINISHED, state.head, Offer.rescale(4))
+    assert (error.code, error.found) == ("MP416", "a change to 4 instances")
 
 
 def test_an_event_that_nothing_waits_for_tells_its_story():

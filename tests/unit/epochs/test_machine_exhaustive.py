@@ -2,7 +2,8 @@
 
 A world is what is durable plus two drivers, each a real machine with the actions it still has to perform and at most
 one answer not yet delivered. One transition performs one action or delivers one answer, so a crash can fall between
-any two of them. Small budgets bound what goes wrong: two crashes, one aborted job, one mistake.
+any two of them. Small budgets bound what goes wrong: two crashes, one aborted job, one mistake. A second, smaller
+exploration has three epochs, one of which may change the number of instances.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from millpond.storage.contract import PutOutcome
 FEEDS = ("rate",)
 EPOCHS = 2
 RETRIES = 1
+RESCALE = Offer.rescale(2)
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +77,8 @@ class World:
     aborts: int = 1
     mistakes: int = 1
     leftovers: int = 1
+    epochs: int = EPOCHS
+    rescales: bool = False
 
 
 def head_of(world):
@@ -91,7 +95,7 @@ def with_driver(world, index, driver):
 
 
 def finished(world):
-    return len(world.commits) >= EPOCHS
+    return len(world.commits) >= world.epochs
 
 
 def all_done(world):
@@ -103,6 +107,8 @@ def offers(world):
     following = Offer("q", world.spark_done + 1, FEEDS)
     head = head_of(world)
     yield Offered(following, retries=RETRIES), 0
+    if world.rescales:
+        yield Offered(RESCALE), 0
     if head.unfinished is not None:
         # A driver goes on with what it finds unfinished before anything else.
         yield Offered(head.unfinished, retries=RETRIES), 0
@@ -172,7 +178,7 @@ def perform(world, index, driver):
             assert epoch == driver.machine.head.epoch + 1
             assert driver.machine.head.epoch in world.published | {0}, "computing on what the world has not seen"
             yield with_driver(world, index, replace(waiting, answer=Computed()))
-            if world.leftovers:
+            if world.leftovers and driver.offered.offer != RESCALE:
                 left = with_driver(world, index, replace(waiting, answer=Computed(leaves=True)))
                 yield replace(left, leftovers=world.leftovers - 1)
             if world.aborts:
@@ -215,7 +221,7 @@ def check(world):
     head = Head()
     for commit in world.commits:
         verdict = judge(head, commit.offer)
-        going_on = {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED}
+        going_on = {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED, Reason.RESCALED}
         assert commit.adopted or verdict in going_on, world
         head = advance(head, commit.offer, leaves=commit.leaves)
     # A batch that left something is committed once more for each time that it did, and no more.
@@ -253,17 +259,30 @@ def worlds():
     return explore(World())
 
 
+@pytest.fixture(scope="module")
+def rescaled_worlds():
+    return explore(World(epochs=3, rescales=True, crashes=1, aborts=0, leftovers=0))
+
+
 def test_no_order_of_events_applies_a_batch_twice_or_skips_one(worlds):
     # `check` ran on every world; this is the number of worlds it ran on.
     assert len(worlds) > 10_000, len(worlds)
 
 
-def test_every_reason_is_reached(worlds):
-    reached = {reason for world in worlds for reason in reasons_in(world)}
+def test_every_reason_is_reached(worlds, rescaled_worlds):
+    reached = {reason for world in (*worlds, *rescaled_worlds) for reason in reasons_in(world)}
     assert reached == set(Reason)
 
 
-def test_from_every_world_the_work_can_still_be_finished(worlds):
+def test_a_rescale_between_any_two_batches_is_committed_once_and_loses_no_batch(rescaled_worlds):
+    ends = {tuple(commit.offer.query for commit in world.commits) for world in rescaled_worlds if all_done(world)}
+    assert {("rescale:2", "q", "q"), ("q", "rescale:2", "q"), ("q", "q", "rescale:2")} <= ends
+    assert all(end.count("rescale:2") <= 1 for end in ends)
+
+
+@pytest.mark.parametrize("explored", ["worlds", "rescaled_worlds"])
+def test_from_every_world_the_work_can_still_be_finished(explored, request):
+    worlds = request.getfixturevalue(explored)
     reaching = {world for world in worlds if all_done(world)}
     frontier = deque(reaching)
     while frontier:

@@ -26,6 +26,10 @@ from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind, seal
 
 UUID = "12345678-1234-4234-8234-123456789abc"
+OLD_FIELDS = (
+    *("format", "checkpoint", "epoch", "parent", "query", "batch", "sources", "partitions"),
+    *("snapshot_epoch", "snapshot", "deltas", "outputs", "runs", "counters", "stream"),
+)
 SEEN = ElementSchema("seen", "map", "partitioned", "", "str", "int")
 
 
@@ -122,6 +126,12 @@ def test_the_name_has_ten_digits():
         {"snapshot": (state_file("snapshots/a"), state_file("snapshots/a"))},
         {"outputs": (OutputFile("recs", ref("x"), 1), OutputFile("recs", ref("x"), 1))},
         {"runs": ("june", "june")},
+        {"query": "rescale:4", "batch": 1, "sources": (), "outputs": ()},
+        {"query": "rescale:4", "batch": 0, "outputs": ()},
+        {"query": "rescale:4", "batch": 0, "sources": ()},
+        {"query": "rescale:4", "batch": 0, "sources": (), "outputs": (), "instances": 5},
+        {"query": "rescale:4", "batch": 0, "sources": (), "outputs": (), "pending": (ref("pending/a"),)},
+        {"query": "rescale:x", "batch": 0, "sources": (), "outputs": ()},
     ],
 )
 def test_a_manifest_that_contradicts_itself_is_not_born(changes):
@@ -200,7 +210,83 @@ def test_an_offer_knows_its_run():
     assert Offer("0b5c", 4, ()).run is None
 
 
-@pytest.mark.parametrize(("query", "batch"), [("", 0), ("run:", 0), ("q", -1), ("run:june", 1)])
+def test_an_offer_of_a_rescale_is_no_batch_of_a_stream_and_no_run():
+    offer = Offer.rescale(16)
+    assert (offer.instances, offer.run, offer.streams, offer.sources) == (16, None, False, ())
+    assert Offer("0b5c", 4, ()).instances is None
+    assert Offer("run:rescale:16", 0, ()).instances is None
+    assert Offer("0b5c", 4, ()).streams
+    assert not Offer("run:june", 0, ()).streams
+
+
+def rescaled(**changes):
+    """A manifest right after a rescale from 8 to 16."""
+    fields = {"query": "rescale:16", "batch": 0, "sources": (), "outputs": (), "instances": 16}
+    return manifest(**{**fields, **changes})
+
+
+def test_a_manifest_of_a_rescale_keeps_the_stream_and_survives_its_bytes():
+    record = rescaled()
+    assert record.stream == Offer("q", 2, ("kafka",))
+    assert decode_manifest(encode_manifest(record), record.name) == record
+
+
+def test_a_manifest_without_instances_has_the_bytes_that_it_always_had():
+    assert b"instances" not in encode_manifest(manifest())
+    assert b'"instances":16' in encode_manifest(manifest(instances=16))
+
+
+def read_by_an_old_version(data):
+    """Read a manifest as 0.1.0 did: no other fields, and a batch is that of a run, or the stream's last one."""
+    fields = [(field.name, field.type) for field in msgspec.structs.fields(Manifest) if field.name in OLD_FIELDS]
+    optional = [("pending", tuple[FileRef, ...], ())]
+    record = msgspec.json.decode(data, type=msgspec.defstruct("Old", fields + optional, forbid_unknown_fields=True))
+    if not record.query.startswith("run:") and record.stream != Offer(record.query, record.batch, record.sources):
+        raise msgspec.ValidationError("a batch that is not the stream's")
+    return record
+
+
+def test_an_old_version_reads_a_manifest_without_a_rescale():
+    assert read_by_an_old_version(msgspec.json.encode(manifest())).epoch == 3
+
+
+@pytest.mark.parametrize("record", [manifest(instances=16), rescaled(), rescaled(query="rescale:8", instances=None)])
+def test_an_old_version_refuses_what_it_would_misread(record):
+    with pytest.raises(msgspec.ValidationError):
+        read_by_an_old_version(msgspec.json.encode(record))
+
+
+@pytest.mark.parametrize(
+    "record", [manifest(instances=129), manifest(instances=8), manifest(instances=0), rescaled(instances=None)]
+)
+def test_a_number_of_instances_that_does_not_fit_the_genesis_is_seen(record):
+    with pytest.raises(EpochError) as caught:
+        record.check_instances(genesis())
+    assert caught.value.code == "MP412"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        manifest(),
+        manifest(instances=128),
+        manifest(instances=1),
+        rescaled(),
+        rescaled(query="rescale:8", instances=None),
+    ],
+)
+def test_a_number_of_instances_that_fits_the_genesis_passes(record):
+    record.check_instances(genesis())
+
+
+@pytest.mark.parametrize(
+    ("query", "batch"),
+    [
+        *(("", 0), ("run:", 0), ("q", -1), ("run:june", 1)),
+        *(("rescale:", 0), ("rescale:0", 0), ("rescale:01", 0), ("rescale:-1", 0), ("rescale:4", 1)),
+        ("rescale:\uff14", 0),
+    ],
+)
 def test_an_offer_that_makes_no_sense_is_not_born(query, batch):
     with pytest.raises(EpochError) as caught:
         Offer(query, batch, ())

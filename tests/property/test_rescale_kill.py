@@ -1,0 +1,114 @@
+"""kill -9 at every point of a rescale, then a new start: the number is the old one or the new one, and all is whole."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import traceback
+
+import pyarrow.parquet as pq
+import pytest
+
+from millpond import parquet
+from millpond.crashpoints import VARIABLE
+from millpond.epochs import rescale, snapshots
+from millpond.epochs.recovery import last_manifest, read_genesis
+from millpond.runtime.simulated import Simulated
+from millpond.storage.files import FileStorage
+from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
+from tests.spark.programs import committed_state, fresh_seed, say
+
+POINTS = (
+    "epoch.offered",
+    "delta.written",
+    "epoch.computed",
+    "segment.written",
+    "manifest.staged",
+    "manifest.linked",
+    "manifest.committed",
+    "publish.started",
+    "publish.finished",
+)
+EPOCH_ROWS = 12
+SCHEDULE = (4, 9, 2, 4)
+"""How many instances there are at each epoch: more, fewer, and as many as in the genesis."""
+
+ALL = EPOCH_ROWS * len(SCHEDULE)
+ROWS = random_rows(8, ALL)
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
+    monkeypatch.setattr(rescale, "CHUNK_BYTES", 300)
+
+
+def fed_rows(folder):
+    """How many rows are committed, read without opening the checkpoint for work."""
+    storage = FileStorage(folder / "checkpoint")
+    genesis = read_genesis(storage)
+    head = None if genesis is None else last_manifest(storage, genesis[1])
+    return 0 if head is None else sum(n for name, n in head[0].counters.items() if name.startswith("total.fed."))
+
+
+def go_on(folder, until):
+    """Feed the rows that are not committed yet, each epoch with the number of instances that belongs to it."""
+    while (fed := fed_rows(folder)) < until:
+        sinks = {name: parquet(folder / name) for name in COMPILED.entries}
+        simulated = Simulated(COMPILED, folder, 2, KEY_GROUPS, SCHEDULE[fed // EPOCH_ROWS], sinks=sinks)
+        simulated.epoch(ROWS[fed : fed + EPOCH_ROWS])
+
+
+def in_child(folder, crash_at="", until=ALL):
+    """Go on in a process of its own; return how it ended, as a negative signal or an exit code."""
+    child = os.fork()
+    if child == 0:
+        if crash_at:
+            os.environ[VARIABLE] = crash_at
+        try:
+            go_on(folder, until)
+        except BaseException:  # noqa: BLE001 - a child of a test must never return into pytest
+            traceback.print_exc()
+            os._exit(70)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def told(folder):
+    """All replies that are out, by row."""
+    paths = [path for name in COMPILED.entries for path in sorted((folder / name).glob("*.parquet"))]
+    rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
+    assert len({row["row"] for row in rows}) == len(rows), "a reply twice"
+    return {row["row"]: row["reply"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert in_child(folder) == 0
+    return committed_state(folder / "checkpoint"), told(folder)
+
+
+@pytest.mark.parametrize("occurrence", [1, 2, *(pytest.param(later, marks=pytest.mark.slow) for later in (3, 4, 5))])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_rescale_killed_at_any_point_is_followed_by_a_start_that_finishes(tmp_path, wanted, point, occurrence):
+    assert in_child(tmp_path, until=EPOCH_ROWS) == 0
+    before = committed_state(tmp_path / "checkpoint")
+    assert in_child(tmp_path, f"{point}:{occurrence}") == -signal.SIGKILL
+    storage = FileStorage(tmp_path / "checkpoint")
+    head, _ = last_manifest(storage, read_genesis(storage)[1])
+    assert (head.epoch == 1) == (committed_state(tmp_path / "checkpoint") == before)
+    assert head.epoch > 1 or head.instances is None
+    assert in_child(tmp_path) == 0
+    assert (committed_state(tmp_path / "checkpoint"), told(tmp_path)) == wanted
+
+
+def test_many_kills_in_a_row_lose_nothing(tmp_path, wanted):
+    rng = random.Random(fresh_seed())
+    for _ in range(12):
+        crash_at = f"{rng.choice(POINTS)}:{rng.randrange(1, 5)}"
+        say(crash_at)
+        assert in_child(tmp_path, crash_at) in (-signal.SIGKILL, 0)
+    assert in_child(tmp_path) == 0
+    assert (committed_state(tmp_path / "checkpoint"), told(tmp_path)) == wanted
