@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from types import ModuleType
 
-from benchmarks import compile_time, keyed_state, latency, word_count
+from benchmarks import backends, compile_time, keyed_state, latency, transfers, word_count
 from benchmarks.report import BenchmarkError, Teller, json_line
 from benchmarks.spark import session
 
@@ -17,6 +17,8 @@ BENCHMARKS: dict[str, ModuleType] = {
     "word_count": word_count,
     "latency": latency,
     "compile_time": compile_time,
+    "backends": backends,
+    "transfers": transfers,
 }
 
 

@@ -6,13 +6,14 @@ runs the same class as a distributed, checkpointed job with the same results.
 
 from __future__ import annotations
 
-from millpond.errors import MillpondError
+from millpond.errors import Aborted, MillpondError
 from millpond.front import Program
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.entries import entry
 from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
+from millpond.runtime.frames import read_changes, read_state
 from millpond.state.counter import Counter
 from millpond.state.list import List
 from millpond.state.map import Map
@@ -24,6 +25,7 @@ from millpond.state.vector import Vector
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aborted",
     "Counter",
     "List",
     "Map",
@@ -43,4 +45,6 @@ __all__ = [
     "merged",
     "merges",
     "parquet",
+    "read_changes",
+    "read_state",
 ]

@@ -96,5 +96,13 @@ class RowError(MillpondError):
     """MP6xx: a row of a feed is bad, or the user's code raised on it."""
 
 
+class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a fault
+    """What `self.abort(reason)` raises: the row is refused by the program itself, and leaves no trace."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class SetupError(MillpondError):
     """MP7xx: the machine lacks something that Millpond needs."""

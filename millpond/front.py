@@ -50,8 +50,9 @@ class Program(ProgramBase):
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
-        `partitions` is by default the session's number of shuffle partitions. `key_groups` (128) and `instances` of
-        partial state (8) are fixed when the checkpoint is made. `local_root` is where workers keep their copy of the
+        `partitions` is by default the session's number of shuffle partitions. `key_groups` (128) is fixed when the
+        checkpoint is made; another number of `instances` of partial state (8) changes the checkpoint once, before the
+        first epoch. `local_root` is where workers keep their copy of the
         state. `progress` shows epochs in the terminal (by default if there is one). `retries` is how often a job that
         Spark aborts is tried again. On one machine, an epoch after one of at most `small_epoch` rows runs in a single
         task, which saves the shuffles; 0 never does that. `steps` is how many steps an epoch may take where data

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from millpond.compiler.compile import compile_program
-from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, Reply
+from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, KeySets, Reply
 
-__all__ = ["CompiledEntry", "CompiledProgram", "CompiledTask", "Reply", "compile_program"]
+__all__ = ["CompiledEntry", "CompiledProgram", "CompiledTask", "KeySets", "Reply", "compile_program"]

@@ -26,6 +26,7 @@ from millpond.compiler.draft import (
     Use,
 )
 from millpond.compiler.mutability import is_frozen
+from millpond.compiler.onlyread import OnlyRead
 from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_merged
 from millpond.program import Element
 
@@ -34,10 +35,11 @@ THE_KEY: Identity = ("single",)
 
 def classify(draft: Draft) -> Draft:
     """Classify the state accesses of every method."""
-    methods = tuple(
-        replace(method, stops=tuple(_Classifier(method, draft.elements).stops())) for method in draft.methods
-    )
-    return replace(draft, methods=methods)
+    methods = []
+    for method in draft.methods:
+        only_read = OnlyRead(method, method.body, draft.elements)
+        methods.append(replace(method, stops=tuple(_Classifier(method, draft.elements, only_read).stops())))
+    return replace(draft, methods=tuple(methods))
 
 
 def identity_of(key: ast.expr, top: int, method: Method) -> Identity:
@@ -118,6 +120,7 @@ def routable(identity: Identity | None) -> str:
 class _Classifier:
     method: Method
     elements: Mapping[str, Element]
+    only_read: OnlyRead
 
     @property
     def _reaching(self) -> Reaching:
@@ -131,7 +134,8 @@ class _Classifier:
     def _stop(self, top: int, statement: ast.stmt) -> Stop | None:
         sites = Sites(self.method, self.elements).of(statement)
         merges = [node for part in head_of(statement) for node in ast.walk(part) if is_merged(node, self.method.scope)]
-        self._check_early_key(top, statement)
+        if not self.method.gathered:
+            self._check_early_key(top, statement)
         if (sites or merges) and not self._reaching.before[self._reaching.heads[top]]:
             raise refuse(
                 "MP124", "this statement can never run", self.method.source, statement, expected="code that is reached"
@@ -185,7 +189,7 @@ class _Classifier:
     def _use(self, site: Site, top: int, statement: ast.stmt) -> Use:
         element = self.elements[site.element]
         table = [element.type.operations[name] for name in site.operations]
-        changeable = not is_frozen(element.type.value_hint)
+        changeable = not is_frozen(element.type.value_hint) and not self.only_read.holds(site)
         writes = any(entry.writes or (entry.shares and changeable) for entry in table)
         if site.everywhere:
             if any(entry.writes for entry in table):
@@ -200,7 +204,8 @@ class _Classifier:
             return Use(site, Access(site.element, Mode.GLOBAL, writes=False), None)
         if element.partial:
             return Use(site, Access(site.element, Mode.LOCAL, writes), None)
-        if element.type.single:
+        if element.type.single or self.method.gathered:
+            # What a gathered method touches is brought to one place, as if it were all under one key.
             return Use(site, Access(site.element, Mode.KEYED, writes), THE_KEY)
         return Use(site, Access(site.element, Mode.KEYED, writes), self._identity(site, top, statement))
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, TaskFunction
+from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, KeyFunction, KeySets, TaskFunction
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.flow import Jump, successors
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
@@ -15,13 +15,23 @@ from millpond.state.counter import Counter
 from millpond.state.set import Set
 
 
-def assemble(draft: Draft, functions: Mapping[str, TaskFunction]) -> CompiledProgram:
-    """Put the compiled program together."""
-    entries = {method.name: _entry(draft, method, functions) for method in draft.methods}
+def assemble(
+    draft: Draft, functions: Mapping[str, TaskFunction], finders: Mapping[str, KeyFunction]
+) -> CompiledProgram:
+    """Put the compiled program together, with functions by task and those that find keys by entry point."""
+    entries = {method.name: _entry(draft, method, functions, finders) for method in draft.methods}
     return CompiledProgram(draft.program.__name__, draft.elements, MappingProxyType(entries), build_graph(draft))
 
 
-def _entry(draft: Draft, method: Method, functions: Mapping[str, TaskFunction]) -> CompiledEntry:
+def _key_sets(method: Method, finders: Mapping[str, KeyFunction]) -> KeySets | None:
+    if method.keys is None:
+        return None
+    return KeySets(method.keys.columns, finders.get(method.name), method.keys.singles)
+
+
+def _entry(
+    draft: Draft, method: Method, functions: Mapping[str, TaskFunction], finders: Mapping[str, KeyFunction]
+) -> CompiledEntry:
     tasks = tuple(
         CompiledTask(
             name=piece.name,
@@ -36,12 +46,14 @@ def _entry(draft: Draft, method: Method, functions: Mapping[str, TaskFunction]) 
             function=functions[piece.name],
             last=piece.last,
             relaxed=method.relaxed,
+            keys=_key_sets(method, finders),
         )
         for number, piece in enumerate(method.pieces)
     )
     reads_only = reads_only_entry(method)
-    commutes = reads_only or commuting_entry(method, draft.elements)
-    return CompiledEntry(method.point, tasks, reads_only, commutes and not method.relaxed, steps_of(method))
+    commutes = reads_only or (commuting_entry(method, draft.elements) and not method.aborts)
+    steps = steps_of(method)
+    return CompiledEntry(method.point, tasks, reads_only, commutes and not method.relaxed, steps, method.aborts)
 
 
 def steps_of(method: Method) -> int | None:
@@ -92,11 +104,20 @@ def build_graph(draft: Draft) -> Graph:
     )
     pieces = [(method, piece) for method in draft.methods for piece in method.pieces]
     tasks = tuple(
-        TaskNode(piece.name, method.name, piece.step, piece.accesses, _lines(method, piece)) for method, piece in pieces
+        TaskNode(
+            piece.name,
+            method.name,
+            piece.step,
+            piece.accesses,
+            _lines(method, piece),
+            method.keys.touches if method.keys is not None else (),
+        )
+        for method, piece in pieces
     )
     edges = tuple(edge for method in draft.methods for edge in _edges(method))
     relaxed = frozenset(method.name for method in draft.methods if method.relaxed)
-    return Graph(draft.program.__name__, states, tasks, edges, relaxed)
+    gathered = tuple((method.name, method.gathered) for method in draft.methods if method.gathered)
+    return Graph(draft.program.__name__, states, tasks, edges, relaxed, gathered)
 
 
 def _edges(method: Method) -> Iterator[Edge]:

@@ -16,6 +16,7 @@ from millpond.compiler.draft import Method
 from millpond.compiler.rewrite import Renames, Rewrite
 from millpond.compiler.source import parse_function, scope_of
 from millpond.program import Element, EntryPoint, ProgramBase
+from millpond.program.undo import ABORT, abort
 
 MakeFunction = Callable[[ast.FunctionDef, Method, Mapping[str, Any]], types.FunctionType]
 
@@ -86,6 +87,8 @@ class Callees:
 
     def value(self, name: str) -> Any:
         """The constant, or the compiled helper."""
+        if name == ABORT:
+            return abort
         if name not in self._made:
             function = helper_function(self._program, name)
             if function is None:

@@ -18,19 +18,28 @@ from typing import Any
 from millpond.compiler.assemble import assemble
 from millpond.compiler.blocks import blocks_of, follows, straight
 from millpond.compiler.callees import Callees
-from millpond.compiler.compiled import ROW_FUNCTION, Done, Reply, TaskFunction, Unbound, bound, fanned, send
+from millpond.compiler.compiled import (
+    ROW_FUNCTION,
+    Done,
+    KeyFunction,
+    Reply,
+    TaskFunction,
+    Unbound,
+    bound,
+    fanned,
+    send,
+)
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import locals_of
 from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Method, Piece
 from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.hoist import FreshNames
+from millpond.compiler.keycode import ROWS, define, key_tree
 from millpond.compiler.mutability import is_frozen
 from millpond.compiler.patterns import VIEWS
 from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, give
 from millpond.compiler.scope import MISSING
 from millpond.compiler.sharing import Sharing
-
-ROWS = "_rows"
 
 
 def generate(draft: Draft) -> Draft:
@@ -41,7 +50,20 @@ def generate(draft: Draft) -> Draft:
         for number, piece in enumerate(method.pieces):
             written = _Writer(draft, method, piece, callees).function(f"{method.name}_{number}")
             functions[piece.name] = written
-    return replace(draft, compiled=assemble(draft, functions))
+    finders = {
+        method.name: key_finder(draft, method, callees)
+        for method in draft.methods
+        if method.keys is not None and method.keys.computed
+    }
+    return replace(draft, compiled=assemble(draft, functions, finders))
+
+
+def key_finder(draft: Draft, method: Method, callees: Callees) -> KeyFunction:
+    """Compile the function that finds the keys of a method's rows."""
+    tree, given, renames = key_tree(method, draft.elements)
+    for own, renamed in renames.items():
+        given[renamed] = callees.value(own)
+    return make_function(tree, method, given)
 
 
 def task_tree(draft: Draft, method: Method, piece: Piece, number: int) -> ast.FunctionDef:
@@ -109,7 +131,7 @@ class _Writer:
         columns = list(self._piece.inputs) or [ROWS]
         loop = self._loop(columns, body, per_row=per_row)
         containers = [self._renames[access.state] for access in self._piece.accesses]
-        definition = _define(name, [self._out, *containers, *columns], loop)
+        definition = define(name, [self._out, *containers, *columns], loop)
         at = self._method.tree
         for node in ast.walk(definition):
             if not hasattr(node, "lineno") and isinstance(node, ast.stmt | ast.expr | ast.arg):
@@ -126,7 +148,7 @@ class _Writer:
         statements: list[ast.stmt] = [appending]
         if per_row:
             sent = [self._names["sent"]] if self._sends else []
-            statements.append(_define(self._row, [*sent, *columns], body))
+            statements.append(define(self._row, [*sent, *columns], body))
             arguments: list[ast.expr] = [ast.Name(name, ast.Load()) for name in sent]
             result: ast.expr = ast.Call(ast.Name(self._row, ast.Load()), [*arguments, *sources], [])
             body = []
@@ -339,14 +361,6 @@ def _own_names(statements: Iterable[ast.stmt], self_name: str) -> list[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self_name
     )
     return list(dict.fromkeys(found))
-
-
-def _define(name: str, parameters: list[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    arguments = ast.arguments([], [ast.arg(parameter) for parameter in parameters], None, [], [], None, [])
-    tree = ast.FunctionDef(name, arguments, body, [])
-    if "type_params" in tree._fields:
-        tree.type_params = []  # type: ignore[attr-defined, unused-ignore]
-    return tree
 
 
 def _returns_from_within(statement: ast.stmt) -> bool:

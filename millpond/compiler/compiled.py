@@ -20,6 +20,12 @@ rows. A result of a last task is the reply itself. Of any other task it is a `Re
 the task that goes on and the tuple of its inputs; or `Fanned`, several messages and then one of these."""
 
 
+KeyFunction = Callable[..., None]
+"""`f(out, *columns)`: appends to `out` for each row a list of (element name, key) pairs, which may repeat. Columns are
+in the order of the task's inputs; a task without inputs takes one column of anything. It raises nothing but coded
+errors: where the method would raise, the keys are those that it may have touched by then."""
+
+
 ROW_FUNCTION: Final = "row"
 """What a function is called that works on one row; followed by `__` and a number if the user's code has that name."""
 
@@ -77,6 +83,20 @@ def fanned(sent: list[Message], result: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySets:
+    """Which keys a row of a gathered entry point may touch, from its arguments alone: never too few.
+
+    `columns` are pairs of an element and the parameter that holds its key, parameters joined by commas for a tuple key
+    ("a,b"). Where they say all, `function` is None; where there is a function, it says all and there are no columns.
+    `singles` are elements of a single key (Value, List): they are part of every row's set.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    function: KeyFunction | None
+    singles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledTask:
     """One task element: where it runs, what it takes, and its code.
 
@@ -85,6 +105,9 @@ class CompiledTask:
     dispatch key of a BY_KEY task ("" for a task whose only key is the single key of a value or list); in a first task
     it may name several, as in "a,b", and the key is then the tuple (a, b). `collects` names the input of an ALL_TO_ONE
     task that arrives as one value per instance and is given to the code as a list in the order of the instances.
+
+    A GATHERED task is the only one of its entry point. Its code is the whole method, and `keys` tells which keys a row
+    may touch.
     """
 
     name: str
@@ -99,6 +122,7 @@ class CompiledTask:
     function: TaskFunction
     last: bool
     relaxed: bool = False
+    keys: KeySets | None = None
 
     @property
     def writes(self) -> frozenset[str]:
@@ -115,7 +139,7 @@ class CompiledEntry:
     """An entry point as a graph of tasks, the first one first.
 
     `commutes` if the order of its rows can't be seen in state or replies. `steps` is how many steps its rows take at
-    most, None if that depends on data.
+    most, None if that depends on data. `aborts` if the method may refuse a row by self.abort(reason).
     """
 
     point: EntryPoint
@@ -123,6 +147,7 @@ class CompiledEntry:
     reads_only: bool
     commutes: bool
     steps: int | None
+    aborts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ class _Cutter:
         return Piece(
             name=f"{self._method.name}.{number}",
             step=cut.step,
-            dispatch=cut.dispatch,
+            dispatch=Dispatch.GATHERED if self._method.gathered else cut.dispatch,
             key=key,
             collects=cut.asked.value if cut.asked is not None else "",
             start=cut.start,

@@ -12,7 +12,7 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.flow import Loop
 from millpond.compiler.scope import Scope
 from millpond.errors import SourcePlace
-from millpond.graph.model import Access, Dispatch, Mode
+from millpond.graph.model import Access, Dispatch, Mode, Touch
 from millpond.program import Element, EntryPoint, ProgramBase
 
 
@@ -225,8 +225,25 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """Which keys a row of a gathered method may touch.
+
+    `columns` are pairs of an element and the parameters that hold its key; where they do not say all, the keys are
+    `computed`. `singles` are the elements of a single key, `touches` the read and write sets.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    singles: tuple[str, ...]
+    computed: bool
+    touches: tuple[Touch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
-    """An entry point on its way through the compiler; each pass fills its own field."""
+    """An entry point on its way through the compiler; each pass fills its own field.
+
+    `gathered` says why it is run gathered, "" if it is not; `aborts` whether it may refuse a row.
+    """
 
     point: EntryPoint
     tree: ast.FunctionDef
@@ -242,6 +259,9 @@ class Method:
     start: Stop | None = None
     live: tuple[frozenset[str], ...] = ()
     pieces: tuple[Piece, ...] = ()
+    aborts: bool = False
+    gathered: str = ""
+    keys: KeyPlan | None = None
 
     @property
     def self_name(self) -> str:
@@ -270,11 +290,12 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A program on its way through the compiler."""
+    """A program on its way through the compiler; `gathered` tells why entry points have to be run gathered."""
 
     program: type[ProgramBase]
     elements: Mapping[str, Element]
     eager: bool = False
+    gathered: Mapping[str, str] = field(default_factory=dict)
     methods: tuple[Method, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -294,6 +315,7 @@ __all__ = [
     "Exit",
     "FanOut",
     "Identity",
+    "KeyPlan",
     "Kind",
     "Method",
     "Mode",

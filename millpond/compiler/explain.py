@@ -70,12 +70,15 @@ class _Explained:
     def _note(self, name: str) -> str:
         entry = self.compiled.entries[name]
         kind = "relaxed" if name in self.compiled.graph.relaxed else "exact"
+        if self.compiled.graph.why_gathered(name):
+            kind = "exact, gathered"
         shared = self._shared_with_relaxed(name)
         if shared:
             kind = f"exact but for what relaxed entry points do to {shared}"
         change = "read-only" if entry.reads_only else "changes state"
         order = "any order of rows gives the same" if entry.commutes else "the order of rows matters"
-        return f"{kind}, {change}, {order}"
+        aborts = ", may abort" if entry.aborts else ""
+        return f"{kind}, {change}, {order}{aborts}"
 
     def _shared_with_relaxed(self, name: str) -> str:
         """The elements that an exact entry point shares with relaxed ones, which may change them at any step."""

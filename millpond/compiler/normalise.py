@@ -2,7 +2,7 @@
 
 Needs: Method.tree, restricted to what the compiler understands.
 Leaves: Method.body and loops. Branches and loops that may be cut inside are jumps (see `lower`). Every key is a
-variable; order of evaluation is Python's own.
+variable; order of evaluation is Python's own. A gathered method is not cut, and stays as it is.
 """
 
 from __future__ import annotations
@@ -35,9 +35,21 @@ def normalise(draft: Draft) -> Draft:
     """Bring the body of every method into a form that can be cut."""
     methods = []
     for method in draft.methods:
+        if method.gathered:
+            # It is not cut: the body stays as it is written.
+            methods.append(replace(method, body=tuple(_statements(method))))
+            continue
         body, loops = _Normaliser(method, draft.elements, eager=draft.eager).body()
         methods.append(replace(method, body=body, loops=loops))
     return replace(draft, methods=tuple(methods))
+
+
+def _statements(method: Method) -> list[ast.stmt]:
+    """A copy of what a method does, without its docstring and its hints."""
+    first, *rest = method.tree.body
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    statements = rest if documented else [first, *rest]
+    return [_PlainAssignments().visit(copy.deepcopy(statement)) for statement in statements]
 
 
 class _Normaliser:
@@ -63,10 +75,7 @@ class _Normaliser:
             self._known.clear,
             eager=self._eager,
         )
-        first, *rest = self._method.tree.body
-        documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        statements = rest if documented else [first, *rest]
-        return lowering.lower([_PlainAssignments().visit(copy.deepcopy(statement)) for statement in statements])
+        return lowering.lower(_statements(self._method))
 
     def _statement(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         self._use_known(statement, self._sites.head(statement))

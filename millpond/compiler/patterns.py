@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
+from millpond.compiler.flow import Branch
 from millpond.compiler.scope import Scope
 from millpond.program import Element, each, merged
 from millpond.state.access import Operation
@@ -188,7 +189,7 @@ class Sites:
         site = self._match(node, parent, certain=certain)
         if site is None:
             self._refuse_bare(node)
-        inside = _consumed(node) if site is not None else ()
+        inside = consumed_parts(node) if site is not None else ()
         for child in ast.iter_child_nodes(node):
             if not any(child is part for part in inside):
                 yield from self._find(child, node, certain=certain and _is_certain(node, child))
@@ -242,7 +243,14 @@ class Sites:
                 element = self._element(node)
                 if element is not None and _walks_through(parent, node):
                     return self._site(node, element, ("__iter__",), None, False, certain)
+                if element is not None and _is_tested(parent, node) and self._has_length(element):
+                    return self._site(node, element, ("__len__",), None, False, certain)
         return None
+
+    def _has_length(self, name: str) -> bool:
+        """Whether an element can be asked as a whole whether it is empty."""
+        element = self.elements[name]
+        return (element.partial or element.type.single) and "__len__" in element.type.operations
 
     def _builtin(self, node: ast.Call) -> str:
         meaning: Any = self.method.scope.resolve(node.func)
@@ -323,7 +331,7 @@ class Sites:
         return place.elts[0 if self.elements[name].type.by == "row" else 1]
 
 
-def _consumed(node: ast.AST) -> tuple[ast.AST, ...]:
+def consumed_parts(node: ast.AST) -> tuple[ast.AST, ...]:
     """The parts of an access that name its element rather than compute something."""
     match node:
         case ast.Subscript(value=owner):
@@ -341,6 +349,16 @@ def _walks_through(parent: ast.AST | None, node: ast.AST) -> bool:
     match parent:
         case ast.For(iter=walked) | ast.comprehension(iter=walked) | ast.Starred(value=walked):
             return walked is node
+    return False
+
+
+def _is_tested(parent: ast.AST | None, node: ast.AST) -> bool:
+    """Whether nothing but the truth of a node is asked for."""
+    match parent:
+        case ast.UnaryOp(op=ast.Not()) | Branch():
+            return True
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            return test is node
     return False
 
 

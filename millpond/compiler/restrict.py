@@ -19,6 +19,7 @@ from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.ambient import AMBIENT
+from millpond.program.undo import ABORT
 
 _SUSPENDS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef)
 _STATEMENTS: Final = {
@@ -223,6 +224,9 @@ class _Check(ast.NodeVisitor):
             if self._of_class and not (is_class_method(program, name) or is_static(program, name)):
                 raise self._without_instance(f"calls `{name}`", node)
             self._helpers.add(name)
+        elif name == ABORT:
+            if self._of_class:
+                raise self._without_instance("calls `abort`", node)
         elif name not in AMBIENT and not self._is_constant(name):
             raise self._refuse("MP115", f"the program has no `{name}`", node, "a state element, a constant or a helper")
 

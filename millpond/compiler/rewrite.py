@@ -101,6 +101,16 @@ class Returns(ast.NodeTransformer):
         return node
 
 
+_AS_IT_IS = "as_it_is"
+
+
+def as_it_is(name: str) -> ast.Name:
+    """A variable that is put aside, though it may have no value."""
+    node = ast.Name(name, ast.Load())
+    setattr(node, _AS_IT_IS, True)
+    return node
+
+
 class Loose(ast.NodeTransformer):
     """Lets variables that may have no value say so where they are read, as Python would."""
 
@@ -110,7 +120,7 @@ class Loose(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Check a variable that is read."""
-        if node.id not in self._names or not isinstance(node.ctx, ast.Load):
+        if node.id not in self._names or not isinstance(node.ctx, ast.Load) or hasattr(node, _AS_IT_IS):
             return node
         text = ast.copy_location(ast.Constant(node.id), node)
         check = ast.copy_location(ast.Name(self._made["bound"], ast.Load()), node)

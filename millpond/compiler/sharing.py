@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.hoist import ITEMS
 from millpond.compiler.mutability import field_of, is_frozen, items_of
-from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites
+from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites, assigned_inside, root_names
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element, merged
 from millpond.state.access import Operation
@@ -25,7 +25,7 @@ from millpond.state.access import Operation
 class Share:
     """A value may be an object of `element` with type `hint`.
 
-    `stored` if it went there, else it came from there; `asked` if it came by each().
+    `stored` if it went there, else it came from there; `asked` if it came by each(). `key` is its key as written.
     """
 
     element: str
@@ -33,6 +33,7 @@ class Share:
     sure: bool = True
     stored: bool = False
     asked: bool = False
+    key: str = ""
 
 
 Shares = frozenset[Share]
@@ -80,11 +81,41 @@ class Sharing:
     def returned(self) -> frozenset[tuple[int, int]]:
         """The places of returns whose value may be, or hold, an object of state."""
         returns = [node for node in self._nodes if isinstance(node, ast.Return) and node.value is not None]
+        holding = self._holding()
         return frozenset(
             (node.lineno, node.col_offset)
             for node in returns
-            if any(not share.asked for share in self._expression(node.value or node))
+            if node.value is not None and self._gives_state(node.value, holding)
         )
+
+    def _gives_state(self, value: ast.AST, holding: set[str]) -> bool:
+        """Whether a value may be, or hold, an object of state."""
+        if any(not share.asked for share in self._expression(value)):
+            return True
+        return any(name in holding for name, _ in self._names_in(value))
+
+    def _holding(self) -> set[str]:
+        """The variables whose objects may hold an object of state that was put into them."""
+        holding: set[str] = set()
+        while True:
+            puts = [put for node in self._nodes for put in self._puts(node)]
+            more = {name for name, value in puts if self._gives_state(value, holding)} - holding
+            if not more:
+                return holding
+            holding |= more
+
+    def _puts(self, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+        """The variables that a node binds, or puts something into, each with the expression."""
+        yield from ((name, value) for name, value in _bindings(node) if not self.is_plain(name))
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Subscript | ast.Attribute):
+                        yield from ((name, value) for name in root_names(target) if name != self._method.self_name)
+            case ast.Call(func=ast.Attribute(value=owner), args=args):
+                for name in root_names(owner):
+                    if name != self._method.self_name:
+                        yield from ((name, argument) for argument in args)
 
     def asked(self) -> dict[str, str]:
         """The variables that may be objects of instances that were asked, with their elements."""
@@ -120,12 +151,30 @@ class Sharing:
         """What is put into an element although it is in another one, or of the module: value, element, where else."""
         for node in self._nodes:
             for stored, share in self._stores(node):
-                if is_frozen(share.hint) or not share.sure:
+                if is_frozen(share.hint):
+                    continue
+                if self._method.gathered:
+                    yield from ((stored, share.element, where) for where in self._elsewhere(node, stored, share))
+                if not share.sure:
                     continue
                 others = {known.element for known in self._expression(stored) if known.sure} - {share.element}
                 yield from ((stored, share.element, f"self.{other}") for other in sorted(others))
                 if self._is_outside(stored):
                     yield stored, share.element, ast.unparse(stored)
+
+    def _elsewhere(self, node: ast.AST, stored: ast.expr, share: Share) -> Iterator[str]:
+        """The other places of state that an object is in, under keys of a method that is not cut between them."""
+        for known in self._expression(stored):
+            place = (known.element, known.key)
+            if (known.stored or known.sure) and place != (share.element, share.key):
+                yield f"self.{known.element}[{known.key}]" if known.key else f"self.{known.element}"
+        names = {name for name, _ in self._names_in(stored)}
+        for loop in self._nodes:
+            if names and isinstance(loop, ast.For | ast.While) and any(part is node for part in ast.walk(loop)):
+                bound = assigned_inside(loop)
+                read = {part.id for part in ast.walk(ast.parse(share.key or "0")) if isinstance(part, ast.Name)}
+                if names.isdisjoint(bound) and not read.isdisjoint(bound):
+                    yield f"self.{share.element} under the key of another turn"
 
     def _is_outside(self, node: ast.expr) -> bool:
         """Whether an expression is one object for all rows: a value of the module, or a constant of the class."""
@@ -174,7 +223,8 @@ class Sharing:
         site = self._sites.get(id(node))
         if site is not None and isinstance(node, ast.Call) and self._operation(site).writes:
             hint = self._elements[site.element].type.value_hint
-            yield from ((argument, Share(site.element, hint, stored=True)) for argument in node.args)
+            share = Share(site.element, hint, stored=True, key=_key_text(site))
+            yield from ((argument, share) for argument in node.args)
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -187,7 +237,8 @@ class Sharing:
         """What an assignment to a subscript or an attribute puts its value into."""
         site = self._sites.get(id(target))
         if site is not None:
-            yield Share(site.element, self._elements[site.element].type.value_hint, stored=True)
+            hint = self._elements[site.element].type.value_hint
+            yield Share(site.element, hint, stored=True, key=_key_text(site))
         elif isinstance(target, ast.Subscript | ast.Attribute):
             yield from (replace(share, stored=True) for share in self._part(target))
 
@@ -203,7 +254,8 @@ class Sharing:
             shared = self._operation(site).shares and site.operations != ("pop",)
             hint = self._elements[site.element].type.value_hint
             # Answers to each() leave their instance as copies, though not in plain Python: so they must not be changed.
-            share = Share(site.element, hint, sure=not site.everywhere, asked=site.everywhere)
+            key = _key_text(site)
+            share = Share(site.element, hint, sure=not site.everywhere, asked=site.everywhere, key=key)
             return frozenset((share,)) if shared and not is_frozen(hint) else NOTHING
         match node:
             case ast.Name(id=name):
@@ -360,6 +412,10 @@ class Sharing:
             case ast.Call() | ast.Constant():
                 return self._is_plain_value(node, seen)
         return False
+
+
+def _key_text(site: Site) -> str:
+    return "" if site.key is None else ast.unparse(site.key)
 
 
 def _returned(function: Any) -> Any:

@@ -10,7 +10,25 @@ from dataclasses import replace
 
 from millpond.compiler.draft import Constraint, Draft
 from millpond.compiler.split import AFTER_MERGE, TURNS
-from millpond.errors import ProgramError
+from millpond.errors import ProgramError, SourcePlace
+
+
+class OrderError(ProgramError):
+    """The visits of some entry points can't be ordered; `entries` are their names."""
+
+    def __init__(
+        self,
+        code: str,
+        summary: str,
+        *,
+        places: tuple[SourcePlace, ...] = (),
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+        entries: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(code, summary, places=places, expected=expected, found=found, hint=hint)
+        self.entries = entries
 
 
 def stratify(draft: Draft) -> Draft:
@@ -57,18 +75,19 @@ def _cycle(last: Constraint, raised_by: dict[str, Constraint]) -> list[Constrain
     return trail[seen.index(at) :][::-1]
 
 
-def _visited_twice(constraint: Constraint) -> ProgramError:
+def _visited_twice(constraint: Constraint) -> OrderError:
     if constraint.why == AFTER_MERGE:
-        return ProgramError(
+        return OrderError(
             "MP152",
             f"{constraint.entry} returns to self.{constraint.target} after it asked all instances",
             places=constraint.places,
             expected="one visit to an element in a method",
             found=constraint.why,
             hint="do what you need to do to it before each(), or in another entry point",
+            entries=(constraint.entry,),
         )
     if constraint.why.startswith(TURNS):
-        return ProgramError(
+        return OrderError(
             "MP155",
             f"{constraint.entry} visits self.{constraint.target} once for every turn of a loop",
             places=constraint.places,
@@ -76,8 +95,9 @@ def _visited_twice(constraint: Constraint) -> ProgramError:
             found=constraint.why,
             hint="do what ties the turns together before or after the loop, or mark the entry point "
             "@entry(relaxed=True)",
+            entries=(constraint.entry,),
         )
-    return ProgramError(
+    return OrderError(
         "MP150",
         f"{constraint.entry} visits self.{constraint.target} twice",
         places=constraint.places,
@@ -85,16 +105,17 @@ def _visited_twice(constraint: Constraint) -> ProgramError:
         found=constraint.why,
         hint="give the key a name once and use it for both; if they are two keys, use two entry points, or give up "
         "exactness with @entry(relaxed=True)",
+        entries=(constraint.entry,),
     )
 
 
-def _no_order(cycle: list[Constraint]) -> ProgramError:
+def _no_order(cycle: list[Constraint]) -> OrderError:
     names = list(dict.fromkeys(f"self.{constraint.target}" for constraint in cycle))
     places = tuple(dict.fromkeys(place for constraint in cycle for place in constraint.places))
     told = "; ".join(
         f"{constraint.entry}: self.{constraint.source} before self.{constraint.target}" for constraint in cycle
     )
-    return ProgramError(
+    return OrderError(
         "MP151",
         f"{' and '.join(names)} are visited in orders that disagree",
         places=places,
@@ -102,4 +123,5 @@ def _no_order(cycle: list[Constraint]) -> ProgramError:
         found=told,
         hint="swap the accesses in one of them, keep both under the same key so that no move lies between them, or "
         "give up exactness with @entry(relaxed=True)",
+        entries=tuple(dict.fromkeys(constraint.entry for constraint in cycle)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millpond.graph.model import Edge, Graph
-from millpond.graph.text import access_text, dispatch_text
+from millpond.graph.text import access_lines, dispatch_text
 
 
 def graph_dot(graph: Graph) -> str:
@@ -23,7 +23,7 @@ def _lines(graph: Graph) -> Iterator[str]:
         label = _text(state.name, state.type + by, f"{state.distribution}, level {state.level}")
         yield f"{_state(state.name)} [shape=cylinder style=solid label={label}]"
     for task in graph.tasks:
-        yield f"{_task(task.name)} [label={_text(task.name, f'step {task.step}', *map(access_text, task.accesses))}]"
+        yield f"{_task(task.name)} [label={_text(task.name, f'step {task.step}', *access_lines(task))}]"
     for number, edge in enumerate(graph.edges):
         yield from _edge(edge, number)
     yield from _ranks(graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millpond.graph.model import Graph
-from millpond.graph.text import dispatch_text
+from millpond.graph.text import access_lines, dispatch_text
 
 
 def graph_mermaid(graph: Graph) -> str:
@@ -17,7 +17,8 @@ def _lines(graph: Graph) -> Iterator[str]:
     for state in graph.states:
         yield f'{_state(state.name)}[("{state.name}<br/>{_quoted(state.type)}<br/>{state.distribution}")]'
     for task in graph.tasks:
-        yield f'{_task(task.name)}["{task.name}<br/>step {task.step}"]'
+        sets = [_quoted(line) for line in access_lines(task)] if task.touches else []
+        yield f'{_task(task.name)}["{"<br/>".join((task.name, f"step {task.step}", *sets))}"]'
     for edge in graph.edges:
         if edge.target is None:
             assert edge.source is not None

@@ -15,6 +15,7 @@ class Dispatch(enum.Enum):
     ANY = "any"
     ONE_TO_ALL = "one-to-all"
     ALL_TO_ONE = "all-to-one"
+    GATHERED = "gathered"
 
 
 class Mode(enum.Enum):
@@ -46,14 +47,28 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Touch:
+    """What a gathered task does to an element under one key, as the program writes the key; "" for its only key."""
+
+    state: str
+    key: str
+    reads: bool
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskNode:
-    """A task element: a piece of one entry point that runs at one step, without moving."""
+    """A task element: a piece of one entry point that runs at one step, without moving.
+
+    `touches` are the read and write sets of a gathered one.
+    """
 
     name: str
     entry: str
     step: int
     accesses: tuple[Access, ...]
     lines: tuple[int, ...]
+    touches: tuple[Touch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,8 @@ class Graph:
     """A program as states, tasks and edges.
 
     The tasks of `relaxed` entry points run at whatever step their messages reach them; `step` is the earliest. Their
-    edges may form cycles.
+    edges may form cycles. `gathered` are the entry points that run gathered, each with the reason: those rows of an
+    epoch that share keys are brought together.
     """
 
     program: str
@@ -86,6 +102,7 @@ class Graph:
     tasks: tuple[TaskNode, ...]
     edges: tuple[Edge, ...]
     relaxed: frozenset[str] = frozenset()
+    gathered: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         levels = {state.name: state.level for state in self.states}
@@ -110,6 +127,25 @@ class Graph:
                 raise ProgramError("MP192", "an edge has no such end", found=f"{edge.source} -> {edge.target}")
             if len(ends) == 2 and entries[ends[0]] not in self.relaxed and steps[ends[0]] >= steps[ends[1]]:
                 raise ProgramError("MP193", "an edge does not go to a later step", found=f"{ends[0]} -> {ends[1]}")
+        self._check_gathered()
+
+    def _check_gathered(self) -> None:
+        """Check that what gathered entry points touch is touched by no other."""
+        names = {entry for entry, _ in self.gathered}
+        shared = {access.state for task in self.tasks if task.entry in names for access in task.accesses}
+        for task in self.tasks:
+            mixed = shared & {access.state for access in task.accesses}
+            if mixed and task.entry not in names:
+                raise ProgramError(
+                    "MP194",
+                    f"task {task.name} touches {min(mixed)}, which gathered entry points touch",
+                    expected="an element of gathered entry points alone",
+                    found=task.entry,
+                )
+
+    def why_gathered(self, entry: str) -> str:
+        """Why an entry point runs gathered; "" if it does not."""
+        return dict(self.gathered).get(entry, "")
 
     @property
     def steps(self) -> int:

@@ -11,7 +11,7 @@ from millpond.graph.cost import cost_of, entries_of
 from millpond.graph.layout import CHAR, LINE, PAD, Box, Line, Link, Picture, Point, lay_out
 from millpond.graph.looks import COLOURS, STYLE
 from millpond.graph.model import Edge, Graph
-from millpond.graph.text import access_text, count, dispatch_text
+from millpond.graph.text import access_lines, count, dispatch_text
 
 CORNER = 6.0
 
@@ -115,7 +115,7 @@ class _Drawing:
         edges = [self._names.edge(edge) for edge in self._graph.edges if task.name in (edge.source, edge.target)]
         on = [*self._names.lines.get(task.name, ()), *links, *states, *dict.fromkeys(edges)]
         lines = f"{'line' if len(task.lines) == 1 else 'lines'} {_ranges(task.lines)}" if task.lines else "no line"
-        tell = "\n".join((f"task {task.name}, step {task.step}, {lines}", *map(access_text, task.accesses)))
+        tell = "\n".join((f"task {task.name}, step {task.step}, {lines}", *access_lines(task)))
         yield self._open("task", self._names.task(box.name), on, tell) + _rect(box, 7)
         yield from _text(box)
         yield "</g>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from millpond.graph.cost import cost_of, entries_of
-from millpond.graph.model import Access, Dispatch, Edge, Graph, StateNode, TaskNode
+from millpond.graph.model import Access, Dispatch, Edge, Graph, StateNode, TaskNode, Touch
 from millpond.graph.order import why_exact, why_relaxed
 
 STEP_SECONDS = 0.15
@@ -50,6 +50,10 @@ def entry_facts(graph: Graph, entry: str) -> Iterator[str]:
         yield "  a task is atomic; rows of other entry points may come in between wherever this one moves"
     else:
         yield f"exact because: {why_exact(graph, entry)}"
+    if graph.why_gathered(entry):
+        yield f"gathered because: {graph.why_gathered(entry)}"
+        yield "exchanges: 1 (gathered), after a look at the keys, however many rows share keys"
+        return
     ways = [dispatch_text(edge) for edge in cost.path if edge.source is not None or edge.dispatch is not Dispatch.ANY]
     yield f"exchanges: {cost.exchanges} ({', '.join(ways)})" if ways else "exchanges: none"
     for loop in cost.loops:
@@ -77,7 +81,7 @@ def _task(task: TaskNode, graph: Graph) -> Iterator[str]:
         for edge in incoming:
             yield f"    from {edge.source or 'the feed'} {dispatch_text(edge)}, {_because(edge)}"
             yield f"      takes {', '.join(edge.carries) or 'nothing'}"
-    yield from (f"    {access_text(access)}" for access in task.accesses)
+    yield from (f"    {line}" for line in access_lines(task))
     if len(outgoing) > 1:
         yield f"    goes on to {', '.join(_target(edge) for edge in outgoing)}"
 
@@ -97,6 +101,29 @@ def dispatch_text(edge: Edge) -> str:
     if edge.dispatch is Dispatch.BY_KEY:
         return f"by key {edge.key}" if edge.key else "by the only key"
     return str(edge.dispatch.value)
+
+
+def access_lines(task: TaskNode) -> list[str]:
+    """How a task meets its states; of a gathered one, its read and write sets."""
+    if not task.touches:
+        return [access_text(access) for access in task.accesses]
+    states = dict.fromkeys(touch.state for touch in task.touches)
+    return [_touched([touch for touch in task.touches if touch.state == state]) for state in states]
+
+
+def _touched(touches: Sequence[Touch]) -> str:
+    """What is read and what is written of one state: `reads accounts[a], accounts[b]; writes both`."""
+    read = [_place(touch) for touch in touches if touch.reads]
+    written = [_place(touch) for touch in touches if touch.writes]
+    if read and read == written:
+        all_of_them = {1: "it", 2: "both"}.get(len(read), "all")
+        return f"reads {', '.join(read)}; writes {all_of_them}"
+    parts = [("reads", read), ("writes", written)]
+    return "; ".join(f"{verb} {', '.join(places)}" for verb, places in parts if places)
+
+
+def _place(touch: Touch) -> str:
+    return f"{touch.state}[{touch.key}]" if touch.key else touch.state
 
 
 def access_text(access: Access) -> str:

@@ -21,7 +21,9 @@ from millpond.program.row_random import RowRandom, row_random
 AMBIENT: Final = frozenset(("now", "random"))
 """The attributes of every program that tell of the row."""
 
-_WRITTEN: Final = "__millpond_written__"
+WRITTEN: Final = "__millpond_written__"
+"""The attribute of a wrapped method that holds the method as it was written."""
+
 _ROW: Final = "_millpond_row"
 
 
@@ -37,7 +39,7 @@ class Row:
 
 def as_written(function: Callable[..., Any]) -> Callable[..., Any]:
     """The method that the user wrote, without what `wrap_entries` put around it."""
-    return cast("Callable[..., Any]", getattr(function, _WRITTEN, function))
+    return cast("Callable[..., Any]", getattr(function, WRITTEN, function))
 
 
 def wrap_entries(program: type, mark: str) -> None:
@@ -47,7 +49,7 @@ def wrap_entries(program: type, mark: str) -> None:
         return
     for name in {name for base in program.__mro__ for name in vars(base)}:
         member = inspect.getattr_static(program, name)
-        if getattr(member, mark, False) and not hasattr(member, _WRITTEN):
+        if getattr(member, mark, False) and not hasattr(member, WRITTEN):
             setattr(program, name, _as_row(name, member))
 
 
@@ -87,7 +89,7 @@ def _as_row(name: str, function: Any) -> Callable[..., Any]:
         finally:
             held[_ROW] = before
 
-    setattr(call, _WRITTEN, function)
+    setattr(call, WRITTEN, function)
     return call
 
 

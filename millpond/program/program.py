@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from millpond.errors import ProgramError
 from millpond.program.ambient import now_of, random_of, wrap_entries
 from millpond.program.declare import Element
 from millpond.program.entries import MARK, EntryPoint, entry_points
 from millpond.program.row_random import RowRandom
+from millpond.program.undo import abort, wrap_aborting
 from millpond.state.storekey import ELEMENTS_MAX
 
 
@@ -34,6 +35,7 @@ class ProgramBase:
             )
         cls._elements = MappingProxyType(elements)
         wrap_entries(cls, MARK)
+        wrap_aborting(cls, MARK)
 
     def __init__(self) -> None:
         for name, element in type(self)._elements.items():  # noqa: SLF001
@@ -64,3 +66,10 @@ class ProgramBase:
         It has all that `random.Random` has, and gives the same numbers when the row is run again, anywhere.
         """
         return random_of(self)
+
+    def abort(self, reason: str) -> NoReturn:
+        """Refuse the row: all that the call changed is undone, and the reason is the answer.
+
+        In plain Python the caller gets an `Aborted`; on Spark the replies have a column `aborted` with the reason.
+        """
+        abort(reason)

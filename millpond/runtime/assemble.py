@@ -8,28 +8,35 @@ from collections.abc import Mapping, Sequence
 from millpond.epochs.work import EpochWork, PartResult
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
-from millpond.runtime.failures import RAISED, RowRaisedError, as_error
-from millpond.runtime.messages import Control, place_key
+from millpond.runtime.failures import LEFT_OUT, RowRaisedError, as_error
+from millpond.runtime.messages import Control, Moved, place_key
 from millpond.runtime.plan import BadRows, ProgramPlan
 
 RUNNING_TOTAL = "total."
 """How counters begin that go on from epoch to epoch."""
 
+LATEST = "gathered."
+"""How counters begin that tell of one epoch alone."""
 
-def assemble(plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str, int]) -> EpochWork:
+
+def assemble(
+    plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str, int], counted: Mapping[str, int] | None = None
+) -> EpochWork:
     """Put the work of all tasks together, with running totals on top of those of the epoch before.
+
+    `counted` is what was counted outside of tasks.
 
     Raises the first failure: of the first step that has one, since later steps miss its messages, and in input order.
     """
     failures = [(control.step, control.failure) for control in controls if control.failure is not None]
     if failures:
         failure = min(failures, key=lambda told: (told[0], place_key(told[1].place)))[1]
-        if failure.code == RAISED and plan.feeds[failure.place[1]].bad_rows is not BadRows.FAIL:
+        if failure.code in LEFT_OUT and plan.feeds[failure.place[1]].bad_rows is not BadRows.FAIL:
             raise RowRaisedError(failure)
         raise as_error(failure)
     _check_complete(plan, controls)
     by_partition: dict[int, list[Control]] = defaultdict(list)
-    counters: Counter[str] = Counter()
+    counters: Counter[str] = Counter(counted or {})
     for control in sorted(controls, key=lambda control: (control.partition, control.step)):
         by_partition[control.partition].append(control)
         counters.update(control.counters)
@@ -45,19 +52,20 @@ def assemble(plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str
 
 def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
     totals = Counter({name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)})
-    totals.update({RUNNING_TOTAL + name: count for name, count in counters.items()})
+    totals.update({RUNNING_TOTAL + name: n for name, n in counters.items() if not name.startswith(LATEST)})
     return dict(totals)
 
 
 def _part(partition: int, controls: Sequence[Control], first: int) -> PartResult:
     """What the steps of a partition changed, from the `first` one that speaks for itself."""
     changed = [control for control in controls if control.step >= first]
-    changes = dict(pair for c in changed for pair in zip(c.keys, c.values, strict=True))
+    saved: list[Control | Moved] = [*changed, *(control.moved for control in controls)]
+    changes = dict(pair for c in saved for pair in zip(c.keys, c.values, strict=True))
     keys = sorted(changes)
     return PartResult(
         PartitionId(partition),
         inline=(keys, [changes[key] for key in keys]) if keys else None,
-        files=tuple(file for control in changed for file in control.files),
+        files=tuple(file for c in saved for file in c.files),
         snapshot=tuple(file for control in controls for file in control.snapshot),
     )
 

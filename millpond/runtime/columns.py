@@ -18,8 +18,8 @@ Picked = Rows | slice | None
 SAMPLE_ROWS = 4096
 """So many texts tell whether the others repeat."""
 
-Coded = tuple[list[Any], npt.NDArray[Any]]
-"""Distinct values, and for each row the place of its value among them."""
+Coded = tuple[list[Any] | npt.NDArray[Any], npt.NDArray[Any]]
+"""Distinct values, numbers as an array, and for each row the place of its value among them."""
 
 
 class Column(Protocol):
@@ -69,7 +69,7 @@ class NumberColumn:
         """The distinct values, and which of them each row has."""
         # By hashing, since sorting all rows to find the distinct ones costs several times as much.
         coded = pa.array(self._values).dictionary_encode()
-        return coded.dictionary.to_numpy(zero_copy_only=False).tolist(), coded.indices.to_numpy(zero_copy_only=False)
+        return coded.dictionary.to_numpy(zero_copy_only=False), coded.indices.to_numpy(zero_copy_only=False)
 
 
 class TextColumn:

@@ -27,6 +27,15 @@ from millpond.state.value import THE_KEY
 from millpond.state.wire import encode_values
 
 
+class Refused:
+    """The result of a row that the program itself refused, with its reason."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
 class Delivery:
     """The results of one task of a step."""
 
@@ -63,11 +72,17 @@ class Delivery:
 
     def _reply(self, work: Work, rows: Picked, values: list[Any]) -> None:
         feed = self._plan.feeds[work.feed]
-        point = self._plan.program.entries[feed.entry].point
+        entry = self._plan.program.entries[feed.entry]
+        point = entry.point
+        reasons: list[str | None] | None = None
+        if entry.aborts:
+            reasons = [value.reason if type(value) is Refused else None for value in values]
+            values = [None if type(value) is Refused else value for value in values]
+            self.counters[f"aborted.{feed.name}"] += len(reasons) - reasons.count(None)
         if feed.replies is None or not values:
             return
         try:
-            replies = to_arrow(values, point.returns)
+            replies = to_arrow(values, point.returns) if point.replies else None
         except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise RowError(
                 "MP604",
@@ -78,7 +93,7 @@ class Delivery:
             ) from error
         kept = [column.arrow(rows) for column in work.keep]
         self.counters[f"replies.{feed.name}"] += len(values)
-        self._replies.setdefault(work.feed, []).append(reply_table(feed.keep, kept, replies))
+        self._replies.setdefault(work.feed, []).append(reply_table(feed.keep, kept, replies, reasons))
 
     def _send(self, work: Work, after: CompiledTask, picked: Rows, messages: list[_Message], lane: int | None) -> None:
         rows = picked[[message.row for message in messages]]

@@ -12,18 +12,32 @@ from millpond.compiler.compiled import ROW_FUNCTION, CompiledTask, Unbound
 from millpond.errors import MillpondError, RowError
 from millpond.runtime.intake import BadRow, Work
 from millpond.runtime.messages import Failure
-from millpond.runtime.plan import Excluded, FeedPlan
+from millpond.runtime.plan import EpochPlan, Excluded, FeedPlan
+from millpond.runtime.touched import RowKeysError
 
 _COMPILED = compiled.__file__
 
 RAISED = "MP603"
 """The code of a row on which the user's code raised."""
 
+LEFT_OUT = frozenset((RAISED, "MP607"))
+"""The codes of rows that are left out where a feed does not want to fail: MP607 are rows of too many keys."""
+
 EXCLUDED_MAX = 1000
 """Rows of an epoch that may raise and be left out; each costs a run of the epoch, so more of them fail it."""
 
 SHOWN_CHARS_MAX = 60
 """Longer arguments are cut in messages."""
+
+
+class BadKeysError(RowError):
+    """A row whose keys can't be brought together, with its place in the input."""
+
+    def __init__(self, error: RowKeysError, work: Work, epoch: EpochPlan) -> None:
+        super().__init__(error.code, error.summary, expected=error.expected, found=error.found, hint=error.hint)
+        source = epoch.source_name(work.sources[error.row].as_py())
+        order, position = int(work.places.order[error.row]), int(work.places.position[error.row])
+        self.place = (order, work.feed, source, position)
 
 
 def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
@@ -41,7 +55,8 @@ def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
 
 def failure_of(error: MillpondError) -> Failure:
     """An error of ours as data that can travel to the driver."""
-    return Failure(type(error).__name__, error.code, error.summary, error.expected, error.found, error.hint)
+    told = (type(error).__name__, error.code, error.summary, error.expected, error.found, error.hint)
+    return Failure(*told, place=error.place) if isinstance(error, BadKeysError) else Failure(*told)
 
 
 def row_failure(error: Exception, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:

@@ -17,7 +17,7 @@ from millpond.runtime.badrows import bad_rows, row_text
 from millpond.runtime.columns import Column, KeptColumn, ListColumn, TupleColumn, column_of
 from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA
 from millpond.runtime.ordering import Places, path_ranks, source_ranks
-from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan, parameter_hints
+from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan, key_parameters, parameter_hints
 from millpond.state.wire import decode_values
 
 
@@ -95,7 +95,7 @@ def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordB
     if len(plan.feeds) == 1:
         _read_feed(plan, epoch, 0, table, intake)
         return
-    feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
+    feeds = column_array(table, "feed").to_numpy(zero_copy_only=False)
     for number in range(len(plan.feeds)):
         own = table.filter(pa.array(feeds == number))
         if own.num_rows:
@@ -108,15 +108,15 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     entry = plan.entry_of(number)
     task = entry.tasks[0]
     hints = parameter_hints(entry)
-    keys = frozenset(task.key.split(",")) if task.dispatch is Dispatch.BY_KEY else frozenset()
-    columns = {name: _array(table, feed_column(number, name)) for name in hints}
+    keys = key_parameters(task)
+    columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     bad, reasons = bad_rows(columns, hints, keys)
     if epoch.excluded:
         bad, reasons = _with_excluded(epoch, number, table, bad, reasons)
     if bad.any():
         _note_bad(epoch, number, columns, table, np.flatnonzero(bad), reasons, intake)
         table = table.filter(pa.array(~bad))
-        columns = {name: _array(table, feed_column(number, name)) for name in hints}
+        columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     rows = table.num_rows
     if not rows:
         return
@@ -134,10 +134,10 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     )
     variables = {name: column_of(columns[name], hint, key=name in keys) for name, hint in hints.items()}
     keep = [
-        KeptColumn(columns[name] if name in columns else _array(table, keep_column(number, place)))
+        KeptColumn(columns[name] if name in columns else column_array(table, keep_column(number, place)))
         for place, (name, _) in enumerate(plan.feeds[number].keep)
     ]
-    groups = _array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
+    groups = column_array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
     paths = pa.nulls(rows, pa.binary())
     intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep))
 
@@ -204,8 +204,8 @@ def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch
     if not held:
         return
     table = pa.Table.from_batches(held).combine_chunks()
-    numbers = _array(table, "task").to_numpy(zero_copy_only=False)
-    intake.control = _array(table.filter(pa.array(numbers == CONTROL_TASK)), "body").to_pylist()
+    numbers = column_array(table, "task").to_numpy(zero_copy_only=False)
+    intake.control = column_array(table.filter(pa.array(numbers == CONTROL_TASK)), "body").to_pylist()
     later = [number for number, task in enumerate(plan.tasks) if not task.relaxed and task.step > step]
     waits = np.isin(numbers, later)
     if waits.any():
@@ -215,7 +215,7 @@ def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch
     table, numbers = table.filter(pa.array(here)), numbers[here]
     if not len(numbers):
         return
-    feeds = _array(table, "feed").to_numpy(zero_copy_only=False)
+    feeds = column_array(table, "feed").to_numpy(zero_copy_only=False)
     places = _message_places(table, feeds)
     for number in np.unique(numbers).tolist():
         for feed in np.unique(feeds[numbers == number]).tolist():
@@ -224,7 +224,7 @@ def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch
 
 
 def _as_sent(table: pa.Table) -> pa.RecordBatch:
-    columns = [_array(table, field.name).cast(field.type) for field in MESSAGE_SCHEMA]
+    columns = [column_array(table, field.name).cast(field.type) for field in MESSAGE_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
 
 
@@ -233,19 +233,19 @@ def _message_places(table: pa.Table, feeds: npt.NDArray[np.int32]) -> Places:
     return Places(
         order=_ints(table, "ord"),
         feed=feeds.astype(np.int64),
-        source=source_ranks(_array(table, "src")),
+        source=source_ranks(column_array(table, "src")),
         position=_ints(table, "pos"),
         tie=_ints(table, "tie"),
         duplicate=_ints(table, "dup"),
-        turn=path_ranks(_array(table, "path")),
+        turn=path_ranks(column_array(table, "path")),
         instance=_ints(table, "inst"),
     )
 
 
 def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table, places: Places) -> Work:
-    sources, paths = _array(table, "src"), _array(table, "path")
-    groups = _array(table, "grp").to_numpy(zero_copy_only=False)
-    bodies = [decode_values(body) for body in _array(table, "body").to_pylist()]
+    sources, paths = column_array(table, "src"), column_array(table, "path")
+    groups = column_array(table, "grp").to_numpy(zero_copy_only=False)
+    bodies = [decode_values(body) for body in column_array(table, "body").to_pylist()]
     if task.dispatch is Dispatch.ALL_TO_ONE:
         places, first, bodies = _gather(plan, task, places, bodies)
         groups, sources, paths = groups[first], sources.take(pa.array(first)), paths.take(pa.array(first))
@@ -289,7 +289,8 @@ def _gather(
     return alone, first, gathered
 
 
-def _array(table: pa.Table, name: str) -> pa.Array:
+def column_array(table: pa.Table, name: str) -> pa.Array:
+    """A column of a table, in one piece."""
     column = table.column(name)
     chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(chunk, pa.ChunkedArray):
@@ -299,11 +300,12 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 
 def _sources(table: pa.Table) -> pa.Array:
     """Where rows come from; rows of one source, or of none, travel without it."""
-    return _array(table, "src") if "src" in table.column_names else pa.nulls(table.num_rows, pa.string())
+    return column_array(table, "src") if "src" in table.column_names else pa.nulls(table.num_rows, pa.string())
 
 
 def _ints(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
     if name not in table.column_names:
         return np.zeros(table.num_rows, dtype=np.int64)
-    values: npt.NDArray[np.int64] = _array(table, name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    column = column_array(table, name).to_numpy(zero_copy_only=False)
+    values: npt.NDArray[np.int64] = column.astype(np.int64, copy=False)
     return values

@@ -56,6 +56,14 @@ def place_key(place: tuple[int, int, str | None, int]) -> tuple[int, int, str, i
     return place[0], place[1], place[2] or "", place[3]
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """What gathered rows changed, wherever its keys are at home."""
+
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    files: tuple[StateFile, ...] = ()
+
+
 class Control(msgspec.Struct, frozen=True):
     """What one task of a step did: changes of state, files, counts of messages, and failures."""
 
@@ -71,6 +79,7 @@ class Control(msgspec.Struct, frozen=True):
     counters: dict[str, int] = {}
     failure: Failure | None = None
     pending: tuple[FileRef, ...] = ()
+    moved: Moved = Moved()
     spent: dict[str, float] = {}
 
 

@@ -24,7 +24,8 @@ OPEN_ATTEMPTS_MAX = 8
 
 def store_path(local_root: str, uuid: str, layout: Layout, partition: PartitionId) -> Path:
     """Where a partition's store lies; another layout has other stores."""
-    return Path(local_root) / uuid / f"{partition:05}-of-{layout.partitions:05}{'-aligned' if layout.aligned else ''}"
+    aligned = f"-aligned-{layout.instances:05}" if layout.aligned else ""
+    return Path(local_root) / uuid / f"{partition:05}-of-{layout.partitions:05}{aligned}"
 
 
 def default_local_root(checkpoint_url: str, temporary: str) -> str:

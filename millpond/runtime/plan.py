@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
 from millpond.epochs.work import Parent
+from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.state.classes import learn_from
 
@@ -73,7 +74,7 @@ class ProgramPlan:
     program: CompiledProgram
     layout: Layout
     feeds: tuple[FeedPlan, ...]
-    storage_url: str
+    storage_url: str = field(repr=False)
     local_root: str
     steps_max: int = STEPS_MAX
     tasks: tuple[CompiledTask, ...] = field(init=False)
@@ -150,6 +151,14 @@ class EpochPlan:
     def source_name(self, short: str | None) -> str | None:
         """The whole name of a source that travelled without its beginning."""
         return self.source_prefix + (short or "") or None
+
+
+def key_parameters(task: CompiledTask) -> frozenset[str]:
+    """The parameters of a first task that are keys, or parts of one: they can't be null."""
+    if task.dispatch is Dispatch.BY_KEY:
+        return frozenset(task.key.split(","))
+    columns = () if task.keys is None else task.keys.columns
+    return frozenset(name for _, names in columns for name in names.split(","))
 
 
 def parameter_hints(entry: CompiledEntry) -> dict[str, Any]:

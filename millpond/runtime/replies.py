@@ -20,6 +20,9 @@ STAGING = "_staged"
 
 REPLY = "reply"
 
+ABORTED = "aborted"
+"""The column of the reason why the program refused a row."""
+
 
 def staging_mark(epoch: int, checkpoint: str) -> str:
     """How the names of an epoch's files begin: jobs that share a sink keep out of each other's way."""
@@ -62,7 +65,16 @@ def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, 
             yield above + field.name, field.type
 
 
-def reply_table(keep: Sequence[tuple[str, pa.DataType]], kept: Sequence[pa.Array], replies: pa.Array) -> pa.Table:
-    """The columns that replies keep, and the replies."""
-    arrays = [array.cast(kind) for (_, kind), array in zip(keep, kept, strict=True)]
-    return pa.Table.from_arrays([*arrays, replies], names=[*(name for name, _ in keep), REPLY])
+def reply_table(
+    keep: Sequence[tuple[str, pa.DataType]],
+    kept: Sequence[pa.Array],
+    replies: pa.Array | None,
+    reasons: Sequence[str | None] | None = None,
+) -> pa.Table:
+    """The columns that replies keep, the replies, and why rows were refused if the entry point can refuse them."""
+    columns = {name: array.cast(kind) for (name, kind), array in zip(keep, kept, strict=True)}
+    if replies is not None:
+        columns[REPLY] = replies
+    if reasons is not None:
+        columns[ABORTED] = pa.array(reasons, pa.string())
+    return pa.Table.from_pydict(columns)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, Done, Fanned, Reply
 from millpond.compiler.routing import argument_hash
-from millpond.errors import FeedError
+from millpond.errors import Aborted, FeedError
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
+from millpond.runtime.columns import Column, ListColumn
+from millpond.runtime.touched import touched
 from millpond.state.element import THE_KEY
 from millpond.state.map import Map
 from millpond.state.storekey import store_key
@@ -57,13 +60,16 @@ class Sequential:
     def call(self, entry: str, *args: Any) -> Any:
         """Run one record through an entry point, before any other, and return its reply."""
         (reply,) = self.epoch([(entry, args)])
+        if isinstance(reply, Aborted):
+            raise reply
         return reply
 
     def epoch(self, rows: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
         """Run the records of an epoch step by step, those of a step in input order, and return their replies.
 
         This is what relaxed entry points mean: a task is done as a whole, in the order of records and of the turns of
-        their loops, and whatever a record does next comes a step later. Exact ones give what plain Python gives.
+        their loops, and whatever a record does next comes a step later. Exact ones give what plain Python gives. The
+        reply of a record that aborts is the `Aborted` itself.
         """
         records = [self._record(number, entry, *args) for number, (entry, args) in enumerate(rows)]
         waiting = [message for record in records for message in record.waiting]
@@ -102,9 +108,31 @@ class Sequential:
             message.group = self._layout.group_of(_key_of(task, message.values))
         if task.dispatch is Dispatch.ONE_TO_ALL:
             self._ask(record, message)
+        elif task.dispatch is Dispatch.GATHERED:
+            record.reply = self._all_or_nothing(task, message.values)
         else:
             result = self._work(task, message.values, self._layout.instance_of(message.group))
             self._take(record, message, result)
+
+    def _all_or_nothing(self, task: CompiledTask, values: dict[str, Any]) -> Any:
+        """Run a record over several keys; if it raises, nothing that it did stays."""
+        columns: dict[str, Column] = {name: ListColumn([value]) for name, value in values.items()}
+        before: list[tuple[Map[Any, Any], list[Any] | None, dict[Any, Any]]] = []
+        for found in touched(task, self._compiled.elements, columns, 1):
+            entries = self._states[found.element][0].entries
+            units = None if self._compiled.elements[found.element].type.single else found.units
+            kept = {unit: copy.deepcopy(dict.__getitem__(entries, unit)) for unit in _held(entries, units)}
+            before.append((entries, units, kept))
+        try:
+            return self._work(task, values, InstanceId(0))
+        except Exception as error:
+            for entries, units, kept in before:
+                for unit in _held(entries, units):
+                    dict.pop(entries, unit)
+                dict.update(entries, kept)
+            if isinstance(error, Aborted):
+                return error
+            raise
 
     def _ask(self, record: _Record, message: _Message) -> None:
         """Run a task on every instance; the answers go on as one message."""
@@ -184,6 +212,11 @@ class _Instance:
     def __init__(self, element: Element) -> None:
         self.entries = element.type.bare()
         self.container = element.type.wrap(self.entries)
+
+
+def _held(entries: Map[Any, Any], units: list[Any] | None) -> list[Any]:
+    """The units, or all, that an element holds."""
+    return [unit for unit in (dict.__iter__(entries) if units is None else units) if dict.__contains__(entries, unit)]
 
 
 def _key_of(task: CompiledTask, values: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ For tests and for small local runs: the same partitions, key groups and messages
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from millpond.compiler.routing import HASHED, argument_hash
 from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochWork, Offer, Parent
 from millpond.graph.model import Dispatch
 from millpond.ids import KeyGroup, PartitionId
-from millpond.keygroups import Layout
 from millpond.program.epoch_time import now_us
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
@@ -37,6 +37,8 @@ from millpond.runtime.plan import (
     SinkPlan,
 )
 from millpond.runtime.publish import Publisher
+from millpond.runtime.replies import ABORTED, REPLY
+from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.whole import run_whole
 from millpond.state.value import THE_KEY
@@ -54,7 +56,7 @@ class Simulated:
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
-    in `dead_letters`.
+    in `dead_letters`. A checkpoint that is there gets another number of `instances` before the first epoch.
     """
 
     def __init__(
@@ -71,8 +73,8 @@ class Simulated:
     ) -> None:
         self._storage = FileStorage(directory / "checkpoint")
         self._checkpoint = Checkpoint.open(self._storage, element_schemas(program), key_groups, instances)
-        genesis = self._checkpoint.genesis
-        layout = Layout(genesis.key_groups, partitions, genesis.instances, program.has_partial)
+        local = str(directory / f"local-{partitions}")
+        self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
         self.dead_letters = {name: MemorySink() for name in program.entries}
         outputs = str(directory / "outputs")
@@ -85,23 +87,25 @@ class Simulated:
                 keep=(("row", pa.int64()),),
                 order=Order.COLUMN,
                 bad_rows=bad_rows,
-                replies=replies[name] if entry.point.replies else None,
+                replies=replies[name] if entry.point.replies or entry.aborts else None,
                 dead_letters=letters[name] if bad_rows is BadRows.DEAD_LETTER else None,
             )
             for name, entry in program.entries.items()
         )
-        local = str(directory / f"local-{partitions}")
+        layout = self._instances.layout(partitions)
         self._plan = ProgramPlan(program, layout, feeds, self._storage.url, local, steps_max)
         targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
         targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
         self._publisher = Publisher(targets, _refuse, _refuse)
         self._numbers = {name: number for number, name in enumerate(program.entries)}
         head = self._checkpoint.head
-        self._batch = 0 if head is None else head.batch + 1
+        self._batch = 0 if head is None or head.stream is None else head.stream.batch + 1
         counters = {} if head is None else head.counters
         self._fed = sum(n for key, n in counters.items() if key.startswith(("total.fed.", "total.bad.")))
         self._checkpoint.finish_publication(self._publisher.publish)
         self._finish(now_us())
+        if self._instances.bring(self._storage, self._publisher.publish):
+            self._plan = replace(self._plan, layout=self._instances.layout(partitions))
 
     @property
     def storage(self) -> FileStorage:
@@ -142,14 +146,22 @@ class Simulated:
 
     def replies(self) -> dict[int, Any]:
         """Replies in memory by the number of their row, over all epochs of this object."""
-        held = [sink for sink in self.sinks.values() if isinstance(sink, MemorySink)]
-        return {row["row"]: row["reply"] for sink in held for row in sink.rows()}
+        return {row["row"]: row[REPLY] for row in self._held() if REPLY in row}
+
+    def refusals(self) -> dict[int, str]:
+        """Why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
+        return {row["row"]: row[ABORTED] for row in self._held() if row.get(ABORTED) is not None}
+
+    def _held(self) -> list[dict[str, Any]]:
+        return [row for sink in self.sinks.values() if isinstance(sink, MemorySink) for row in sink.rows()]
 
     @property
     def _partitions(self) -> int:
         return self._plan.layout.partitions
 
     def _compute(self, rows: Sequence[Row], parent: Parent, moment: int) -> EpochWork:
+        check_instances(parent, self._plan.layout)
+
         def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until)
             return self._assemble(run_whole(self._plan, epoch, self._route(rows)))
@@ -157,6 +169,7 @@ class Simulated:
         return leaving_out(self._plan.steps, run)
 
     def _continue(self, parent: Parent, moment: int) -> EpochWork:
+        check_instances(parent, self._plan.layout)
         left = read_pending(self._storage, self._plan, parent.pending)
         epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment)
         return self._assemble(run_whole(self._plan, epoch, left.to_batches()))

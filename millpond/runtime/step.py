@@ -6,7 +6,7 @@ Knows nothing of Spark: rows come in as Arrow batches and leave as Arrow batches
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,14 +23,18 @@ from millpond.ids import PartitionId
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
-from millpond.runtime.failures import failure_of, refusal, row_failure
+from millpond.runtime.failures import failure_of, refusal
+from millpond.runtime.homes import Homes
 from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
-from millpond.runtime.messages import Control, Failure, Outbox, place_key
+from millpond.runtime.merging import mark_ties, merge_order
+from millpond.runtime.messages import Control, Failure, Moved, Outbox, place_key
 from millpond.runtime.opening import open_state
-from millpond.runtime.ordering import Places, content_tie, join_places
 from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
+from millpond.runtime.prepared import Prepared
+from millpond.runtime.transactions import Transactions
 from millpond.runtime.working import WorkingState, write_snapshot
+from millpond.state.localstore import StoreView
 from millpond.state.overlay import Layered
 from millpond.storage.content import FileRef
 from millpond.storage.contract import Storage
@@ -42,12 +46,13 @@ CHUNK_ROWS = 8192
 
 @dataclass(slots=True)
 class StepRun:
-    """The run of one partition's task of one step of one epoch."""
+    """The run of one partition's task of one step of one epoch; `counted` is told with what it counts itself."""
 
     plan: ProgramPlan
     epoch: EpochPlan
     step: int
     partition: PartitionId
+    counted: Mapping[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=dict)
 
@@ -76,6 +81,8 @@ class StepRun:
         storage = open_storage(self.plan.storage_url)
         with self._timed("open"):
             view = open_state(storage, self.plan.local_root, self.epoch.parent, self.plan.layout, self.partition)
+        gathered = [one for one in intake.work if one.task.dispatch is Dispatch.GATHERED]
+        intake.work = [one for one in intake.work if one.task.dispatch is not Dispatch.GATHERED]
         with view:
             interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
             base = Layered(view, interim) if interim else view
@@ -89,13 +96,35 @@ class StepRun:
                     break
                 # The failure to tell is the first one in input order, which a run by key does not meet first.
                 self.failures.clear()
+            moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
             if self.failures:
                 return self._told_failure(intake)
             snapshot: tuple[StateFile, ...] = ()
             if self.step == 0 and self.epoch.parent.snapshot_due:
                 with self._timed("snapshot"):
                     snapshot = write_snapshot(storage, self.plan, self.partition, view)
-            return self._finish(intake, state, delivery, storage, interim, snapshot)
+            return self._finish(intake, state, delivery, storage, interim, snapshot, moved)
+
+    def _run_gathered(self, work: list[Work], delivery: Delivery, storage: Storage) -> Moved:
+        """Run rows over several keys, with all their keys at hand, and save what they changed."""
+        plan, parent = self.plan, self.epoch.parent
+
+        def open_home(partition: PartitionId) -> StoreView:
+            return open_state(storage, plan.local_root, parent, plan.layout, partition)
+
+        with Homes(plan.layout, open_home) as homes:
+            state = WorkingState(plan, self.step, self.partition, homes, range(plan.layout.key_groups))
+            with self._timed("gather"):
+                rows = Transactions(plan, self.epoch, work, state, delivery)
+            with self._timed("user code"):
+                failure = rows.run()
+            if failure is not None:
+                self.failures.append(failure)
+                return Moved()
+            with self._timed("save"):
+                saved = state.save_by_home(storage)
+        delivery.counters["entries"] += saved.growth
+        return Moved(saved.keys, saved.values, saved.files)
 
     def _told_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
@@ -110,6 +139,7 @@ class StepRun:
         storage: Storage,
         interim: dict[bytes, bytes | None],
         snapshot: tuple[StateFile, ...],
+        moved: Moved,
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
         with self._timed("save"):
@@ -121,8 +151,8 @@ class StepRun:
             outbox, waiting = Outbox(), None
         with self._timed("reply"):
             outputs = delivery.write_files()
-        counters = dict(delivery.counters)
-        counters["entries"] = saved.growth
+        counters = {**delivery.counters, **self.counted}
+        counters["entries"] = counters.get("entries", 0) + saved.growth
         # Times differ between attempts, so they must not cross a shuffle: only the last step tells them.
         spent = dict(self.spent) if last else {}
         control = Control(
@@ -137,6 +167,7 @@ class StepRun:
             outputs=outputs,
             counters=counters,
             pending=pending,
+            moved=moved,
             spent=spent,
         )
         return outbox.table(control, intake.control, waiting)
@@ -165,9 +196,9 @@ class StepRun:
         with self._timed("prefetch"):
             ranks = [state.prefetch(one) for one in work]
         with self._timed("ties"):
-            _mark_ties(work)
+            mark_ties(work)
         with self._timed("sort"):
-            order, owners, rows = _merge_order(self.plan, work)
+            order, owners, rows = merge_order(self.plan, work)
         alone = by_key and len(work) == 1 and state.by_key_alone(work[0].task)
         with self._timed("user code"):
             if alone and ranks[0] is not None:
@@ -199,7 +230,7 @@ class StepRun:
             return
         if not len(owners):
             return
-        prepared = [_Prepared(one, rows[owners == at], delivery) for at, one in enumerate(work)]
+        prepared = [Prepared(one, rows[owners == at], delivery) for at, one in enumerate(work)]
         ends = np.flatnonzero(np.diff(owners)) + 1
         for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(owners)], strict=True):
             chosen = prepared[int(owners[start])]
@@ -216,13 +247,13 @@ class StepRun:
         count = len(work) if rows is None else len(rows)
         for start in range(0, count, CHUNK_ROWS):
             chunk = slice(start, min(start + CHUNK_ROWS, count))
-            prepared = _Prepared(work, chunk if rows is None else rows[chunk], delivery)
+            prepared = Prepared(work, chunk if rows is None else rows[chunk], delivery)
             self._call(prepared, prepared.count, lane, state)
             if self.failures:
                 return
             prepared.deliver(lane)
 
-    def _call(self, prepared: _Prepared, count: int, lane: int | None, state: WorkingState) -> None:
+    def _call(self, prepared: Prepared, count: int, lane: int | None, state: WorkingState) -> None:
         task = prepared.work.task
         out = prepared.results
         before = len(out)
@@ -232,39 +263,6 @@ class StepRun:
             self.failures.append(prepared.failure(error, len(out), self.epoch))
             return
         assert len(out) == before + count, (task.name, len(out) - before, count)
-
-
-class _Prepared:
-    """Rows of one work in the order of a lane, as lists that the task's code reads."""
-
-    def __init__(self, work: Work, rows: Rows | slice, delivery: Delivery) -> None:
-        self.work = work
-        self.rows = rows
-        self.count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        self.results: list[Any] = []
-        self._delivery = delivery
-        self._at = 0
-        inputs = work.task.inputs
-        self._columns = [work.variables[name].take(rows) for name in inputs] or [[None] * self.count]
-
-    def next_columns(self, count: int) -> list[list[Any]]:
-        """The columns of the next `count` rows."""
-        start = self._at
-        self._at += count
-        if start == 0 and count == self.count:
-            return self._columns
-        return [column[start : start + count] for column in self._columns]
-
-    def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
-        """Tell which row the user's code failed on."""
-        values = {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
-        row = self.rows.start + at if isinstance(self.rows, slice) else int(self.rows[at])
-        source = epoch.source_name(self.work.sources[row].as_py())
-        return row_failure(error, self.work, row, source, values)
-
-    def deliver(self, lane: int | None) -> None:
-        """Hand the results over: replies to their files, messages to the outbox."""
-        self._delivery.deliver(self.work, self.rows, self.results, lane)
 
 
 _CLOCK = SystemClock()
@@ -282,43 +280,6 @@ def _no_cyclic_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _merge_order(plan: ProgramPlan, work: list[Work]) -> tuple[Rows | None, Rows, Rows]:
-    """The rows of all works in one order: as an order of the concatenation, and as (work, row) pairs."""
-    places = join_places([one.places for one in work])
-    order = _sorted_with_ties(plan, work, places)
-    if len(work) == 1:
-        rows = np.arange(len(places)) if order is None else order
-        return order, np.zeros(len(places), dtype=np.intp), rows
-    owners = np.repeat(np.arange(len(work)), [len(one) for one in work])
-    rows = np.concatenate([np.arange(len(one)) for one in work])
-    if order is not None:
-        owners, rows = owners[order], rows[order]
-    return order, owners, rows
-
-
-def _sorted_with_ties(plan: ProgramPlan, work: list[Work], places: Places) -> Rows | None:
-    order = places.sorting()
-    if all(plan.program.entries[one.task.entry].commutes for one in work):
-        return order
-    ordered = places if order is None else places.take(order)
-    tied = ordered.tied()
-    if not len(tied):
-        return order
-    rows = tied if order is None else order[tied]
-    starts = np.cumsum([0, *(len(one) for one in work)])
-    for row in rows.tolist():
-        owner = int(np.searchsorted(starts, row, side="right")) - 1
-        one = work[owner]
-        if not plan.program.entries[one.task.entry].commutes:
-            places.tie[row] = _tie_of(one, row - int(starts[owner]))
-    return places.sorting()
-
-
-def _tie_of(work: Work, row: int) -> int:
-    at = np.array([row], dtype=np.intp)
-    return content_tie(tuple(column.take(at)[0] for column in work.content()))
-
-
 def _by_rank(ranks: Rows, order: Rows | None) -> Rows:
     """The rows key by key, those of a key in order: two passes over 16 bits each, which NumPy sorts by counting."""
     ordered = ranks if order is None else ranks[order]
@@ -327,33 +288,6 @@ def _by_rank(ranks: Rows, order: Rows | None) -> Rows:
     if len(high) and int(high.max()):
         low = low[np.argsort(high.astype(np.uint16)[low], kind="stable")]
     return low if order is None else order[low]
-
-
-def _mark_ties(work: list[Work]) -> None:
-    """Give every row that goes on to another step its tie, since rows of different partitions meet there."""
-    for one in work:
-        if one.task.index == 0 and not one.task.last:
-            columns = [column.take(None) for column in one.content()]
-            rows = zip(*columns, strict=True) if columns else iter([()] * len(one))
-            one.places.tie = np.fromiter((content_tie(row) for row in rows), dtype=np.int64, count=len(one))
-            one.places.duplicate = _duplicates(one.places)
-
-
-def _duplicates(places: Places) -> Any:
-    order = places.sorting()
-    ordered = places if order is None else places.take(order)
-    counts = np.zeros(len(places), dtype=np.int64)
-    tied = ordered.tied()
-    if len(tied):
-        same = np.zeros(len(places), dtype=bool)
-        pairs = np.ones(len(places) - 1, dtype=bool)
-        for column in ordered.columns():
-            pairs &= column[1:] == column[:-1]
-        same[1:] = pairs
-        starts = np.flatnonzero(~same)
-        run = np.arange(len(places)) - np.repeat(starts, np.diff([*starts.tolist(), len(places)]))
-        counts[np.arange(len(places)) if order is None else order] = run
-    return counts
 
 
 def _lane_mask(plan: ProgramPlan, work: list[Work], lane: int) -> list[Any]:

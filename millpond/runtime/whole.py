@@ -7,21 +7,32 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from millpond.ids import PartitionId
+from millpond.program.epoch_time import epoch_time
 from millpond.runtime.messages import MESSAGE_SCHEMA
+from millpond.runtime.placing import Placement, gathered_feeds, place_surveyed, placed, survey
 from millpond.runtime.plan import EpochPlan, ProgramPlan
 from millpond.runtime.step import StepRun
 
 
-def run_whole(plan: ProgramPlan, epoch: EpochPlan, rows: Sequence[pa.RecordBatch]) -> pa.Table:
+def run_whole(
+    plan: ProgramPlan, epoch: EpochPlan, rows: Sequence[pa.RecordBatch], placement: Placement | None = None
+) -> pa.Table:
     """Run every partition of every step, one after the other, and return what the last step tells.
 
-    Rows say by `part` which partition they are for.
+    Rows say by `part` which partition they are for; gathered rows go where `placement` says, found here if not given.
     """
     waiting = pa.Table.from_batches(rows) if rows else pa.Table.from_batches([], schema=MESSAGE_SCHEMA)
+    counted: dict[str, int] = {}
+    if rows and not epoch.continues and gathered_feeds(plan):
+        with epoch_time(epoch.now_us):
+            if placement is None:
+                placement = place_surveyed(plan, [survey(plan, waiting)])
+                counted = placement.counters()
+            waiting = placed(plan, placement, waiting)
     for step in range(plan.steps):
         parts = waiting.column("part").to_numpy()
         produced = [
-            StepRun(plan, epoch, step, PartitionId(partition)).run(
+            StepRun(plan, epoch, step, PartitionId(partition), {} if step or partition else counted).run(
                 waiting.filter(pa.array(parts == partition)).to_batches()
             )
             for partition in range(plan.layout.partitions)

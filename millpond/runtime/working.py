@@ -8,6 +8,9 @@ from itertools import islice
 from operator import lt
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from millpond.compiler.compiled import CompiledTask
 from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import write_changes
@@ -15,6 +18,7 @@ from millpond.epochs.manifest import StateFile
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
 from millpond.runtime.columns import ListColumn
+from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import Work
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
@@ -38,9 +42,12 @@ class Saved:
 class WorkingState:
     """The elements of one step on one partition."""
 
-    def __init__(self, plan: ProgramPlan, step: int, partition: PartitionId, view: Base) -> None:
+    def __init__(
+        self, plan: ProgramPlan, step: int, partition: PartitionId, view: Base, owned: range | None = None
+    ) -> None:
         self._plan = plan
         self._partition = partition
+        self._owned = plan.layout.groups_of(partition) if owned is None else owned
         self._view = view
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
@@ -65,7 +72,7 @@ class WorkingState:
             for name in names:
                 self._plan.program.elements[name].type.keys.check_types(column.take(None))
         units, codes = column.distinct()
-        ranks = [self._keyed_overlay(name).prefetch(units) for name in names]
+        ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
         return ranks[0][codes]
 
     def by_key_alone(self, task: CompiledTask) -> bool:
@@ -85,13 +92,14 @@ class WorkingState:
 
     def _container(self, name: str, mode: Mode, lane: int | None) -> Any:
         if mode is Mode.KEYED and not self._plan.program.elements[name].type.single:
-            return self._keyed_overlay(name).container
+            return self.keyed_overlay(name).container
         if mode is Mode.KEYED:
-            return self._lazy_overlay(name, self._plan.layout.group_of(THE_KEY)).container
+            return self.single_overlay(name).container
         assert lane is not None, name
         return self._lazy_overlay(name, self._plan.layout.home_of(InstanceId(lane))).container
 
-    def _keyed_overlay(self, name: str) -> KeyedOverlay:
+    def keyed_overlay(self, name: str) -> KeyedOverlay:
+        """The entries of a partitioned element, by key."""
         overlay = self._keyed.get(name)
         if overlay is None:
             element = self._plan.program.elements[name].type
@@ -101,9 +109,13 @@ class WorkingState:
                 self._plan.element_index(name),
                 self._view,
                 layout.key_groups,
-                layout.groups_of(self._partition),
+                self._owned,
             )
         return overlay
+
+    def single_overlay(self, name: str) -> LazyOverlay:
+        """The entries of an element of a single key."""
+        return self._lazy_overlay(name, self._plan.layout.group_of(THE_KEY))
 
     def _lazy_overlay(self, name: str, group: int) -> LazyOverlay:
         overlay = self._lazy.get((name, group))
@@ -115,15 +127,17 @@ class WorkingState:
 
     def changes(self) -> Changes:
         """All that differs from the parent, in the order of the store keys."""
-        keys: list[bytes] = []
-        values: list[bytes | None] = []
         overlays: list[tuple[str, KeyedOverlay | LazyOverlay]] = list(self._keyed.items())
         overlays += [(name, lazy) for (name, _), lazy in self._lazy.items()]
-        for name, overlay in overlays:
-            if name in self._written:
-                changed = overlay.changes()
-                keys += changed[0]
-                values += changed[1]
+        written = [overlay for name, overlay in overlays if name in self._written]
+        if len(written) == 1 and isinstance(written[0], KeyedOverlay) and written[0].in_order:
+            return written[0].changes()
+        keys: list[bytes] = []
+        values: list[bytes | None] = []
+        for overlay in written:
+            changed = overlay.changes()
+            keys += changed[0]
+            values += changed[1]
         if not all(map(lt, keys, islice(keys, 1, None))):
             order = sorted(range(len(keys)), key=keys.__getitem__)
             keys, values = [keys[at] for at in order], [values[at] for at in order]
@@ -139,13 +153,28 @@ class WorkingState:
             merged = {**before, **dict(zip(keys, values, strict=True))}
             keys = sorted(merged)
             values = [merged[key] for key in keys]
-        overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
-        growth = sum(overlay.growth for overlay in overlays)
-        if len(keys) <= INLINE_ENTRIES_MAX and _size(keys, values) <= INLINE_BYTES_MAX:
-            return Saved(keys, values, (), growth)
+        if _is_small(keys, values):
+            return Saved(keys, values, (), self._growth())
         written = write_changes(storage, FrameKind.DELTA, keys, values)
         crashpoint("delta.written")
-        return Saved([], [], (written,), growth)
+        return Saved([], [], (written,), self._growth())
+
+    def save_by_home(self, storage: Storage) -> Saved:
+        """Write what changed of gathered keys, a file for each partition that owns some of them."""
+        keys, values = self.changes()
+        if _is_small(keys, values):
+            return Saved(keys, values, (), self._growth())
+        owners = owners_of(self._plan.layout, pa.array(keys, pa.binary()))
+        files = []
+        for home in np.unique(owners).tolist():
+            own = np.flatnonzero(owners == home).tolist()
+            files.append(write_changes(storage, FrameKind.DELTA, [keys[at] for at in own], [values[at] for at in own]))
+            crashpoint("delta.written")
+        return Saved([], [], tuple(files), self._growth())
+
+    def _growth(self) -> int:
+        overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
+        return sum(overlay.growth for overlay in overlays)
 
 
 def write_snapshot(storage: Storage, plan: ProgramPlan, partition: PartitionId, parent: Base) -> tuple[StateFile, ...]:
@@ -163,5 +192,7 @@ def write_snapshot(storage: Storage, plan: ProgramPlan, partition: PartitionId, 
     return (write_changes(storage, FrameKind.SNAPSHOT, keys, values, (groups[0], groups[-1])),)
 
 
-def _size(keys: list[bytes], values: list[bytes | None]) -> int:
-    return sum(map(len, keys)) + sum(len(value) for value in values if value is not None)
+def _is_small(keys: list[bytes], values: list[bytes | None]) -> bool:
+    if len(keys) > INLINE_ENTRIES_MAX:
+        return False
+    return sum(map(len, keys)) + sum(len(value) for value in values if value is not None) <= INLINE_BYTES_MAX

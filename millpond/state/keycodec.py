@@ -28,6 +28,7 @@ _END = b"\x00\x00"
 _ZERO = b"\x00\xff"
 
 Encode = Callable[[Any], bytes]
+Ints = npt.NDArray[np.int64]
 
 
 class KeyCodec:
@@ -98,9 +99,9 @@ class KeyCodec:
 
     def encode_many(self, keys: Sequence[Any]) -> list[bytes]:
         """Encode a column of keys, checked; integers are encoded as one array."""
-        numbers = self.encode_ints(keys)
+        numbers = self.integers(keys)
         if numbers is not None:
-            fixed: list[bytes] = numbers.view("V8").ravel().tolist()
+            fixed: list[bytes] = encode_integers(numbers).view("V8").ravel().tolist()
             return fixed
         if self.hint is str and {str}.issuperset(map(type, keys)):
             try:
@@ -109,16 +110,16 @@ class KeyCodec:
                 pass  # the slow way below says which one it is
         return [self.encode(key) for key in keys]
 
-    def encode_ints(self, keys: Sequence[Any]) -> npt.NDArray[np.uint8] | None:
-        """Encode a column of integer keys as rows of eight bytes; None if they are not all integers of 64 bits."""
+    def integers(self, keys: Sequence[Any] | Ints) -> Ints | None:
+        """A column of integer keys as an array; None if they are not all integers of 64 bits."""
+        if isinstance(keys, np.ndarray):
+            return keys if self.hint is int and keys.dtype == np.int64 else None
         if self.hint is not int or not keys or set(map(type, keys)) != {int}:
             return None
         try:
-            column = np.array(keys, dtype=np.int64)
+            return np.array(keys, dtype=np.int64)
         except OverflowError:
             return None
-        flat = (column.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
-        return flat.view(np.uint8).reshape(len(keys), 8)
 
     def decode(self, data: bytes) -> Any:
         """Decode one key."""
@@ -134,6 +135,12 @@ class KeyCodec:
                 parts.append(part)
             return tuple(parts)
         return _decode_part(self.hint, data, 0)[0]
+
+
+def encode_integers(keys: Ints) -> npt.NDArray[np.uint8]:
+    """Integer keys as rows of eight bytes."""
+    flat = (keys.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
+    return flat.view(np.uint8).reshape(len(keys), 8)
 
 
 def _encode_part(part: Any) -> bytes:
@@ -156,6 +163,14 @@ def _decode_part(kind: Any, data: bytes, at: int) -> tuple[Any, int]:
         return datetime.date.fromordinal(_DAY.unpack_from(data, at)[0]), at + 4
     end = at
     while data[end : end + 2] != _END:
+        if end >= len(data):
+            raise StateError(
+                "MP216",
+                "a stored key breaks off",
+                expected=f"{type_text(kind)} with its end",
+                found=shown(data),
+                hint="`millpond state verify` looks at all files of a checkpoint",
+            )
         end += 2 if data[end : end + 2] == _ZERO else 1
     raw = data[at:end].replace(_ZERO, b"\x00")
     return (raw if kind is bytes else raw.decode("utf-8")), end + 2

@@ -7,6 +7,7 @@ Differences are found by comparing bytes, so that a value changed in place is se
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from operator import is_not, ne
@@ -16,6 +17,7 @@ from millpond.errors import EpochError
 from millpond.state.element import ElementType
 from millpond.state.lazy import MISSING
 from millpond.state.map import Map
+from millpond.state.shown import shown
 from millpond.state.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.units import Ints, StoreUnits, in_store_order
 
@@ -46,7 +48,8 @@ class Base(Protocol):
 class KeyedOverlay:
     """A partitioned element on one partition: the keys of a batch are loaded at once, then it is a plain dict.
 
-    `growth` is by how many entries the element grew, known once `changes` was called.
+    `growth` is by how many entries the element grew, known once `changes` was called. Entries are `in_order` of the
+    store while all were loaded at once.
     """
 
     def __init__(self, element: ElementType, index: int, base: Base, key_groups: int, owned: range) -> None:
@@ -60,17 +63,18 @@ class KeyedOverlay:
         self._keys: list[bytes] = []
         self._before: list[bytes | None] = []
         self.growth = 0
+        self.in_order = True
         self.entries: dict[Any, Any] = element.keyed()
         self.container = element.wrap(self.entries)
 
-    def prefetch(self, units: Sequence[Any]) -> Ints:
+    def prefetch(self, units: Sequence[Any] | Ints) -> Ints:
         """Load the entries of distinct `units`, and return their places in the order of the store."""
         placed = in_store_order(self._index, self._element.keys, units, self._key_groups)
         self._check_owned(placed)
-        ordered = [units[at] for at in placed.order.tolist()]
-        keys = placed.keys
+        ordered, keys = placed.units, placed.keys
         if self._units:
             # Another entry point of the same step came first; what it loaded stays.
+            self.in_order = False
             held = frozenset(self._units)
             fresh = [unit not in held for unit in ordered]
             ordered, keys = list(compress(ordered, fresh)), list(compress(keys, fresh))
@@ -96,12 +100,34 @@ class KeyedOverlay:
                 hint="switch off what re-arranges explicit repartitions in this session, and report it",
             )
 
+    def remember(self, units: Iterable[Any], *, encoded: bool) -> dict[Any, Any]:
+        """The values of units as they are now, or MISSING: as bytes, unless no value of this type can be changed."""
+        values = {unit: self.entries.get(unit, MISSING) for unit in units}
+        if not encoded:
+            return values
+        encode = self._element.values.encode
+        return {unit: value if value is MISSING else encode(value) for unit, value in values.items()}
+
+    def bring_back(self, remembered: Mapping[Any, Any], *, encoded: bool) -> None:
+        """Give units the values that were remembered."""
+        decode = self._element.values.decode
+        for unit, value in remembered.items():
+            if value is MISSING:
+                dict.pop(self.entries, unit, None)
+            else:
+                dict.__setitem__(self.entries, unit, decode(value) if encoded else value)
+
+    def committed(self) -> dict[Any, Any]:
+        """The values of all loaded units as the base has them, as bytes, or MISSING."""
+        pairs = zip(self._units, self._before, strict=True)
+        return {unit: MISSING if value is None else value for unit, value in pairs}
+
     def changes(self) -> Changes:
-        """What differs from the base, in the order in which it was loaded: that of the store for one prefetch."""
+        """What differs from the base, in the order in which it was loaded: that of the store if `in_order`."""
         units, keys, before = self._units, self._keys, self._before
         live: list[bool] | None = None
-        if len(self.entries) != len(units) or not all(map(self.entries.__contains__, units)):
-            assert frozenset(units).issuperset(dict.__iter__(self.entries)), "a key was written that was never loaded"
+        if not self._holds_all(units):
+            self._check_loaded(units)
             live = [dict.__contains__(self.entries, unit) for unit in units]
             units = list(compress(units, live))
         values: list[bytes | None] = []
@@ -114,7 +140,35 @@ class KeyedOverlay:
             values = [next(encoded) if stays else None for stays in live]
         self.growth = before.count(None) - values.count(None)
         changed = list(map(ne, values, before))
+        if all(changed):
+            return list(keys), values
         return list(compress(keys, changed)), list(compress(values, changed))
+
+    def _check_loaded(self, units: list[Any]) -> None:
+        """Refuse entries under keys that were not loaded: None, or one that the compiler did not foresee."""
+        loaded = frozenset(units)
+        for unit in dict.__iter__(self.entries):
+            if unit not in loaded:
+                self._element.keys.check(unit)
+                raise EpochError(
+                    "MP440",
+                    "a row wrote under a key that it was not known to touch",
+                    expected="a key of the row",
+                    found=shown(unit),
+                    hint="this is a fault of Millpond, please report it; nothing was committed",
+                )
+
+    def _holds_all(self, units: list[Any]) -> bool:
+        """Whether the entries are those of the loaded units, no more and no less."""
+        return len(self.entries) == len(units) and all(map(self.entries.__contains__, units))
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A lazy overlay at some moment: its values, and which units it had asked the base for."""
+
+    values: Mapping[Any, bytes]
+    loaded: frozenset[Any]
 
 
 class LazyOverlay:
@@ -151,6 +205,22 @@ class LazyOverlay:
                 loaded[unit] = self._element.values.decode(value)
         self._all_loaded = True
         return loaded
+
+    def remember(self) -> Remembered:
+        """All that is loaded, as it is now."""
+        encode = self._element.values.encode
+        values = {unit: encode(value) for unit, value in dict.items(self.entries)}
+        return Remembered(values, frozenset(self._before))
+
+    def bring_back(self, remembered: Remembered) -> None:
+        """Make all that is loaded as it was; what was loaded since is as the base has it."""
+        decode = self._element.values.decode
+        dict.clear(self.entries)
+        for unit, value in remembered.values.items():
+            dict.__setitem__(self.entries, unit, decode(value))
+        for unit, before in self._before.items():
+            if before is not None and unit not in remembered.loaded:
+                dict.__setitem__(self.entries, unit, decode(before))
 
     def changes(self) -> Changes:
         """What differs from the base, unordered."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 ELEMENTS_MAX = 255
 PREFIX_BYTES = 3
+GROUP_BYTES = (1, 3)
+"""Where the key group stands in a store key, as a big-endian number."""
 
 
 def store_prefix(element: int, group: int) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from millpond.keygroups import hash_ints, hash_texts, stable_hash
-from millpond.state.keycodec import KeyCodec
+from millpond.state.keycodec import KeyCodec, encode_integers
 from millpond.state.storekey import PREFIX_BYTES, store_prefix
 
 Ints = npt.NDArray[np.int64]
@@ -18,8 +18,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StoreUnits:
-    """Units of one element in store order: `order` tells where each stood, `keys` are their store keys."""
+    """Units of one element in store order, with their store keys; `order` tells where each stood."""
 
+    units: list[Any]
     keys: list[bytes]
     order: Ints
     groups: Ints
@@ -31,26 +32,44 @@ class StoreUnits:
         return ranks
 
 
-def in_store_order(element: int, codec: KeyCodec, units: Sequence[Any], key_groups: int) -> StoreUnits:
-    """Encode distinct units and sort them as the store does."""
-    encoded = codec.encode_ints(units)
-    if encoded is not None:
-        numbers = np.array(units, dtype=np.int64)
+def in_store_order(element: int, codec: KeyCodec, units: Sequence[Any] | Ints, key_groups: int) -> StoreUnits:
+    """Encode distinct units and sort them as the store does; an array of integers costs least."""
+    numbers = codec.integers(units)
+    if numbers is not None:
         groups = hash_ints(numbers) % key_groups
         order = np.lexsort((numbers, groups))
-        bare = np.empty((len(units), PREFIX_BYTES + encoded.shape[1]), dtype=np.uint8)
-        bare[:, 0] = element
-        bare[:, 1] = groups >> 8
-        bare[:, 2] = groups & 0xFF
-        bare[:, PREFIX_BYTES:] = encoded
-        fixed: list[bytes] = bare[order].view(f"V{bare.shape[1]}").ravel().tolist()
-        return StoreUnits(fixed, order, groups)
+        ordered = numbers[order]
+        return StoreUnits(ordered.tolist(), _integer_keys(element, ordered, groups[order]), order, groups)
+    listed = units.tolist() if isinstance(units, np.ndarray) else units
+    keys, groups = _other_keys(element, codec, listed, key_groups)
+    order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+    return StoreUnits([listed[at] for at in order.tolist()], [keys[at] for at in order.tolist()], order, groups)
+
+
+def store_keys_of(element: int, codec: KeyCodec, units: Sequence[Any], key_groups: int) -> list[bytes]:
+    """The store keys of units, as they were given."""
+    numbers = codec.integers(units)
+    if numbers is not None:
+        return _integer_keys(element, numbers, hash_ints(numbers) % key_groups)
+    return _other_keys(element, codec, units, key_groups)[0]
+
+
+def _integer_keys(element: int, numbers: Ints, groups: Ints) -> list[bytes]:
+    encoded = encode_integers(numbers)
+    bare = np.empty((len(numbers), PREFIX_BYTES + encoded.shape[1]), dtype=np.uint8)
+    bare[:, 0] = element
+    bare[:, 1] = groups >> 8
+    bare[:, 2] = groups & 0xFF
+    bare[:, PREFIX_BYTES:] = encoded
+    fixed: list[bytes] = bare.view(f"V{bare.shape[1]}").ravel().tolist()
+    return fixed
+
+
+def _other_keys(element: int, codec: KeyCodec, units: Sequence[Any], key_groups: int) -> tuple[list[bytes], Ints]:
     texts = codec.encode_many(units)
     groups = _groups(codec, units, texts, key_groups)
     prefixes = {group: store_prefix(element, group) for group in set(groups.tolist())}
-    keys = [prefixes[group] + text for group, text in zip(groups.tolist(), texts, strict=True)]
-    order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
-    return StoreUnits([keys[at] for at in order.tolist()], order, groups)
+    return [prefixes[group] + text for group, text in zip(groups.tolist(), texts, strict=True)], groups
 
 
 def _groups(codec: KeyCodec, units: Sequence[Any], texts: list[bytes], key_groups: int) -> Ints:

@@ -13,6 +13,8 @@ from millpond.compiler.dispatch import dispatch, locals_of
 from millpond.compiler.draft import PARAMETER, UNBOUND, Definition, Draft, Method, Point
 from millpond.compiler.explain import explain
 from millpond.compiler.flow import text, text_lines
+from millpond.compiler.keycode import key_tree
+from millpond.compiler.keysets import find_key_sets
 from millpond.compiler.liveness import find_live
 from millpond.compiler.normalise import normalise
 from millpond.compiler.reaching import find_reaching
@@ -117,6 +119,22 @@ def render_codegen(program: Program) -> str:
     return "\n".join(map(ast.unparse, trees))
 
 
+def render_keysets(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        plan = method.keys
+        if plan is None:
+            return
+        yield f"  because {method.gathered}"
+        yield from (f"  {element}[{parameters}]" for element, parameters in plan.columns)
+        yield from (f"  all of {element}" for element in plan.singles)
+        if plan.computed:
+            tree, _, _ = key_tree(method, draft.elements)
+            yield from (f"  {line}" for line in ast.unparse(ast.fix_missing_locations(tree)).splitlines())
+
+    draft = draft_program(program, find_key_sets)
+    return _methods(draft, lines)
+
+
 def render_error(program: Program) -> str:
     try:
         compile_program(program)
@@ -134,6 +152,7 @@ RENDER: dict[str, Callable[[Program], str]] = {
     "stratify": render_stratify,
     "liveness": render_liveness,
     "dispatch": render_dispatch,
+    "keysets": render_keysets,
     "codegen": render_codegen,
     "error": render_error,
     "explain": explain,

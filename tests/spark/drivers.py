@@ -30,6 +30,8 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 class Driver:
     """A driver job on a folder, with all processes below it, remembered while it lives."""
 
+    JOB = "tests.spark.driver_job"
+
     def __init__(
         self, folder: Path, crash_at: str | None = None, master: str | None = None, small_epoch: int = 0
     ) -> None:
@@ -38,7 +40,7 @@ class Driver:
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         if crash_at is not None:
             environ[VARIABLE] = crash_at
-        command = [sys.executable, "-m", "tests.spark.driver_job", str(folder), str(small_epoch)]
+        command = [sys.executable, "-m", self.JOB, str(folder), str(small_epoch)]
         command += [master] if master else []
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log)

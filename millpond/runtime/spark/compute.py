@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, Row
+import math
+
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.epochs.work import EpochWork, JobAborted, Parent
+from millpond.epochs.work import EpochWork, Parent
 from millpond.errors import EpochError
 from millpond.runtime.assemble import assemble
 from millpond.runtime.failures import leaving_out
 from millpond.runtime.messages import Control, decode_control
+from millpond.runtime.placing import Placement, gathered_feeds
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan
+from millpond.runtime.spark.collecting import collect
+from millpond.runtime.spark.gather import exchange_gathered, find_placement
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
 from millpond.runtime.spark.ship import Shipment
 from millpond.runtime.spark.worker import CONTROL_DDL, MESSAGE_DDL, epoch_function, step_function
-
-_CANCELLED = ("cancelled", "canceled", "InterruptedException", "was stopped", "SparkContext was shut down")
 
 
 def compute_epoch(
@@ -29,19 +30,37 @@ def compute_epoch(
     before: dict[str, int],
     *,
     one_task_rows: int,
+    one_host: bool,
     only_file: str | None,
     now_us: int,
 ) -> tuple[EpochWork, list[Control]]:
     """Run the steps of an epoch over a batch of routed rows.
 
-    An epoch of at most `one_task_rows` runs in one task, without any shuffle. `only_file` is the file that all rows
-    come from, if that is known.
+    An epoch of at most `one_task_rows` runs in one task, without any shuffle; on one host so does any whose rows all
+    run in one partition. `only_file` is the file that all rows come from, if that is known.
     """
     named, prefix = shorten_sources(batch, shape, only_file)
+    found: list[Placement] = []
+
+    def gathered(epoch: EpochPlan) -> list[Control]:
+        if not found:
+            found.append(find_placement(named, plan, shipment, now_us))
+        placement = found[0]
+        if one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
+            return one_task(epoch, math.inf, placement)
+        return _all_steps(exchange_gathered(named, plan, shape, shipment, placement, now_us), plan, shipment, epoch)
+
+    def one_task(epoch: EpochPlan, rows_max: float, placement: Placement | None = None) -> list[Control]:
+        whole = epoch_function(shipment, epoch, rows_max, placement)
+        return _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, CONTROL_DDL))
 
     def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> tuple[EpochWork, list[Control]]:
         epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until)
-        controls = _controls_of(plan, shipment, shape, named, epoch, one_task_rows)
+        controls = one_task(epoch, one_task_rows) if one_task_rows else []
+        if not controls and gathered_feeds(plan):
+            controls = gathered(epoch)
+        elif not controls:
+            controls = _all_steps(exchange(named, plan, shape), plan, shipment, epoch)
         if not controls and not _empty(batch):
             raise EpochError(
                 "MP433",
@@ -50,21 +69,9 @@ def compute_epoch(
                 found="none",
                 hint="nothing was committed; please report it with the settings of the Spark session",
             )
-        return assemble(plan, controls, before), controls
+        return assemble(plan, controls, before, found[0].counters() if found else {}), controls
 
     return leaving_out(plan.steps, run)
-
-
-def _controls_of(
-    plan: ProgramPlan, shipment: Shipment, shape: Shape, named: DataFrame, epoch: EpochPlan, one_task_rows: int
-) -> list[Control]:
-    controls: list[Control] = []
-    if one_task_rows:
-        whole = epoch_function(shipment, epoch, one_task_rows)
-        controls = _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, CONTROL_DDL))
-    if not controls:
-        controls = _all_steps(exchange(named, plan, shape), plan, shipment, epoch)
-    return controls
 
 
 def continue_epoch(
@@ -98,30 +105,9 @@ def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: Ep
 
 def _controls(rows: DataFrame) -> list[Control]:
     """Run the job: its one action collects what the tasks of the last step tell."""
-    return [decode_control(bytes(row.body)) for row in _collect(rows)]
-
-
-def _collect(frame: DataFrame) -> list[Row]:
-    try:
-        return list(frame.collect())
-    except AnalysisException:
-        raise
-    except (PySparkException, Py4JError) as error:
-        text = str(error)
-        if any(word in text for word in _CANCELLED):
-            raise
-        # Spark's own trace is pages long, and its reason is in `found`.
-        raise JobAborted(
-            "MP434", "Spark gave up the job of an epoch", found=_reason(text), hint="see the Spark logs of the task"
-        ) from None
+    return [decode_control(bytes(row.body)) for row in collect(rows)]
 
 
 def _empty(batch: DataFrame) -> bool:
     # Adaptive execution drops the steps of an epoch without rows: then there is nothing to report.
     return batch.isEmpty()
-
-
-def _reason(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return " / ".join((telling or lines)[:2])[:500]

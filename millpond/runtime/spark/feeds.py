@@ -16,7 +16,7 @@ from millpond.keygroups import Layout
 from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type
 from millpond.runtime.plan import DEAD_LETTERS, BadRows, FeedPlan, SinkPlan
-from millpond.runtime.replies import REPLY
+from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.spark.matching import check_columns
 from millpond.runtime.spark.route import RowOrder, Shape, feed_frame, row_order
 from millpond.state.typenames import type_text
@@ -82,7 +82,7 @@ def make_feed(
         )
     feed = name or entry
     casts = check_columns(compiled.point, frame, feed)
-    if to is not None and not compiled.point.replies:
+    if to is not None and not (compiled.point.replies or compiled.aborts):
         raise FeedError(
             "MP511",
             f"entry point `{entry}` gives no replies, so feed `{feed}` has nothing to send to a sink",
@@ -121,11 +121,13 @@ def _kept(
 ) -> tuple[tuple[str, object], ...]:
     names = [name for name, _ in compiled.point.parameters] if keep is None else list(keep)
     missing = [name for name in names if name not in frame.columns]
-    if missing or REPLY in names or len(set(names)) != len(names):
+    own = (REPLY, ABORTED) if compiled.aborts else (REPLY,)
+    if missing or not set(own).isdisjoint(names) or len(set(names)) != len(names):
         raise FeedError(
             "MP513",
             f"feed `{feed}` can't keep these columns",
-            expected=f"columns of the DataFrame, each once, none named `{REPLY}`: {', '.join(frame.columns)}",
+            expected=f"columns of the DataFrame, each once, none named {' or '.join(f'`{name}`' for name in own)}: "
+            f"{', '.join(frame.columns)}",
             found=", ".join(names),
         )
     parameters = dict(compiled.point.parameters)

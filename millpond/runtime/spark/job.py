@@ -25,7 +25,6 @@ from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import RUN_PREFIX
 from millpond.epochs.refusal import refusal
 from millpond.errors import EpochError, FeedError, MillpondError, RowError
-from millpond.keygroups import Layout
 from millpond.program.epoch_time import now_us
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import EpochSink, Sink
@@ -34,6 +33,7 @@ from millpond.runtime.opening import default_local_root
 from millpond.runtime.pending import read_pending
 from millpond.runtime.plan import STEPS_MAX, Order, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
+from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.spark.compute import compute_epoch, continue_epoch
 from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
@@ -41,6 +41,8 @@ from millpond.runtime.spark.noted import only_file
 from millpond.runtime.spark.progress import EpochReport, Progress, report_of
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.ship import Shipment, pack
+from millpond.storage.contract import Storage, shown_url
+from millpond.storage.files import FileStorage
 from millpond.storage.open import open_storage
 
 START_SECONDS_MAX = 120
@@ -99,16 +101,17 @@ class Job:
         self._spark = spark
         self._program: CompiledProgram = compile_program(program)
         self._storage = open_storage(str(checkpoint))
-        self._root = Path(self._storage.url.removeprefix("file://"))
+        self._root = _folder_of(self._storage)
         self._checkpoint = Checkpoint.open(self._storage, element_schemas(self._program), key_groups, instances)
-        genesis = self._checkpoint.genesis
-        wanted = min(_parallelism(spark), genesis.key_groups) if partitions is None else partitions
-        self._layout = Layout(genesis.key_groups, wanted, genesis.instances, self._program.has_partial)
         self._local_root = str(local_root or default_local_root(self._storage.url, tempfile.gettempdir()))
+        self._instances = Instances(self._checkpoint, self._program, instances, self._local_root, shown=progress)
+        most = self._checkpoint.genesis.key_groups
+        self._layout = self._instances.layout(min(_parallelism(spark), most) if partitions is None else partitions)
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
         # Elsewhere one task would draw the state of all partitions to one executor.
-        self._small_epoch = _rows(small_epoch) if _one_host(spark) else 0
+        self._one_host = _one_host(spark)
+        self._small_epoch = _rows(small_epoch) if self._one_host else 0
         self._steps_max = _steps(steps)
         self._last_rows: int | None = None
         self._feeds: list[Feed] = []
@@ -239,6 +242,15 @@ class Job:
 
     def _prepare(self) -> _Run:
         self.error = None
+        publisher = Publisher(self._sinks(), self._hand_over, _show)
+        self._checkpoint.finish_publication(publisher.publish)
+        run = self._plan_run(publisher)
+        self._finish(run, now_us())
+        # Messages that were left are for the instances that were, so these are worked on first.
+        return self._plan_run(publisher) if self._instances.bring(self._storage, publisher.publish) else run
+
+    def _plan_run(self, publisher: Publisher) -> _Run:
+        self._layout = self._instances.layout(self._layout.partitions)
         plan = ProgramPlan(
             self._program,
             self._layout,
@@ -247,12 +259,8 @@ class Job:
             self._local_root,
             self._steps_max,
         )
-        publisher = Publisher(self._sinks(), self._hand_over, _show)
-        self._checkpoint.finish_publication(publisher.publish)
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
-        run = _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
-        self._finish(run, now_us())
-        return run
+        return _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
 
     def _sinks(self) -> dict[str, tuple[Sink, SinkPlan]]:
         sinks: dict[str, tuple[Sink, SinkPlan]] = {}
@@ -298,6 +306,7 @@ class Job:
                 parent,
                 self._counters(),
                 one_task_rows=self._one_task_rows(),
+                one_host=self._one_host,
                 only_file=only_file,
                 now_us=moment,
             )
@@ -340,6 +349,7 @@ class Job:
         controls: list[Control] = []
 
         def computed(parent: Parent) -> EpochWork:
+            check_instances(parent, run.plan.layout)
             work, controls[:] = compute(parent)
             return work
 
@@ -416,6 +426,19 @@ class _Run:
     shape: Shape
     publisher: Publisher
     sources: tuple[str, ...]
+
+
+def _folder_of(storage: Storage) -> Path:
+    """The folder of a checkpoint, where Spark's own checkpoint and staged replies lie too."""
+    if not isinstance(storage, FileStorage):
+        raise FeedError(
+            "MP520",
+            "a job on Spark keeps its checkpoint in a folder, for now",
+            expected="a path, or file:///...",
+            found=shown_url(storage.url),
+            hint="other backends hold what simulated runs and your own code put there; see docs/BACKENDS.md",
+        )
+    return Path(storage.url.removeprefix("file://"))
 
 
 def _parallelism(spark: SparkSession) -> int:

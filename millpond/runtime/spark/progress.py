@@ -13,7 +13,11 @@ from millpond.runtime.messages import Control
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """One committed epoch in figures."""
+    """One committed epoch in figures.
+
+    Rows over several keys run component by component: `components` of the rows that were looked at, and the share of
+    the largest one in them, which bounds the time.
+    """
 
     epoch: int
     rows: int
@@ -23,6 +27,9 @@ class EpochReport:
     seconds: float
     commit_seconds: float
     task_seconds: dict[str, float]
+    aborted: int = 0
+    components: int = 0
+    largest_share: float = 0.0
 
     @property
     def rows_per_second(self) -> float:
@@ -47,6 +54,9 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
         seconds=seconds,
         commit_seconds=timings.segment_s + timings.commit_s + timings.publish_s,
         task_seconds=spent,
+        aborted=_sum(counters, "aborted."),
+        components=counters.get("gathered.components", 0),
+        largest_share=counters.get("gathered.largest", 0) / (counters.get("gathered.surveyed", 0) or 1),
     )
 
 
@@ -81,6 +91,8 @@ class Progress:
             f"{report.entries:,} state entries",
             f"checkpoint {report.commit_seconds * 1000:.0f} ms",
         ]
+        if report.components:
+            cells.append(f"{report.components:,} components, the largest has {report.largest_share:.0%} of the rows")
         if self._bad:
             cells.append(f"{self._bad:,} bad rows")
         line = Text(f"{self._title}  {' · '.join(cells)}", no_wrap=True, overflow="ellipsis")

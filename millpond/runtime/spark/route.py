@@ -126,8 +126,10 @@ class Shape:
         """The least that keeps the rows of these feeds apart, in order, and with their state."""
         kinds = [order.kind for order in orders]
         located = any(order.located for order in orders)
-        # One step by key finds the groups of its keys by itself, once per key instead of once per row.
-        alone = len(entries) == 1 and len(entries[0].tasks) == 1 and bool(entries[0].tasks[0].key)
+        # One step by key finds the groups of its keys by itself, once per key instead of once per row; gathered rows go
+        # where their component goes.
+        first = entries[0].tasks[0]
+        alone = len(entries) == 1 and len(entries[0].tasks) == 1 and (bool(first.key) or first.keys is not None)
         return cls(
             feed=len(orders) > 1,
             group=layout.aligned or not alone,
@@ -211,6 +213,8 @@ def place(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
 
 def _owner(plan: ProgramPlan, shape: Shape) -> str:
     layout = plan.layout
+    if not shape.group and plan.entry_of(0).tasks[0].keys is not None:
+        return "0"
     group = "grp" if shape.group else _group(plan.entry_of(0), layout, partial(feed_column, 0))
     if layout.aligned:
         instance = f"(({group} * {layout.instances}) div {layout.key_groups})"

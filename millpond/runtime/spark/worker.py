@@ -11,6 +11,8 @@ from pyspark import TaskContext
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
+from millpond.program.epoch_time import epoch_time
+from millpond.runtime.placing import Placement, encode_survey, placed, survey
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.step import StepRun
@@ -40,7 +42,9 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFuncti
     return run
 
 
-def epoch_function(shipment: Shipment, epoch: EpochPlan, rows_max: int) -> StepFunction:
+def epoch_function(
+    shipment: Shipment, epoch: EpochPlan, rows_max: float, placement: Placement | None = None
+) -> StepFunction:
     """The function for all partitions and steps of one epoch, in a single task; with more rows it does nothing."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -52,7 +56,33 @@ def epoch_function(shipment: Shipment, epoch: EpochPlan, rows_max: int) -> StepF
                 held.append(batch)
             # Else the rest is only read, since Spark's worker must not be left with rows that nobody took.
         if count <= rows_max:
-            yield from run_whole(unpack(shipment), epoch, held).select(["body"]).to_batches()
+            yield from run_whole(unpack(shipment), epoch, held, placement).select(["body"]).to_batches()
+
+    return run
+
+
+def survey_function(shipment: Shipment, now_us: int) -> StepFunction:
+    """The function that looks at the keys of gathered rows; keys may follow from the time of the epoch."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = [batch for batch in batches if batch.num_rows]
+        if held:
+            with epoch_time(now_us):
+                found = survey(unpack(shipment), pa.Table.from_batches(held).combine_chunks())
+            yield pa.RecordBatch.from_arrays([pa.array([encode_survey(found)], pa.binary())], names=["body"])
+
+    return run
+
+
+def place_function(shipment: Shipment, placement: Placement, now_us: int) -> StepFunction:
+    """The function that says of gathered rows in which partition they run."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = unpack(shipment)
+        for batch in batches:
+            with epoch_time(now_us):
+                here = placed(plan, placement, pa.Table.from_batches([batch]))
+            yield from here.to_batches()
 
     return run
 

@@ -31,6 +31,7 @@ class P(Program):
     points = Partitioned(Map[int, Point])
     pairs = Partitioned(Map[int, tuple[int, str]])
     b = Partitioned(Counter[int])
+    here = Partial(Counter[int])
 
     @entry
     def go(self, x: int, y: int, given: list[int]) -> object:
@@ -46,7 +47,8 @@ def code_of(body: str, tmp_path) -> str:
     return "accepted"
 
 
-CUT = "self.b[y] += 1"
+# A partial element keeps the method from being gathered instead of cut.
+CUT = "self.b[y] += 1\nself.here[y] += 1"
 
 
 @pytest.mark.parametrize(

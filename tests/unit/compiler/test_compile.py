@@ -68,7 +68,7 @@ FLAGS = compile_program(Flags)
         ("count_and_tell", False, False),
         ("scale", False, False),
         ("read", True, True),
-        ("read_list", False, False),
+        ("read_list", True, True),
         ("read_all", True, True),
         ("set_total", False, False),
     ],

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import runpy
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from millpond import MillpondError, Program
+from millpond import Aborted, MillpondError, Program
 from millpond.compiler.compile import compile_program
+from millpond.graph.model import Dispatch
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 
 PAGE = (Path(__file__).parents[3] / "docs" / "EXACTNESS.md").read_text(encoding="utf-8")
-CASE = re.compile(r"```python (exact|relaxed MP\d{3})\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
-CASES = [pytest.param(*case, id=re.search(r"class (\w+)", case[1])[1]) for case in CASE.findall(PAGE)]
+CASE = re.compile(r"```python (exact|gathered|relaxed \w+)\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+CASES = [
+    pytest.param(*case, id=f"{re.search(r'class (.+)[(]', case[1])[1]}-{case[0].replace(' ', '-')}")
+    for case in CASE.findall(PAGE)
+]
 
 IMPORTS = "from millpond import Counter, Map, Partitioned, Program, entry\n\n"
 
@@ -33,18 +39,36 @@ def loaded(code, folder):
     return program, names["EPOCHS"]
 
 
+@dataclass(frozen=True)
+class Refused:
+    """The reply of a row that its program refused."""
+
+    reason: str
+
+    def __repr__(self):
+        return f"refused({self.reason!r})"
+
+
 def told(replies):
     return " ".join(map(str, replies))
 
 
 def plain(program, epochs):
     held = program()
-    return [[getattr(held, name)(*arguments) for name, arguments in epoch] for epoch in epochs]
+
+    def call(name, arguments):
+        try:
+            return getattr(held, name)(*copy.deepcopy(arguments))
+        except Aborted as refused:
+            return Refused(refused.reason)
+
+    return [[call(*row) for row in epoch] for epoch in epochs]
 
 
 def in_steps(program, epochs):
     reference = Sequential(compile_program(program))
-    return [reference.epoch(epoch) for epoch in epochs]
+    replies = [reference.epoch(epoch) for epoch in epochs]
+    return [[Refused(reply.reason) if isinstance(reply, Aborted) else reply for reply in epoch] for epoch in replies]
 
 
 def simulated(program, epochs, folder, partitions, steps_max):
@@ -53,14 +77,14 @@ def simulated(program, epochs, folder, partitions, steps_max):
     committed = 0
     for epoch in epochs:
         committed = run.epoch(epoch).manifest.epoch
-    found = run.replies()
+    found = run.replies() | {number: Refused(reason) for number, reason in run.refusals().items()}
     numbers = iter(range(sum(map(len, epochs))))
     return [[found.get(next(numbers)) for _ in epoch] for epoch in epochs], committed
 
 
 def test_every_program_of_the_page_is_run():
     assert len(CASES) == PAGE.count("```python") == PAGE.count("```text")
-    assert len(CASES) >= 5
+    assert {case.values[0].split()[0] for case in CASES} == {"exact", "gathered", "relaxed"}
 
 
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
@@ -80,7 +104,15 @@ def test_the_numbers_are_those_of_the_plain_class_and_of_the_reference_interpret
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
 def test_exact_programs_equal_the_class_and_relaxed_ones_show_the_difference(kind, code, numbers, tmp_path):
     program, epochs = loaded(code, tmp_path)
-    assert (in_steps(program, epochs) == plain(program, epochs)) is (kind == "exact")
+    assert (in_steps(program, epochs) == plain(program, epochs)) is (kind in ("exact", "gathered"))
+
+
+@pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
+def test_a_program_runs_in_the_way_that_the_page_says(kind, code, numbers, tmp_path):
+    entries = compile_program(loaded(code, tmp_path)[0]).entries.values()
+    ways = {entry.tasks[0].dispatch is Dispatch.GATHERED for entry in entries}
+    assert ways == {kind == "gathered"}
+    assert any(entry.point.relaxed for entry in entries) is kind.startswith("relaxed")
 
 
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
@@ -100,7 +132,7 @@ def test_partitions_and_step_budgets_are_not_seen(kind, code, numbers, partition
 
 
 def test_a_small_budget_makes_several_commits_of_one_epoch(tmp_path):
-    code = next(case.values[1] for case in CASES if case.id == "Tree")
+    code = next(case.values[1] for case in CASES if case.id.startswith("Tree"))
     program, epochs = loaded(code, tmp_path)
     commits = [simulated(program, epochs, tmp_path / f"{steps}", 2, steps)[1] for steps in (2, 8)]
     assert commits[0] > commits[1] == len(epochs)
@@ -119,7 +151,7 @@ class KilledBetween(Simulated):
 
 def interrupted(folder, partitions):
     """The program of a loop, its last epoch, and a run that died in the middle of it."""
-    code = next(case.values[1] for case in CASES if case.id == "Tree")
+    code = next(case.values[1] for case in CASES if case.id.startswith("Tree"))
     program, (before, epoch) = loaded(code, folder)
     run = KilledBetween(compile_program(program), folder, partitions, steps_max=1)
     run.epoch(before)
@@ -142,16 +174,24 @@ def test_messages_that_are_left_survive_a_crash_and_another_number_of_partitions
 
 def test_a_changed_program_does_not_touch_what_another_one_left(tmp_path):
     interrupted(tmp_path, 2)
-    code = next(case.values[1] for case in CASES if case.id == "Tree").replace("node", "leaf")
+    code = next(case.values[1] for case in CASES if case.id.startswith("Tree")).replace("node", "leaf")
     program, _ = loaded(code, tmp_path)
     with pytest.raises(MillpondError) as caught:
         Simulated(compile_program(program), tmp_path, 2)
     assert caught.value.code == "MP417"
 
 
-@pytest.mark.parametrize(("kind", "code", "numbers"), [case for case in CASES if case.values[0] != "exact"])
-def test_without_relaxing_the_program_is_refused_as_the_page_says(kind, code, numbers, tmp_path):
-    program, _ = loaded(code.replace("@entry(relaxed=True)", "@entry"), tmp_path)
+RELAXED = [case for case in CASES if case.values[0].startswith("relaxed")]
+
+
+@pytest.mark.parametrize(("kind", "code", "numbers"), RELAXED)
+def test_without_relaxing_the_program_is_gathered_and_exact_or_refused_as_the_page_says(kind, code, numbers, tmp_path):
+    program, epochs = loaded(code.replace("@entry(relaxed=True)", "@entry"), tmp_path)
+    wanted = kind.split()[1]
+    if wanted == "gathered":
+        assert in_steps(program, epochs) == plain(program, epochs)
+        assert simulated(program, epochs, tmp_path, 3, 8)[0] == plain(program, epochs)
+        return
     with pytest.raises(MillpondError) as caught:
         compile_program(program)
-    assert caught.value.code == kind.split()[1]
+    assert caught.value.code == wanted

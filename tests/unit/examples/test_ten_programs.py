@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from examples.rows import play
+from examples.refusals import play
 from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import read_state
+from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
@@ -90,11 +91,19 @@ def test_a_relaxed_program_with_one_row_per_epoch_answers_as_the_plain_class(cas
     assert texts_of(replies) == plain_replies(case, rows)
 
 
-def test_transfers_of_one_epoch_may_differ_from_the_plain_class_or_they_would_not_be_relaxed():
+def test_transfers_of_one_epoch_follow_each_other_and_refusals_are_told(tmp_path):
     (case,) = [case for case in CASES if case.name == "Bank"]
-    rows = [("deposit", ("a", 5)), ("transfer", ("a", "b", 5)), ("transfer", ("b", "c", 5))]
-    assert plain_replies(case, rows) == {0: "5", 1: "True", 2: "True"}
-    assert expect(case, [rows], KEY_GROUPS, INSTANCES).replies == {0: "5", 1: "True", 2: "False"}
+    rows = [
+        ("deposit", ("a", 5)),
+        ("transfer", ("a", "b", 5)),
+        ("transfer", ("b", "c", 4)),
+        ("transfer", ("b", "c", 4)),
+    ]
+    assert plain_replies(case, rows) == {0: "5", 1: "0", 2: "1", 3: "None"}
+    run = Simulated(compile_program(case.program), tmp_path, 3)
+    run.epoch(rows)
+    assert texts_of(run.replies()) == plain_replies(case, rows)
+    assert run.refusals() == {3: "b lacks the money"}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.truth is Truth.COPIES], ids=lambda case: case.name)
@@ -108,7 +117,14 @@ def test_a_model_with_one_copy_answers_as_the_plain_class(case, tmp_path):
 @each_case
 def test_relaxed_is_what_needs_it_and_nothing_else(case):
     relaxed = {name for name, point in case.program.entries().items() if point.relaxed}
-    assert relaxed == {"Bank": {"transfer"}, "SearchIndex": {"search"}}.get(case.name, set())
+    assert relaxed == {"SearchIndex": {"search"}}.get(case.name, set())
+
+
+@each_case
+def test_gathered_is_what_has_several_keys_and_no_order(case):
+    entries = compile_program(case.program).entries
+    gathered = {name for name, entry in entries.items() if entry.tasks[0].dispatch is Dispatch.GATHERED}
+    assert gathered == (set(entries) if case.name == "Bank" else set())
 
 
 @each_case

@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 
 from millpond.errors import ProgramError
+from millpond.graph.dot import graph_dot
 from millpond.graph.draw import graph_mermaid
-from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode
+from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode, Touch
+from millpond.graph.svg import graph_svg
 from millpond.graph.text import access_text, dispatch_text, graph_text
 from tests.unit.graph.graphs import LOOPING, PARTED
 
@@ -34,6 +36,47 @@ def test_a_graph_is_written_with_its_states_tasks_and_edges():
         "    changes counts (keyed)\n"
         "      4 | x\n"
     )
+
+
+TOUCHES = (
+    Touch("counts", "a", reads=True, writes=True),
+    Touch("counts", "b.lower()", reads=True, writes=True),
+    Touch("log", "", reads=False, writes=True),
+    Touch("names", "a", reads=True, writes=False),
+    Touch("names", "b", reads=False, writes=True),
+    Touch("total", "", reads=True, writes=True),
+)
+GATHERED = Graph(
+    "P",
+    tuple(StateNode(name, "Map[str, int]", "partitioned", "", 0) for name in ("counts", "log", "names", "total")),
+    (TaskNode("go.0", "go", 0, (Access("counts", Mode.KEYED, writes=True),), (3,), TOUCHES),),
+    (Edge(None, "go.0", Dispatch.GATHERED, "", ("a", "b"), "the feed"),),
+    gathered=(("go", "go visits self.counts twice (lines 3, 4)"),),
+)
+
+
+def test_what_a_gathered_task_reads_and_writes_is_told():
+    assert graph_text(GATHERED).splitlines()[6:] == [
+        "entry go",
+        "  exact because: rows that share a key, directly or through others, run in input order in one task",
+        "  gathered because: go visits self.counts twice (lines 3, 4)",
+        "  exchanges: 1 (gathered), after a look at the keys, however many rows share keys",
+        "  task go.0 at step 0, gathered, because: the feed",
+        "    takes a, b",
+        "    reads counts[a], counts[b.lower()]; writes both",
+        "    writes log",
+        "    reads names[a]; writes names[b]",
+        "    reads total; writes it",
+    ]
+    for drawn in (graph_mermaid(GATHERED), graph_dot(GATHERED), graph_svg(GATHERED)):
+        assert "reads counts[a], counts[b.lower()]; writes both" in drawn
+
+
+def test_an_element_of_gathered_entry_points_belongs_to_them_alone():
+    other = TaskNode("look.0", "look", 0, (Access("counts", Mode.KEYED, writes=False),), (9,))
+    with pytest.raises(ProgramError) as refused:
+        dataclasses.replace(GATHERED, tasks=(*GATHERED.tasks, other))
+    assert refused.value.code == "MP194"
 
 
 def test_hints_and_loops_are_told_with_what_they_cost():

@@ -140,3 +140,12 @@ def test_text_without_a_utf8_form_is_refused_also_by_the_check(hint, key):
 )
 def test_a_type_that_can_not_be_a_key_is_refused_when_declared(hint):
     assert refused(KeyCodec, hint) == "MP202"
+
+
+@pytest.mark.parametrize("hint", [tuple[str, int], tuple[bytes, int]])
+def test_a_stored_key_that_breaks_off_is_an_error(hint):
+    codec = KeyCodec(hint)
+    whole = codec.encode(("ab" if hint == tuple[str, int] else b"ab", 1))
+    with pytest.raises(StateError) as caught:
+        codec.decode(whole[:2])
+    assert caught.value.code == "MP216"

@@ -1,0 +1,45 @@
+"""Rows as a task's code reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millpond.runtime.columns import Rows
+from millpond.runtime.delivery import Delivery
+from millpond.runtime.failures import row_failure
+from millpond.runtime.intake import Work
+from millpond.runtime.messages import Failure
+from millpond.runtime.plan import EpochPlan
+
+
+class Prepared:
+    """Rows of one work in the order of a lane, as lists that the task's code reads."""
+
+    def __init__(self, work: Work, rows: Rows | slice, delivery: Delivery) -> None:
+        self.work = work
+        self.rows = rows
+        self.count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        self.results: list[Any] = []
+        self._delivery = delivery
+        self._at = 0
+        inputs = work.task.inputs
+        self._columns = [work.variables[name].take(rows) for name in inputs] or [[None] * self.count]
+
+    def next_columns(self, count: int) -> list[list[Any]]:
+        """The columns of the next `count` rows."""
+        start = self._at
+        self._at += count
+        if start == 0 and count == self.count:
+            return self._columns
+        return [column[start : start + count] for column in self._columns]
+
+    def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
+        """Tell which row the user's code failed on."""
+        values = {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
+        row = self.rows.start + at if isinstance(self.rows, slice) else int(self.rows[at])
+        source = epoch.source_name(self.work.sources[row].as_py())
+        return row_failure(error, self.work, row, source, values)
+
+    def deliver(self, lane: int | None) -> None:
+        """Hand the results over: replies to their files, messages to the outbox."""
+        self._delivery.deliver(self.work, self.rows, self.results, lane)

@@ -1,0 +1,149 @@
+"""The keys that rows of gathered entry points may touch, from their arguments alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millpond.compiler.compiled import CompiledTask, KeySets
+from millpond.errors import RowError
+from millpond.keygroups import Layout
+from millpond.program import Element
+from millpond.runtime.badrows import Mask, bad_rows
+from millpond.runtime.columns import Column, ListColumn, TupleColumn, column_of
+from millpond.runtime.intake import column_array, feed_column
+from millpond.runtime.plan import ProgramPlan, key_parameters, parameter_hints
+from millpond.state.storekey import store_prefix
+from millpond.state.units import store_keys_of
+from millpond.state.value import THE_KEY
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Keys of one element that rows touch: the distinct `units`, and pairs of a row and the place of a unit.
+
+    Pairs are in the order of the rows; `one_each` says that they are simply the rows. For an element of a single key
+    the only unit is `THE_KEY`.
+    """
+
+    element: str
+    units: list[Any]
+    rows: Ints
+    codes: Ints
+    one_each: bool = True
+
+    def units_of(self, row: int) -> list[Any]:
+        """The units that a row touches."""
+        if self.one_each:
+            return [self.units[self.codes[row]]]
+        first, last = np.searchsorted(self.rows, row, "left"), np.searchsorted(self.rows, row, "right")
+        return [self.units[code] for code in self.codes[first:last].tolist()]
+
+
+class RowKeysError(RowError):
+    """What is wrong with the keys of one row."""
+
+    def __init__(self, error: RowError, row: int) -> None:
+        super().__init__(error.code, error.summary, expected=error.expected, found=error.found, hint=error.hint)
+        self.row = row
+
+
+def touched(
+    task: CompiledTask, elements: Mapping[str, Element], variables: Mapping[str, Column], count: int
+) -> list[Touched]:
+    """The keys that `count` rows touch, by element, the pairs of an element in the order of the rows."""
+    keys = task.keys
+    assert keys is not None, task.name
+    everyone = np.arange(count, dtype=np.int64)
+    found = [Touched(name, [THE_KEY], everyone, np.zeros(count, dtype=np.int64)) for name in keys.singles]
+    if keys.function is not None:
+        return found + _by_function(task, keys, elements, variables, count)
+    for element, names in keys.columns:
+        parts = [variables[name] for name in names.split(",")]
+        column = parts[0] if len(parts) == 1 else TupleColumn(parts)
+        if isinstance(column, ListColumn):
+            elements[element].type.keys.check_types(column.take(None))
+        distinct, codes = column.distinct()
+        units = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
+        found.append(Touched(element, units, everyone, codes.astype(np.int64, copy=False)))
+    return found
+
+
+def _by_function(
+    task: CompiledTask, keys: KeySets, elements: Mapping[str, Element], variables: Mapping[str, Column], count: int
+) -> list[Touched]:
+    """The keys that the compiler's function finds.
+
+    A key that is None is left out: a row may touch it in a branch that it does not take, and if it does, no entry is
+    there, and none can be written.
+    """
+    assert keys.function is not None
+    sets: list[list[tuple[str, Any]]] = []
+    try:
+        keys.function(sets, *([variables[name].take(None) for name in task.inputs] or [[None] * count]))
+    except RowError as error:
+        raise RowKeysError(error, len(sets)) from error
+    rows: dict[str, list[int]] = {}
+    units: dict[str, list[Any]] = {}
+    for row, pairs in enumerate(sets):
+        for element, unit in pairs:
+            if unit is None or (type(unit) is tuple and None in unit):
+                continue
+            rows.setdefault(element, []).append(row)
+            units.setdefault(element, []).append(unit)
+    found = []
+    for element, listed in units.items():
+        elements[element].type.keys.check_types(listed)
+        known: dict[Any, int] = {}
+        codes = np.array([known.setdefault(unit, len(known)) for unit in listed], dtype=np.int64)
+        found.append(Touched(element, list(known), np.array(rows[element], dtype=np.int64), codes, one_each=False))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FeedKeys:
+    """The keys of a feed's rows as they came in: those of rows whose keys are good; `good` marks them."""
+
+    good: Mask
+    touched: list[Touched]
+
+
+def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table) -> FeedKeys:
+    """The keys that rows of a gathered feed touch; rows whose arguments do not fit have none."""
+    entry = plan.entry_of(feed)
+    task = entry.tasks[0]
+    every = parameter_hints(entry)
+    hints = {name: every[name] for name in survey_parameters(task)}
+    columns = {name: column_array(table, feed_column(feed, name)) for name in hints}
+    bad, _ = bad_rows(columns, hints, key_parameters(task))
+    if not columns:
+        bad = np.zeros(table.num_rows, dtype=bool)
+    elif bad.any():
+        kept = pa.array(~bad)
+        columns = {name: column.filter(kept) for name, column in columns.items()}
+    held: dict[str, Column] = {name: column_of(columns[name], hint, key=True) for name, hint in hints.items()}
+    return FeedKeys(~bad, touched(task, plan.program.elements, held, int((~bad).sum())))
+
+
+def survey_parameters(task: CompiledTask) -> list[str]:
+    """The parameters that the keys of a gathered task follow from."""
+    assert task.keys is not None
+    keys = key_parameters(task)
+    return [name for name in task.inputs if task.keys.function is not None or name in keys]
+
+
+def store_keys(plan: ProgramPlan, found: Touched) -> list[bytes]:
+    """The name of each unit in the store, in the order of the units; a single element's is where all of it lies."""
+    layout: Layout = plan.layout
+    index = plan.element_index(found.element)
+    element = plan.program.elements[found.element].type
+    if element.single:
+        return [store_prefix(index, layout.group_of(THE_KEY))]
+    return store_keys_of(index, element.keys, found.units, layout.key_groups)

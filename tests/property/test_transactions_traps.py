@@ -1,0 +1,30 @@
+"""What gathered execution may get wrong, one small program each: run both ways, or refused where it must be."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from millpond.testing.compare import Verdict
+from millpond.testing.helpers import HEAD
+from millpond.testing.transactions.compare import compare
+from tests.property.transaction_traps import TRAPS
+
+SEEDS = range(3)
+
+
+def program(body):
+    return f"{HEAD}\nclass Trap(Program):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
+def test_a_trap_gives_what_plain_python_gives_or_is_refused(trap):
+    for seed in SEEDS:
+        outcome = compare(program(trap.body), trap.rows, seed)
+        if trap.refused:
+            assert outcome.verdict is Verdict.REFUSED, outcome
+            assert outcome.code in trap.refused, outcome.found
+        else:
+            assert outcome.verdict is Verdict.SAME, f"{outcome.what}\n{outcome.expected}\n{outcome.found}"
+            assert outcome.gathered > 0

@@ -1,0 +1,36 @@
+"""kill -9 of the driver while it goes on with what an epoch left: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+
+import pytest
+
+from millpond.compiler.compile import compile_program
+from millpond.runtime.sequential import Sequential
+from tests.spark.continued_job import STEPS, ContinuedDriver, Walks
+from tests.spark.feeding import replies_in, write_parts
+from tests.spark.programs import committed_state, fresh_seed
+
+POINTS = ("manifest.committed:2", "epoch.computed:1", "publish.started:2", "task.started:5")
+"""Where the driver dies, one start after the other: each in an epoch that goes on with messages."""
+
+HOPS = 14
+
+
+@pytest.mark.timeout(900)
+def test_a_driver_killed_in_continued_epochs_ends_as_the_reference_interpreter_does(tmp_path):
+    rng = random.Random(fresh_seed())
+    rows = [("walk", (rng.randrange(23), HOPS if not number else rng.randrange(HOPS))) for number in range(40)]
+    write_parts(tmp_path / "in", Walks, rows, 1)
+    reference = Sequential(compile_program(Walks))
+    expected = dict(enumerate(reference.epoch(rows)))
+    for number, point in enumerate(POINTS):
+        # A worker that dies in a task is a retry for Spark; in the one task of a small epoch too.
+        code = ContinuedDriver(tmp_path, crash_at=point, small_epoch=number % 2 * 1000).end()
+        assert code == (0 if point.startswith("task") else -signal.SIGKILL), point
+    assert ContinuedDriver(tmp_path).end() == 0
+    assert replies_in(tmp_path / "out") == expected
+    assert committed_state(tmp_path / "ck") == reference.state()
+    assert len(list((tmp_path / "ck" / "manifests").glob("*"))) >= HOPS // STEPS

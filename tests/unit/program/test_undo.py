@@ -1,0 +1,221 @@
+"""A plain call that aborts leaves no trace, and costs what it touches."""
+
+from __future__ import annotations
+
+import pytest
+
+from millpond import Aborted, Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
+from millpond.errors import StateError
+from millpond.program.ambient import as_written
+
+
+class Everything(Program):
+    numbers = Partitioned(Map[str, int])
+    lists = Partitioned(Map[str, list[int]])
+    counts = Partitioned(Counter[str])
+    members = Partitioned(Set[str])
+    cells = Partitioned(Matrix[int, int, int])
+    total = Partitioned(Value[int])
+    log = Partitioned(List[str])
+    weights = Partial(Vector[str])
+
+    @entry
+    def change(self, key: str, how: str) -> int:
+        self.numbers[key] = self.numbers.get(key, 0) + 1
+        self.numbers.pop("gone", None)
+        self.lists.setdefault(key, []).append(1)
+        self.lists["old"][0] = 9
+        self.counts[key] += 1
+        self.members.add(key)
+        self.members.discard("out")
+        self.cells[1, 2] += 1
+        del self.cells[3, 3]
+        self.total.set(self.total.get(0) + 1)
+        self.log.append(key)
+        self.weights[key] += 1.5
+        if how == "abort":
+            self.abort(f"no {key}")
+        if how == "raise":
+            raise ValueError(key)
+        return self.numbers[key]
+
+    @entry
+    def fill(self, key: str) -> None:
+        self.numbers["gone"] = 1
+        self.lists["old"] = [1, 2]
+        self.members.add("out")
+        self.cells[3, 3] = 3
+        self.log.append(key)
+
+    @entry
+    def all_of_it(self, key: str) -> tuple[list[str], int, int]:
+        self.numbers[key] = 1
+        found = sorted(self.numbers), len(self.numbers), len(self.lists)
+        if key == "no":
+            self.numbers.clear()
+            self.abort("no")
+        return found
+
+
+def state_of(program: Program) -> dict[str, str]:
+    return {name: repr(vars(program)[name]) for name in type(program).elements()}
+
+
+@pytest.mark.parametrize(("how", "error"), [("abort", Aborted), ("raise", ValueError)])
+def test_a_call_that_does_not_end_well_leaves_no_trace(how, error):
+    program = Everything()
+    program.fill("first")
+    before = state_of(program)
+    with pytest.raises(error):
+        program.change("a", how)
+    assert state_of(program) == before
+
+
+def test_a_call_that_ends_well_is_kept():
+    program, same = Everything(), Everything()
+    for one in (program, same):
+        one.fill("first")
+    assert program.change("a", "") == 1
+    as_written(Everything.change)(same, "a", "")
+    assert state_of(program) == state_of(same)
+
+
+def test_the_reason_is_told():
+    program = Everything()
+    program.fill("x")
+    with pytest.raises(Aborted, match="no a") as caught:
+        program.change("a", "abort")
+    assert caught.value.reason == "no a"
+
+
+def test_a_reason_is_text():
+    class Wrong(Program):
+        @entry
+        def go(self, n: int) -> None:
+            self.abort(n)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="reason as text"):
+        Wrong().go(1)
+
+
+def test_stored_objects_stay_the_same_objects():
+    program = Everything()
+    program.fill("x")
+    held = program.lists["old"]
+    program.change("a", "")
+    assert program.lists["old"] is held
+
+
+def test_all_of_a_container_is_seen_while_it_may_be_undone():
+    program = Everything()
+    program.fill("x")
+    assert program.all_of_it("b") == (["b", "gone"], 2, 1)
+    with pytest.raises(Aborted):
+        program.all_of_it("no")
+    assert sorted(program.numbers) == ["b", "gone"]
+
+
+def test_types_are_checked_while_it_may_be_undone():
+    class Typed(Program):
+        m = Partitioned(Map[str, int])
+
+        @entry
+        def go(self, key: str) -> None:
+            try:
+                self.m[key] = "text"  # type: ignore[assignment]
+            except StateError:
+                self.m[key] = 1
+            if not key:
+                self.abort("no key")
+
+    program = Typed()
+    program.go("a")
+    assert program.m == {"a": 1}
+
+
+def test_only_what_is_touched_is_copied():
+    copied = []
+
+    class Heavy(list[int]):
+        def __deepcopy__(self, memo: object) -> Heavy:
+            copied.append(self)
+            return Heavy(self)
+
+    program = Everything()
+    program.fill("x")
+    for number in range(1000):
+        dict.__setitem__(program.lists, str(number), Heavy([number]))  # type: ignore[index]
+    program.change("7", "")
+    assert len(copied) == 1
+    program.all_of_it("a")
+    assert len(copied) == 1, "the length of a container needs none of its values"
+
+
+def test_a_call_within_a_call_is_undone_by_itself():
+    class Nested(Program):
+        m = Partitioned(Map[str, list[int]])
+
+        @entry
+        def inner(self, key: str, n: int) -> None:
+            self.m.setdefault(key, []).append(n)
+            if n < 0:
+                self.abort("less than nothing")
+
+        @entry
+        def outer(self, key: str, n: int) -> int:
+            self.m.setdefault(key, []).append(0)
+            try:
+                self.inner(key, n)
+            except Aborted:
+                return -1
+            return len(self.m)
+
+    program = Nested()
+    assert program.outer("a", 1) == 1
+    assert program.outer("a", -1) == -1
+    assert program.m == {"a": [0, 1, 0]}
+
+
+def test_entry_points_that_never_abort_stay_as_they_are():
+    assert as_written(Everything.fill) is Everything.fill
+    assert as_written(Everything.change) is not Everything.change
+
+
+def test_an_inherited_entry_point_aborts_by_a_helper_of_the_subclass():
+    class Base(Program):
+        m = Partitioned(Map[str, int])
+
+        def _check(self, key: str) -> None:
+            """Allow everything."""
+
+        @entry
+        def go(self, key: str) -> None:
+            self.m[key] = 1
+            self._check(key)
+
+    class Strict(Base):
+        def _check(self, key: str) -> None:
+            if key == "no":
+                self.abort("no")
+
+    Base().go("no")
+    program = Strict()
+    with pytest.raises(Aborted):
+        program.go("no")
+    program.go("yes")
+    assert program.m == {"yes": 1}
+    assert list(Strict.entries()) == ["go"]
+
+
+def test_time_and_random_numbers_work_in_a_call_that_may_abort():
+    class Timed(Program):
+        m = Partitioned(Map[str, float])
+
+        @entry
+        def go(self, key: str) -> float:
+            self.m[key] = self.random.random()
+            if self.now.year < 2000:
+                self.abort("too early")
+            return self.m[key]
+
+    assert Timed().go("a") == Timed().go("a")
