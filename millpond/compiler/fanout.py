@@ -77,6 +77,8 @@ class _Finder:
     def obstacle(self, loop: Loop, stops: frozenset[int]) -> str:
         """What ties the turns of a loop together, or ""."""
         body = self.method.body
+        if loop.head in stops:
+            return "whether there is a next turn follows from state"
         region = reached(body, sorted(stops), loop.head)
         for top in region:
             if any(isinstance(node, ast.Return) for node in ast.walk(body[top])):

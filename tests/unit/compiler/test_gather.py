@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from millpond import Aborted
+from millpond import Aborted, Counter, Partitioned, Program, entry
 from millpond.compiler import compile_program
 from millpond.compiler.compiled import KeySets
 from millpond.errors import ProgramError
@@ -326,3 +326,17 @@ def test_replies_are_copies_of_state(tmp_path):
 def test_a_gathered_entry_point_that_only_reads_says_so(tmp_path):
     program = compile_program(program_in(load(MUTABLE, tmp_path)))
     assert not program.entries["share"].reads_only
+
+
+def test_a_loop_whose_head_touches_state_is_no_fan_out():
+    class Waiting(Program):
+        tickets = Partitioned(Counter[int])
+
+        @entry
+        def serve(self, desk: int, turns: int) -> int:
+            while turns > 0 and isinstance(self.tickets[desk], int):
+                turns -= 1
+                self.tickets[desk % 3] += 1
+            return turns
+
+    assert compile_program(Waiting).entries["serve"].tasks[0].dispatch is Dispatch.GATHERED
