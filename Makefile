@@ -43,10 +43,10 @@ types: $(READY)
 	@$(PYTHON) -m mypy $(TYPED)
 
 unit: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow" $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow and not campaign" $(PYTEST_ARGS)
 
 slow: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 -m "slow and not spark" $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -q -n 2 -m "slow and not spark and not campaign" $(PYTEST_ARGS)
 
 spark: $(READY)
 	@$(PYTHON) -m pytest -q -m spark $(PYTEST_ARGS)

@@ -243,7 +243,8 @@ class _Normaliser:
         for key in [site.key for site in inside if site.key is not None]:
             if self._is_variable(key) or self._known_as(key, changed):
                 continue
-            assert self._is_plain(key), "else the statement is taken apart"
+            if not self._is_plain(key):
+                raise self._too_much(statement, "a key that may not be computed at all", "compute it on a line before")
             target = ast.copy_location(ast.Name(self._names.fresh("key"), ast.Store()), key)
             assigned = ast.copy_location(ast.Assign([target], copy.deepcopy(key)), key)
             self._remember(assigned)

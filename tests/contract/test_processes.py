@@ -20,7 +20,7 @@ from tests.contract.conftest import BACKENDS, redis_url
 from tests.contract.servers import RedisServer, child_environment
 from tests.contract.writer import content, name_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.campaign
 
 WRITERS = 4
 SMALL_BYTES, KILLED_BYTES = 200, 40_000

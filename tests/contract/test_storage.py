@@ -177,6 +177,7 @@ def test_two_openings_see_what_the_other_does_at_once(backend):
     assert other.list("") == one.list("") == sorted(f"a/{number}" for number in range(10))
 
 
+@pytest.mark.slow
 def test_a_value_of_64_megabytes_comes_back_as_it_was(storage):
     block = bytes(range(251)) * 4177
     data = (block * (LARGE_BYTES // len(block) + 1))[:LARGE_BYTES]

@@ -100,7 +100,7 @@ def violations(story, door, cuts):
     return found, len(seen)
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["some calls", "any call"])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.campaign)], ids=["some calls", "any call"])
 def test_after_a_power_cut_what_was_acknowledged_is_there_and_nothing_else_is_wrong(step):
     door, story = LogModelDoor(), Story()
     story.run(open_log(door), now=lambda: len(door.log))
@@ -172,7 +172,7 @@ for _call in CALLS:
     setattr(FaultyDoor, _call, _guarded(_call))
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["some calls", "any call"])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.campaign)], ids=["some calls", "any call"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 def test_an_error_of_the_disk_is_coded_and_loses_nothing(tmp_path, number, step):
     counting = FaultyDoor()

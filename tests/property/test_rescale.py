@@ -112,6 +112,7 @@ def run_and_compare(simulated, sequential, rows):
     assert [said[first + at] for at in range(len(rows))] == wanted
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.integers(0, 2**32),
@@ -148,6 +149,7 @@ def sums_of(simulated):
     return [said[first + at] for at in range(len(questions))]
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 2**32), st.lists(NUMBERS, min_size=2, max_size=4))
 def test_sums_read_through_merged_stay_as_they_were(seed, numbers):

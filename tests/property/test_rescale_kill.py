@@ -90,7 +90,9 @@ def wanted(tmp_path_factory):
     return committed_state(folder / "checkpoint"), told(folder)
 
 
-@pytest.mark.parametrize("occurrence", [1, 2, *(pytest.param(later, marks=pytest.mark.slow) for later in (3, 4, 5))])
+@pytest.mark.parametrize(
+    "occurrence", [1, 2, *(pytest.param(later, marks=pytest.mark.campaign) for later in (3, 4, 5))]
+)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_rescale_killed_at_any_point_is_followed_by_a_start_that_finishes(tmp_path, wanted, point, occurrence):
     assert in_child(tmp_path, until=EPOCH_ROWS) == 0

@@ -95,7 +95,7 @@ def test_every_number_of_partitions_follows_every_kind_of_number(program, tmp_pa
     check_goes_on(program, tmp_path, up_and_down, KEY_GROUPS, 4, rows=14)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("program", [Kinds, Transfers])
 def test_every_number_of_partitions_follows_every_other(program, tmp_path):
     pairs = itertools.chain.from_iterable(itertools.permutations((1, 2, 4, 5, KEY_GROUPS), 2))

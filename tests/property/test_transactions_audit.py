@@ -30,7 +30,7 @@ def _often(monkeypatch):
     monkeypatch.setattr(working, "INLINE_BYTES_MAX", 120)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7])
 @pytest.mark.parametrize(("world", "program", "measure", "wanted"), HELD.values(), ids=HELD)
 def test_nothing_is_lost_or_made_at_any_epoch(world, program, measure, wanted, partitions, tmp_path):

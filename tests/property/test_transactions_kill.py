@@ -71,7 +71,7 @@ def check_the_end(folder):
     assert constant(measured(storage, Bank.elements(), surplus))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_process_killed_at_any_point_is_followed_by_one_that_finishes(tmp_path, point, occurrence):
@@ -81,7 +81,7 @@ def test_a_process_killed_at_any_point_is_followed_by_one_that_finishes(tmp_path
     check_the_end(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_many_kills_in_a_row_on_changing_partitions_lose_nothing(tmp_path):
     seed = fresh_seed()
     rng = random.Random(seed)

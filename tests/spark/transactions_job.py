@@ -6,13 +6,10 @@ nothing is left.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
-from millpond.crashpoints import VARIABLE
-from tests.spark.drivers import ROOT, Driver
+from tests.spark.drivers import Driver
 from tests.spark.transactions_feeding import run_job
 from tests.spark.transactions_feeding import streams as streams_of
 
@@ -20,21 +17,9 @@ PARTITIONS = 2
 
 
 class BankDriver(Driver):
-    """A driver of this job on a folder, with all processes below it."""
+    """A driver of this job."""
 
-    def __init__(
-        self, folder: Path, crash_at: str | None = None, master: str | None = None, small_epoch: int = 0
-    ) -> None:
-        self.folder = folder
-        (folder / "started").unlink(missing_ok=True)
-        environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
-        if crash_at is not None:
-            environ[VARIABLE] = crash_at
-        command = [sys.executable, "-m", "tests.spark.transactions_job", str(folder), str(small_epoch)]
-        command += [master] if master else []
-        with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log)
-        self._below = {}
+    JOB = "tests.spark.transactions_job"
 
 
 def main(folder: Path, small_epoch: int, master: str | None) -> None:

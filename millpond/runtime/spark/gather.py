@@ -44,7 +44,7 @@ def exchange_gathered(
     partitions = plan.layout.partitions
     gathered = gathered_feeds(plan)
     if placement.one is not None and len(gathered) == len(plan.feeds):
-        return frame.repartitionById(partitions, F.lit(int(placement.one)))
+        return frame.withColumn("part", F.lit(int(placement.one))).repartitionById(partitions, F.col("part"))
     rows = place(frame, plan, shape)
     if placement.one is None:
         rows = rows.mapInArrow(place_function(shipment, placement, now_us), rows.schema)
