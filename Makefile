@@ -18,13 +18,17 @@ check: lint types unit ## Check style and types, and run every quick test that n
 
 test: check slow spark ## Run everything: check, the campaigns of generated programs, the tests on Spark
 
-bench: $(READY) ## Measure keyed state, word count, latency and compile time, one after the other
+bench: $(READY) ## Measure keyed state, word count, latency, transfers, backends and compile time, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
 	@$(PYTHON) -m benchmarks word_count
 	@$(PYTHON) -m benchmarks latency
+	@$(PYTHON) -m benchmarks transfers
+	@$(PYTHON) -m benchmarks backends
 	@$(PYTHON) -m benchmarks compile_time
 
-crash: $(READY) ## Try to break the compiler: 50,000 generated programs against plain Python; hours
+crash: $(READY) ## Try to break it: campaigns of kills and damage, 50,000 generated programs, 10,000 transactional ones; hours
+	@$(PYTHON) -m pytest -q -n 2 -m campaign $(PYTEST_ARGS)
+	@$(PYTHON) -m millpond.testing.transactions --count 10000 --seed 1
 	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
 
 docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml

@@ -7,7 +7,7 @@ import ast
 import importlib.util
 import linecache
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.options import positive
 from benchmarks.report import BenchmarkError, Figures, Teller, timed
-from millpond import Program
+from millpond import Aborted, Program
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.runtime.sequential import Sequential
@@ -105,9 +105,18 @@ def check_answers(compiled: CompiledProgram, module: ModuleType, name: str) -> N
     """Refuse a program that is compiled fast and wrong: row by row it must answer as the plain class does."""
     plain, cut = program_of(module, name)(), Sequential(compiled, instances=1)
     for number, (entry, arguments) in enumerate(module.make_rows(1, CHECKED_ROWS)):
-        want, got = getattr(plain, entry)(*arguments), cut.call(entry, *arguments)
+        want = answer(partial(getattr(plain, entry), *arguments))
+        got = answer(partial(cut.call, entry, *arguments))
         if want != got:
             raise BenchmarkError(f"{name}, row {number}: {entry}{arguments} gives {got!r}, the class {want!r}")
+
+
+def answer(call: Callable[[], object]) -> object:
+    """The reply of a row, or why the program refused it."""
+    try:
+        return call()
+    except Aborted as refusal:
+        return f"aborted: {refusal.reason}"
 
 
 def measure(name: str, options: Options) -> Times:

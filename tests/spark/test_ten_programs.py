@@ -20,7 +20,7 @@ ROW = "row_number"
 """The column that orders rows and finds their replies; no program has a parameter of this name."""
 
 STREAMED = ("Bank", "SearchIndex")
-"""What a relaxed program answers depends on its epochs: these are run with two."""
+"""A gathered program, and a relaxed one, whose answers depend on its epochs: these are run with two."""
 
 
 def write(folder, case, epochs):
@@ -71,7 +71,7 @@ def test_a_batch_equals_the_oracle(spark, tmp_path, case, partitions):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in STREAMED], ids=lambda case: case.name)
-def test_two_epochs_of_a_relaxed_program_equal_the_oracle_with_these_epochs(spark, tmp_path, case):
+def test_two_epochs_equal_the_oracle_with_these_epochs(spark, tmp_path, case):
     rows = case.rows(SEED + 1, ROWS)
     epochs = [rows[: ROWS // 2], rows[ROWS // 2 :]]
     wanted = expect(case, epochs, DEFAULT_KEY_GROUPS, DEFAULT_INSTANCES)
