@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import traceback
 
 import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.crashpoints import VARIABLE
 from millpond.epochs import rescale, snapshots
 from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
+from tests.children import in_child
 from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
 from tests.spark.programs import committed_state, fresh_seed, say
 
@@ -60,21 +58,6 @@ def go_on(folder, until):
         simulated.epoch(ROWS[fed : fed + EPOCH_ROWS])
 
 
-def in_child(folder, crash_at="", until=ALL):
-    """Go on in a process of its own; return how it ended, as a negative signal or an exit code."""
-    child = os.fork()
-    if child == 0:
-        if crash_at:
-            os.environ[VARIABLE] = crash_at
-        try:
-            go_on(folder, until)
-        except BaseException:  # noqa: BLE001 - a child of a test must never return into pytest
-            traceback.print_exc()
-            os._exit(70)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def told(folder):
     """All replies that are out, by row."""
     paths = [path for name in COMPILED.entries for path in sorted((folder / name).glob("*.parquet"))]
@@ -86,7 +69,7 @@ def told(folder):
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
-    assert in_child(folder) == 0
+    assert in_child(lambda: go_on(folder, ALL)) == 0
     return committed_state(folder / "checkpoint"), told(folder)
 
 
@@ -95,14 +78,14 @@ def wanted(tmp_path_factory):
 )
 @pytest.mark.parametrize("point", POINTS)
 def test_a_rescale_killed_at_any_point_is_followed_by_a_start_that_finishes(tmp_path, wanted, point, occurrence):
-    assert in_child(tmp_path, until=EPOCH_ROWS) == 0
+    assert in_child(lambda: go_on(tmp_path, EPOCH_ROWS)) == 0
     before = committed_state(tmp_path / "checkpoint")
-    assert in_child(tmp_path, f"{point}:{occurrence}") == -signal.SIGKILL
+    assert in_child(lambda: go_on(tmp_path, ALL), f"{point}:{occurrence}") == -signal.SIGKILL
     storage = FileStorage(tmp_path / "checkpoint")
     head, _ = last_manifest(storage, read_genesis(storage)[1])
     assert (head.epoch == 1) == (committed_state(tmp_path / "checkpoint") == before)
     assert head.epoch > 1 or head.instances is None
-    assert in_child(tmp_path) == 0
+    assert in_child(lambda: go_on(tmp_path, ALL)) == 0
     assert (committed_state(tmp_path / "checkpoint"), told(tmp_path)) == wanted
 
 
@@ -111,6 +94,6 @@ def test_many_kills_in_a_row_lose_nothing(tmp_path, wanted):
     for _ in range(12):
         crash_at = f"{rng.choice(POINTS)}:{rng.randrange(1, 5)}"
         say(crash_at)
-        assert in_child(tmp_path, crash_at) in (-signal.SIGKILL, 0)
-    assert in_child(tmp_path) == 0
+        assert in_child(lambda: go_on(tmp_path, ALL), crash_at) in (-signal.SIGKILL, 0)
+    assert in_child(lambda: go_on(tmp_path, ALL)) == 0
     assert (committed_state(tmp_path / "checkpoint"), told(tmp_path)) == wanted

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
-import traceback
 
 import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
 from millpond.compiler.compile import compile_program
-from millpond.crashpoints import POINTS, VARIABLE
+from millpond.crashpoints import POINTS
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import read_state
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
@@ -24,6 +22,7 @@ from millpond.storage.files import FileStorage
 from millpond.testing.transactions.audit import constant, measured
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
+from tests.children import in_child
 from tests.spark.programs import fresh_seed, say
 
 ROWS = make_rows(17, 150)
@@ -46,20 +45,6 @@ def go_on(folder, partitions):
         run.epoch(ROWS[run.fed : run.fed + EPOCH_ROWS])
 
 
-def go_on_in_child(folder, partitions, crash_at):
-    """Go on in a process of its own; return how it ended, as a negative signal or an exit code."""
-    child = os.fork()
-    if child == 0:
-        os.environ[VARIABLE] = crash_at
-        try:
-            go_on(folder, partitions)
-        except BaseException:  # noqa: BLE001 - a child of a test must never return into pytest
-            traceback.print_exc()
-            os._exit(70)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def check_the_end(folder):
     found = [row for path in sorted((folder / "out").glob("*/*.parquet")) for row in pq.read_table(path).to_pylist()]
     assert len({row["row"] for row in found}) == len(found), "a reply is there twice"
@@ -75,20 +60,21 @@ def check_the_end(folder):
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_process_killed_at_any_point_is_followed_by_one_that_finishes(tmp_path, point, occurrence):
-    ended = go_on_in_child(tmp_path, 2, f"{point}:{occurrence}")
+    ended = in_child(lambda: go_on(tmp_path, 2), f"{point}:{occurrence}")
     assert ended == (-signal.SIGKILL if (point, occurrence) != ("checkpoint.created", 2) else 0)
     go_on(tmp_path, 3)
     check_the_end(tmp_path)
 
 
-@pytest.mark.campaign
+@pytest.mark.slow
 def test_many_kills_in_a_row_on_changing_partitions_lose_nothing(tmp_path):
     seed = fresh_seed()
     rng = random.Random(seed)
     for _ in range(14):
         crash_at = f"{rng.choice(POINTS[1:])}:{rng.randrange(1, 4)}"
         say(crash_at)
-        ended = go_on_in_child(tmp_path, rng.choice(PARTITIONS), crash_at)
+        partitions = rng.choice(PARTITIONS)
+        ended = in_child(lambda partitions=partitions: go_on(tmp_path, partitions), crash_at)
         assert ended in (-signal.SIGKILL, 0)
         if rng.random() < 0.3:
             shutil.rmtree(tmp_path / "local-2", ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -64,6 +65,14 @@ class Driver:
             self._process.wait(timeout=seconds)
         if not self.ended():
             os.kill(self._process.pid, signal.SIGKILL)
+
+    def kill_at_random(self, epochs: Callable[[], int], rng: random.Random) -> None:
+        """Kill the driver within a second after it committed one more epoch."""
+        self.wait_until_started()
+        before = epochs()
+        wait_for(lambda: epochs() > before or self.ended(), "an epoch")
+        self.kill_after(rng.uniform(0.0, 0.8))
+        assert self.end() == -signal.SIGKILL
 
     def end(self) -> int:
         """Wait for the end of the driver and of all that it started; return how it ended."""

@@ -78,11 +78,7 @@ def test_a_driver_killed_again_and_again_neither_loses_nor_repeats_anything(tmp_
         say(point, "left", epochs_in(tmp_path), "epochs")
     for _ in range(RANDOM_KILLS):
         driver = Driver(tmp_path, small_epoch=rng.choice((0, PART_ROWS)))
-        driver.wait_until_started()
-        before = epochs_in(tmp_path)
-        wait_for(lambda before=before, driver=driver: epochs_in(tmp_path) > before or driver.ended(), "an epoch")
-        driver.kill_after(rng.uniform(0.0, 0.8))
-        assert driver.end() == -signal.SIGKILL
+        driver.kill_at_random(lambda: epochs_in(tmp_path), rng)
         say("killed at random with", epochs_in(tmp_path), "epochs")
     assert epochs_in(tmp_path) < parts, "there was nothing left to recover"
     assert Driver(tmp_path, small_epoch=PART_ROWS).end() == 0

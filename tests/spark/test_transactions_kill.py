@@ -12,7 +12,6 @@ from millpond.storage.files import FileStorage
 from millpond.testing.transactions.audit import constant, measured
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
-from tests.spark.drivers import wait_for
 from tests.spark.programs import fresh_seed, say
 from tests.spark.transactions_feeding import LAYOUT, ROW, compare, write
 from tests.spark.transactions_job import BankDriver
@@ -62,11 +61,7 @@ def test_a_driver_of_the_bank_killed_again_and_again_neither_loses_nor_makes_a_c
         say(point, "left", epochs_in(tmp_path), "epochs")
     for _ in range(RANDOM_KILLS):
         driver = BankDriver(tmp_path, small_epoch=rng.choice((0, PART_ROWS)))
-        driver.wait_until_started()
-        before = epochs_in(tmp_path)
-        wait_for(lambda before=before, driver=driver: epochs_in(tmp_path) > before or driver.ended(), "an epoch")
-        driver.kill_after(rng.uniform(0.0, 0.8))
-        assert driver.end() == -signal.SIGKILL
+        driver.kill_at_random(lambda: epochs_in(tmp_path), rng)
         say("killed at random with", epochs_in(tmp_path), "epochs")
     assert epochs_in(tmp_path) < PARTS, "there was nothing left to recover"
     assert BankDriver(tmp_path, small_epoch=PART_ROWS).end() == 0

@@ -96,7 +96,7 @@ FINE = [
 
 def compile_one(tmp_path, expression):
     body = f"class P(Program):\n    @entry\n    def go(self, x: int) -> object:\n        return {expression}\n"
-    draft_program(program_in(load(HEAD + body, tmp_path)), until=restrict)
+    return draft_program(program_in(load(HEAD + body, tmp_path)), until=restrict)
 
 
 @pytest.mark.parametrize("expression", REFUSED)
@@ -109,7 +109,7 @@ def test_what_differs_between_runs_is_refused(expression, tmp_path):
 
 @pytest.mark.parametrize("expression", FINE)
 def test_what_only_computes_is_fine(expression, tmp_path):
-    compile_one(tmp_path, expression)
+    assert [method.name for method in compile_one(tmp_path, expression).methods] == ["go"]
 
 
 @pytest.mark.parametrize(

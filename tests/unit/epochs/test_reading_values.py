@@ -21,7 +21,7 @@ from millpond.epochs.reading.elements import ElementReader
 from millpond.epochs.reading.keytexts import parse_key
 from millpond.epochs.reading.loose import decode_loosely
 from millpond.epochs.reading.plain import as_json, as_text, json_text, printable
-from millpond.epochs.reading.typetexts import UNKNOWN, read_type
+from millpond.epochs.reading.typetexts import UNKNOWN, TypeText, read_type
 from millpond.errors import StateError
 from millpond.state.keycodec import KeyCodec
 from millpond.state.typenames import type_text
@@ -110,7 +110,7 @@ def test_text_that_is_no_type_is_unknown_and_no_more(text):
 
 @given(st.text() | st.text(alphabet="intls[],| .").map(lambda text: f"list[{text}"))
 def test_no_text_breaks_the_reader(text):
-    read_type(text)
+    assert isinstance(read_type(text), TypeText)
 
 
 VALUES = [
