@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +80,17 @@ class Cuts:
 
 def compare(text: str, rows: Sequence[Row], seed: int) -> Outcome:
     """Run a program both ways over rows; the seed chooses epochs, partitions and the order of arrival."""
+
+    def run(program: type[ProgramBase], compiled: CompiledProgram) -> Outcome:
+        if compiled.graph.relaxed:
+            return run_relaxed(program, compiled, rows, seed)
+        return _run(program, compiled, rows, seed)
+
+    return with_compiled(text, run)
+
+
+def with_compiled(text: str, run: Callable[[type[ProgramBase], CompiledProgram], Outcome]) -> Outcome:
+    """Compile the text of a program, and run it; or tell how it was refused, or how the compiler failed."""
     with warnings.catch_warnings(), loaded(text) as program:
         # A program that is being made smaller may call a number.
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -91,9 +102,7 @@ def compare(text: str, rows: Sequence[Row], seed: int) -> Outcome:
             return Outcome(Verdict.REFUSED, refused.code, found=str(refused))
         except Exception as error:  # noqa: BLE001
             return Outcome(Verdict.CRASH, type(error).__name__, "the compiler failed", found=_told(error))
-        if compiled.graph.relaxed:
-            return run_relaxed(program, compiled, rows, seed)
-        return _run(program, compiled, rows, seed)
+        return run(program, compiled)
 
 
 def _told(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from millpond.compiler import CompiledProgram, compile_program
+from millpond.compiler import CompiledProgram
 from millpond.epochs.recovery import read_state
-from millpond.errors import ProgramError, RowError
+from millpond.errors import RowError
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.program import ProgramBase
@@ -21,9 +20,9 @@ from millpond.program.sinks import MemorySink
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
-from millpond.testing.compare import INSTANCES, KEY_GROUPS, PARTITIONS, Cuts, Outcome, Verdict
+from millpond.testing.compare import INSTANCES, KEY_GROUPS, PARTITIONS, Cuts, Outcome, Verdict, with_compiled
 from millpond.testing.dice import Dice, derive
-from millpond.testing.loading import loaded, temporary_folder
+from millpond.testing.loading import temporary_folder
 from millpond.testing.rows import Row
 from millpond.testing.transactions.truth import Truth, UndoneError, truth_of
 
@@ -41,18 +40,7 @@ class Told(Outcome):
 
 def compare(text: str, rows: Sequence[Row], seed: int) -> Outcome:
     """Run a program both ways over rows; the seed chooses epochs, partitions, policies and the order of arrival."""
-    with warnings.catch_warnings(), loaded(text) as program:
-        # A program that is being made smaller may call a number.
-        warnings.simplefilter("ignore", SyntaxWarning)
-        try:
-            compiled = compile_program(program)
-        except ProgramError as refused:
-            if not refused.code.startswith("MP1") or not refused.places:
-                return Outcome(Verdict.CRASH, refused.code, "a refusal without a code or a place", found=str(refused))
-            return Outcome(Verdict.REFUSED, refused.code, found=str(refused))
-        except Exception as error:  # noqa: BLE001
-            return Outcome(Verdict.CRASH, type(error).__name__, "the compiler failed", found=_told(error))
-        return compare_program(program, compiled, rows, seed)
+    return with_compiled(text, lambda program, compiled: compare_program(program, compiled, rows, seed))
 
 
 def compare_program(program: type[ProgramBase], compiled: CompiledProgram, rows: Sequence[Row], seed: int) -> Outcome:
