@@ -9,10 +9,10 @@ from millpond.errors import ProgramError
 from millpond.keygroups import Layout
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
+from millpond.testing import compare as compiling
 from millpond.testing.compare import Verdict
 from millpond.testing.helpers import HEAD
 from millpond.testing.loading import loaded
-from millpond.testing.transactions import compare as comparing
 from millpond.testing.transactions.compare import compare
 from millpond.testing.transactions.truth import UndoneError, called, state_of, truth_of
 
@@ -118,7 +118,7 @@ def test_a_right_program_is_the_same_both_ways():
     ],
 )  # fmt: skip
 def test_another_graph_is_a_mismatch(monkeypatch, right, wrong, what):
-    honest = comparing.compile_program
+    honest = compiling.compile_program
 
     def compile_wrong(program):
         changed = MOVES.replace(right, wrong)
@@ -126,7 +126,7 @@ def test_another_graph_is_a_mismatch(monkeypatch, right, wrong, what):
         with loaded(HEAD + changed) as other:
             return honest(other)
 
-    monkeypatch.setattr(comparing, "compile_program", compile_wrong)
+    monkeypatch.setattr(compiling, "compile_program", compile_wrong)
     found = {compare(HEAD + MOVES, ROWS, seed).what for seed in range(4)}
     assert what in found, found
 
@@ -138,11 +138,11 @@ def test_a_refusal_tells_its_code_and_a_failure_of_the_compiler_is_a_crash(monke
     def fail(program):
         raise KeyError("x")
 
-    monkeypatch.setattr(comparing, "compile_program", fail)
+    monkeypatch.setattr(compiling, "compile_program", fail)
     assert compare(text, [], 1).verdict is Verdict.CRASH
 
     def refuse(program):
         raise ProgramError("MP150", "somewhere")
 
-    monkeypatch.setattr(comparing, "compile_program", refuse)
+    monkeypatch.setattr(compiling, "compile_program", refuse)
     assert compare(text, [], 1).verdict is Verdict.CRASH
