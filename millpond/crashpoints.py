@@ -19,6 +19,8 @@ POINTS = (
     "segment.written",
     "delta.written",
     "output.staged",
+    "snapshot.chunk",
+    "snapshot.merged",
     "manifest.staged",
     "manifest.linked",
     "manifest.committed",

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.epochs import machine
+from millpond.epochs.background import Snapshots
 from millpond.epochs.commit import check_work, next_manifest, parent_of, write_segment
 from millpond.epochs.genesis import open_genesis
 from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import ElementSchema, Genesis, Manifest, Offer, StateFile, encode_manifest, manifest_hash
 from millpond.epochs.recovery import last_manifest
 from millpond.epochs.refusal import refusal
+from millpond.epochs.snapshots import Snapshot, fits
 from millpond.epochs.work import EpochOutcome, EpochResult, EpochTimings, EpochWork, JobAborted, Parent, PartResult
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.contract import PutOutcome, Storage
@@ -55,6 +57,7 @@ class Checkpoint:
         self._clock = clock
         self._head: Manifest | None = None
         self._head_hash = genesis_hash
+        self._snapshots = Snapshots(storage, genesis.key_groups)
         self._load_head()
 
     @classmethod
@@ -130,12 +133,17 @@ class Checkpoint:
         """Publish the head if that is not certain yet; for a start after which no batch may come for long."""
         self._perform(machine.Resumed(), _Course(None, _compute_nothing, publish, 1))
 
+    def close(self) -> None:
+        """Let go of a snapshot that is under way: for the end of a run, after which no epoch comes."""
+        self._snapshots.close(self._head)
+
     def _load_head(self) -> None:
         found = last_manifest(self._storage, self._genesis_hash)
         self._head, self._head_hash = found or (None, self._genesis_hash)
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, encode_manifest(self._head))
+            self._snapshots.resume(self._head, self._head_hash)
         self._state = machine.start(head_of(self._head, self.instances))
         self._unsure = False
 
@@ -197,6 +205,7 @@ class Checkpoint:
             course.segment,
             partitions=course.partitions,
             instances=None if count == self._genesis.instances else count,
+            snapshot=self._ready_snapshot(),
         )
         data = encode_manifest(manifest)
         with course.timed("commit_s", self._clock):
@@ -204,7 +213,15 @@ class Checkpoint:
         if outcome is PutOutcome.WON:
             crashpoint("manifest.committed")
             self._head, self._head_hash = manifest, manifest_hash(data)
+            self._snapshots.committed(manifest, self._head_hash)
         return outcome
+
+    def _ready_snapshot(self) -> Snapshot | None:
+        made = self._snapshots.take()
+        if made is None or self._head is None or not fits(made, self._head, self._head_hash, self._genesis.key_groups):
+            return None
+        # Whoever tidies up behind us may have taken chunks that no manifest named yet.
+        return made if all(self._storage.contains(file.file.name) for file in made.files) else None
 
     def _publish(self, course: _Course) -> machine.Published:
         assert self._head is not None

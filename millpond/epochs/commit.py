@@ -5,7 +5,7 @@ from __future__ import annotations
 from millpond.epochs.deltas import merge_segments, write_changes
 from millpond.epochs.machine import runs_with
 from millpond.epochs.manifest import FORMAT, EpochDeltas, Genesis, Manifest, Offer, StateFile
-from millpond.epochs.snapshots import snapshot_due
+from millpond.epochs.snapshots import Snapshot
 from millpond.epochs.work import EpochWork, Parent
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash
@@ -27,7 +27,6 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) 
         snapshot_epoch=head.snapshot_epoch if head else EpochId(0),
         snapshot=head.snapshot if head else (),
         deltas=head.deltas if head else (),
-        snapshot_due=snapshot_due(head),
         pending=head.pending if head else (),
     )
 
@@ -37,7 +36,7 @@ def check_work(work: EpochWork, key_groups: int, partitions: int) -> None:
     for part in work.parts:
         if not 0 <= part.partition < partitions:
             raise _misfit(f"partitions 0 to {partitions - 1}", f"partition {part.partition}")
-        for state in (*part.files, *part.snapshot):
+        for state in part.files:
             if state.last_group >= key_groups:
                 raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
 
@@ -57,16 +56,17 @@ def next_manifest(
     *,
     partitions: int,
     instances: int | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Manifest:
-    """Build the manifest of the epoch after `parent`; `instances` if they are not as many as in the genesis."""
+    """Build the manifest of the epoch after `parent`.
+
+    `instances` if they are not as many as in the genesis; a `snapshot` if a new one is ready, which must fit.
+    """
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for part in work.parts for state in part.files)
     own = EpochDeltas(epoch, parent.hash, files if segment is None else (segment, *files))
-    snapshot_epoch, snapshot = parent.snapshot_epoch, parent.snapshot
-    fresh = tuple(state for part in work.parts for state in part.snapshot)
-    if parent.snapshot_due and _covers_all(fresh, parent.key_groups):
-        snapshot_epoch, snapshot = parent.epoch, fresh
-    oldest = min(snapshot_epoch, epoch - DELTAS_KEPT)
+    last = snapshot or Snapshot(parent.snapshot_epoch, parent.hash, parent.snapshot)
+    oldest = min(last.epoch, epoch - DELTAS_KEPT)
     runs = head.runs if head else ()
     stream = head.stream if head else None
     return Manifest(
@@ -78,8 +78,8 @@ def next_manifest(
         batch=offer.batch,
         sources=offer.sources,
         partitions=partitions,
-        snapshot_epoch=snapshot_epoch,
-        snapshot=snapshot,
+        snapshot_epoch=last.epoch,
+        snapshot=last.files,
         deltas=tuple(delta for delta in (*parent.deltas, own) if delta.epoch > oldest),
         outputs=work.outputs,
         runs=runs_with(runs, offer),
@@ -88,16 +88,6 @@ def next_manifest(
         pending=work.pending,
         instances=instances,
     )
-
-
-def _covers_all(files: tuple[StateFile, ...], key_groups: int) -> bool:
-    """Whether a snapshot speaks for every key group; one that leaves a group out would forget it."""
-    next_group = 0
-    for state in sorted(files, key=lambda state: state.first_group):
-        if state.first_group > next_group:
-            return False
-        next_group = max(next_group, state.last_group + 1)
-    return next_group >= key_groups
 
 
 def _misfit(expected: str, found: str) -> EpochError:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import islice
+from collections.abc import Iterator
+from itertools import accumulate, islice, pairwise
 from operator import lt
 
 import msgspec
 
 from millpond.epochs.manifest import StateFile
 from millpond.errors import EpochError, StorageError
-from millpond.state.storekey import PREFIX_BYTES, element_of, group_of
+from millpond.state.storekey import PREFIX_BYTES, element_of, group_of, store_prefix
 from millpond.storage.content import put_content
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, seal
@@ -20,6 +21,9 @@ Changes = tuple[list[bytes], list[bytes | None]]
 
 FOLDERS = {FrameKind.DELTA: "deltas", FrameKind.SNAPSHOT: "snapshots"}
 """Where each kind of state file lies in a checkpoint."""
+
+FILE_BYTES = 16 * 1024 * 1024
+"""About how large a file of state may be: whoever needs a range of key groups holds files of this size in memory."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Changes)
@@ -72,14 +76,34 @@ def merge_segments(segments: list[Changes]) -> Changes:
 def group_span(keys: list[bytes]) -> tuple[int, int]:
     """Return the lowest and the highest key group among sorted store keys; (0, 0) if there are none."""
     lowest, highest = (group_of(keys[0]), group_of(keys[0])) if keys else (0, 0)
+    for start, end in _elements(keys):
+        lowest = min(lowest, group_of(keys[start]))
+        highest = max(highest, group_of(keys[end - 1]))
+    return lowest, highest
+
+
+def within(changes: Changes, first: int, last: int) -> Changes:
+    """The part of sorted changes that lies in a range of key groups, both ends included."""
+    keys, values = changes
+    own_keys: list[bytes] = []
+    own_values: list[bytes | None] = []
+    for start, end in _elements(keys):
+        element = element_of(keys[start])
+        low = bisect_left(keys, store_prefix(element, first), start, end)
+        high = bisect_left(keys, store_prefix(element, last + 1), low, end)
+        own_keys += keys[low:high]
+        own_values += values[low:high]
+    return own_keys, own_values
+
+
+def _elements(keys: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where the keys of each element begin and end."""
     start = 0
     while start < len(keys):
         element = element_of(keys[start])
         end = bisect_left(keys, bytes((element + 1,)), start) if element < 0xFF else len(keys)
-        lowest = min(lowest, group_of(keys[start]))
-        highest = max(highest, group_of(keys[end - 1]))
+        yield start, end
         start = end
-    return lowest, highest
 
 
 def write_changes(
@@ -101,6 +125,26 @@ def write_changes(
     first, last = covers or group_span(keys)
     ref = put_content(storage, name, seal(kind, encode_changes(keys, values)))
     return StateFile(ref, first, last, len(keys))
+
+
+def write_delta(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
+    """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many."""
+    if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= FILE_BYTES:
+        return (write_changes(storage, FrameKind.DELTA, keys, values),)
+    parts = (within((keys, values), first, last) for first, last in _ranges(keys, values))
+    return tuple(write_changes(storage, FrameKind.DELTA, *part) for part in parts if part[0])
+
+
+def _ranges(keys: list[bytes], values: list[bytes | None]) -> list[tuple[int, int]]:
+    """Ranges of key groups that hold about a file's worth of bytes each; a group is never divided."""
+    first, last = group_span(keys)
+    held = [0] * (last - first + 1)
+    for key, value in zip(keys, values, strict=True):
+        held[group_of(key) - first] += len(key) + len(value or b"")
+    # A range ends where the bytes up to there pass the next multiple of the size.
+    files = [before // FILE_BYTES for before in accumulate(held[:-1], initial=0)]
+    starts = [at for at in range(len(files)) if at == 0 or files[at] != files[at - 1]]
+    return [(first + start, first + end - 1) for start, end in pairwise([*starts, len(files)])]
 
 
 def kind_of(state_file: StateFile) -> FrameKind:

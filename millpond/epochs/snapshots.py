@@ -1,8 +1,11 @@
-"""When it pays to write the whole state anew."""
+"""When it pays to merge the deltas into a snapshot, and what a snapshot is before a manifest names it."""
 
 from __future__ import annotations
 
+import msgspec
+
 from millpond.epochs.manifest import EpochDeltas, Manifest, StateFile
+from millpond.ids import EpochId, ManifestHash
 
 DELTA_BYTES_MIN = 16 * 1024 * 1024
 """Replaying less than this takes well under a second, so a snapshot would not be felt."""
@@ -10,22 +13,58 @@ DELTA_BYTES_MIN = 16 * 1024 * 1024
 DELTA_EPOCHS_MAX = 64
 """Each epoch adds a file to open at recovery and a line to every manifest, however small its delta is."""
 
+OVERDUE = 4
+"""How many times the deltas may outgrow the point where a snapshot is due before the end of a run waits for one."""
 
-def snapshot_due(head: Manifest | None) -> bool:
-    """Whether the epoch after `head` shall write a snapshot.
+
+class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole state of a committed epoch, in chunks that cover all key groups; the hash tells timelines apart."""
+
+    epoch: EpochId
+    hash: ManifestHash
+    files: tuple[StateFile, ...]
+
+
+def snapshot_due(head: Manifest | None, times: int = 1) -> bool:
+    """Whether the state at `head` shall be written as a snapshot, or is overdue by so many times.
 
     Deltas may grow as large as the snapshot itself, so that writing snapshots at most doubles what is written, and
     reading deltas at most doubles what recovery reads.
     """
     if head is None:
         return False
-    since = [delta for delta in head.deltas if delta.epoch > head.snapshot_epoch]
-    delta_bytes = sum(_size(delta) for delta in since)
-    return len(since) >= DELTA_EPOCHS_MAX or delta_bytes > max(DELTA_BYTES_MIN, _total(head.snapshot))
+    since = _since(head)
+    delta_bytes = sum(_total(delta.files) for delta in since)
+    limit = max(DELTA_BYTES_MIN, _total(head.snapshot))
+    return len(since) >= times * DELTA_EPOCHS_MAX or delta_bytes > times * limit
 
 
-def _size(delta: EpochDeltas) -> int:
-    return _total(delta.files)
+def bytes_to_merge(head: Manifest) -> int:
+    """How many bytes a snapshot of `head` reads."""
+    return _total(head.snapshot) + sum(_total(delta.files) for delta in _since(head))
+
+
+def fits(snapshot: Snapshot, head: Manifest, head_hash: ManifestHash, key_groups: int) -> bool:
+    """Whether a manifest after `head` may name a snapshot: it is newer, of the same timeline, and speaks for all."""
+    if snapshot.epoch <= head.snapshot_epoch or not covers_all(snapshot.files, key_groups):
+        return False
+    if snapshot.epoch == head.epoch:
+        return snapshot.hash == head_hash
+    return any(delta.epoch == snapshot.epoch + 1 and delta.parent == snapshot.hash for delta in head.deltas)
+
+
+def covers_all(files: tuple[StateFile, ...], key_groups: int) -> bool:
+    """Whether chunks speak for every key group, each for its own; one left out would be forgotten."""
+    next_group = 0
+    for state in sorted(files, key=lambda state: state.first_group):
+        if state.first_group != next_group:
+            return False
+        next_group = state.last_group + 1
+    return next_group == key_groups
+
+
+def _since(head: Manifest) -> list[EpochDeltas]:
+    return [delta for delta in head.deltas if delta.epoch > head.snapshot_epoch]
 
 
 def _total(files: tuple[StateFile, ...]) -> int:

@@ -29,22 +29,16 @@ class Parent(msgspec.Struct, frozen=True):
     snapshot_epoch: EpochId
     snapshot: tuple[StateFile, ...]
     deltas: tuple[EpochDeltas, ...]
-    snapshot_due: bool
     pending: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """What one partition changed: small changes inline, large ones in files that it wrote.
-
-    If a snapshot is due, `snapshot` holds the partition's whole state as it was at the parent, in files whose ranges
-    cover all of its key groups, empty groups included.
-    """
+    """What one partition changed: small changes inline, large ones in files that it wrote."""
 
     partition: PartitionId
     inline: Changes | None = None
     files: tuple[StateFile, ...] = ()
-    snapshot: tuple[StateFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,6 @@ def _part(partition: int, controls: Sequence[Control], first: int) -> PartResult
         PartitionId(partition),
         inline=(keys, [changes[key] for key in keys]) if keys else None,
         files=tuple(file for c in saved for file in c.files),
-        snapshot=tuple(file for control in controls for file in control.snapshot),
     )
 
 

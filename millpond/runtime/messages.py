@@ -74,7 +74,6 @@ class Control(msgspec.Struct, frozen=True):
     keys: list[bytes] = []
     values: list[bytes | None] = []
     files: tuple[StateFile, ...] = ()
-    snapshot: tuple[StateFile, ...] = ()
     outputs: tuple[OutputFile, ...] = ()
     counters: dict[str, int] = {}
     failure: Failure | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millpond.crashpoints import crashpoint
+from millpond.epochs.deltas import within
 from millpond.epochs.manifest import StateFile
 from millpond.epochs.recovery import advance_files, read_changes, restore_files
 from millpond.epochs.work import Parent
@@ -15,7 +16,6 @@ from millpond.errors import StateError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.state.localstore import Loaded, LocalStore, Stamp, StoreView
-from millpond.state.storekey import group_of
 from millpond.storage.contract import Storage
 
 OPEN_ATTEMPTS_MAX = 8
@@ -71,9 +71,4 @@ def _bring(
 
 def _load(storage: Storage, files: tuple[StateFile, ...], groups: range) -> Iterator[Loaded]:
     for state_file in files:
-        keys, values = read_changes(storage, state_file)
-        if state_file.first_group >= groups[0] and state_file.last_group <= groups[-1]:
-            yield keys, values
-            continue
-        own = [at for at, key in enumerate(keys) if group_of(key) in groups]
-        yield [keys[at] for at in own], [values[at] for at in own]
+        yield within(read_changes(storage, state_file), groups[0], groups[-1])

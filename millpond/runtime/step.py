@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
-from millpond.epochs.manifest import StateFile
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
@@ -33,7 +32,7 @@ from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
 from millpond.runtime.prepared import Prepared
 from millpond.runtime.transactions import Transactions
-from millpond.runtime.working import WorkingState, write_snapshot
+from millpond.runtime.working import WorkingState
 from millpond.state.localstore import StoreView
 from millpond.state.overlay import Layered
 from millpond.storage.content import FileRef
@@ -99,11 +98,7 @@ class StepRun:
             moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
             if self.failures:
                 return self._told_failure(intake)
-            snapshot: tuple[StateFile, ...] = ()
-            if self.step == 0 and self.epoch.parent.snapshot_due:
-                with self._timed("snapshot"):
-                    snapshot = write_snapshot(storage, self.plan, self.partition, view)
-            return self._finish(intake, state, delivery, storage, interim, snapshot, moved)
+            return self._finish(intake, state, delivery, storage, interim, moved)
 
     def _run_gathered(self, work: list[Work], delivery: Delivery, storage: Storage) -> Moved:
         """Run rows over several keys, with all their keys at hand, and save what they changed."""
@@ -138,7 +133,6 @@ class StepRun:
         delivery: Delivery,
         storage: Storage,
         interim: dict[bytes, bytes | None],
-        snapshot: tuple[StateFile, ...],
         moved: Moved,
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
@@ -163,7 +157,6 @@ class StepRun:
             keys=saved.keys,
             values=saved.values,
             files=saved.files,
-            snapshot=snapshot,
             outputs=outputs,
             counters=counters,
             pending=pending,

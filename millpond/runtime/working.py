@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledTask
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import write_changes
+from millpond.epochs.deltas import write_delta
 from millpond.epochs.manifest import StateFile
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
@@ -22,11 +22,9 @@ from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import Work
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
-from millpond.state.storekey import store_prefix
 from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
-from millpond.storage.frame import FrameKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +153,9 @@ class WorkingState:
             values = [merged[key] for key in keys]
         if _is_small(keys, values):
             return Saved(keys, values, (), self._growth())
-        written = write_changes(storage, FrameKind.DELTA, keys, values)
+        written = write_delta(storage, keys, values)
         crashpoint("delta.written")
-        return Saved([], [], (written,), self._growth())
+        return Saved([], [], written, self._growth())
 
     def save_by_home(self, storage: Storage) -> Saved:
         """Write what changed of gathered keys, a file for each partition that owns some of them."""
@@ -165,31 +163,16 @@ class WorkingState:
         if _is_small(keys, values):
             return Saved(keys, values, (), self._growth())
         owners = owners_of(self._plan.layout, pa.array(keys, pa.binary()))
-        files = []
+        files: list[StateFile] = []
         for home in np.unique(owners).tolist():
             own = np.flatnonzero(owners == home).tolist()
-            files.append(write_changes(storage, FrameKind.DELTA, [keys[at] for at in own], [values[at] for at in own]))
+            files += write_delta(storage, [keys[at] for at in own], [values[at] for at in own])
             crashpoint("delta.written")
         return Saved([], [], tuple(files), self._growth())
 
     def _growth(self) -> int:
         overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
         return sum(overlay.growth for overlay in overlays)
-
-
-def write_snapshot(storage: Storage, plan: ProgramPlan, partition: PartitionId, parent: Base) -> tuple[StateFile, ...]:
-    """Write the partition's whole state as the parent has it: what epochs change meanwhile comes on top, as deltas."""
-    groups = plan.layout.groups_of(partition)
-    if not groups:
-        return ()
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    for index in range(len(plan.program.elements)):
-        for group in groups:
-            for key, value in parent.scan(store_prefix(index, group)):
-                keys.append(key)
-                values.append(value)
-    return (write_changes(storage, FrameKind.SNAPSHOT, keys, values, (groups[0], groups[-1])),)
 
 
 def _is_small(keys: list[bytes], values: list[bytes | None]) -> bool:

@@ -31,6 +31,7 @@ class FrameKind(IntEnum):
     DELTA = 3
     SNAPSHOT = 4
     PENDING = 5
+    MERGED = 6
 
 
 def seal(kind: FrameKind, payload: bytes) -> bytes:

@@ -46,6 +46,12 @@ def register_backend(scheme: str, opener: Opener) -> None:
     _added[scheme] = opener
 
 
+def opens_elsewhere(url: str) -> bool:
+    """Whether a new process opens the same storage by this address; what this one registered, no other knows."""
+    scheme = _SCHEME.match(url)
+    return scheme is None or (scheme[1].lower() in _OPENERS and scheme[1].lower() != "memory")
+
+
 def _open_address(scheme: str, url: str) -> Storage | None:
     try:
         parts = urlsplit(url)

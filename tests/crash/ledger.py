@@ -74,14 +74,14 @@ def read_partition(storage, parent, partition):
                 state.pop(key, None)
             else:
                 state[key] = value
-    return state, (groups[0], groups[-1])
+    return state
 
 
 def compute(storage, batch: int, parent) -> EpochWork:
     """Apply one batch on top of the parent, partition by partition."""
     parts = []
     for partition in range(PARTITIONS):
-        state, covers = read_partition(storage, parent, partition)
+        state = read_partition(storage, parent, partition)
         changes = {}
         for word, amount in BATCHES[batch].items():
             key = key_of(word)
@@ -90,16 +90,11 @@ def compute(storage, batch: int, parent) -> EpochWork:
                 changes[key] = b"%d" % count if count else None
         keys = sorted(changes)
         values = [changes[key] for key in keys]
-        snapshot = ()
-        if parent.snapshot_due:
-            ordered = sorted(state)
-            chunk = [state[key] for key in ordered]
-            snapshot = (write_changes(storage, FrameKind.SNAPSHOT, ordered, chunk, covers=covers),)
         if partition == 0:
-            parts.append(PartResult(0, (keys, values), (), snapshot))
+            parts.append(PartResult(0, (keys, values)))
         else:
             file = write_changes(storage, FrameKind.DELTA, keys, values)
-            parts.append(PartResult(partition, None, (file,) if keys else (), snapshot))
+            parts.append(PartResult(partition, None, (file,) if keys else ()))
     output = OutputFile("totals", FileRef(f"{parent.epoch + 1}-{batch}", batch, f"{batch:064x}"), len(BATCHES[batch]))
     return EpochWork(tuple(parts), (output,), {"rows": len(BATCHES[batch])})
 

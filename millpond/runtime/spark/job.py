@@ -223,6 +223,7 @@ class Job:
         finally:
             self._gathers = False
             self._progress.stop()
+            self._checkpoint.close()
         return RunReport(tuple(self._reports), self._checkpoint.epoch)
 
     def _run_stream(self, adopt: bool) -> None:

@@ -188,29 +188,12 @@ def test_a_snapshot_is_taken_when_it_is_due_and_deltas_before_it_stay_listed(sto
 def test_after_a_snapshot_only_the_last_deltas_stay_listed(storage, monkeypatch):
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 12)
     checkpoint = Checkpoint.open(storage, ELEMENTS, key_groups=1)
-
-    def work(parent):
-        chunk = StateFile(FileRef("snapshots/none", 0, "0" * 64), 0, 0, 0)
-        return EpochWork((PartResult(0, snapshot=(chunk,) if parent.snapshot_due else ()),), (), {})
-
     for batch in range(20):
-        checkpoint.run_epoch(Offer("q", batch, ()), work, lambda manifest: None, partitions=1)
+        offer = Offer("q", batch, ())
+        checkpoint.run_epoch(offer, lambda parent: EpochWork((), (), {}), lambda manifest: None, partitions=1)
     head = checkpoint.head
     assert head.snapshot_epoch == 12
     assert [delta.epoch for delta in head.deltas] == list(range(20 - DELTAS_KEPT + 1, 21))
-
-
-def test_a_snapshot_that_leaves_out_a_key_group_is_not_taken(storage, often):
-    checkpoint = Checkpoint.open(storage, ELEMENTS, key_groups=4)
-
-    def work(parent):
-        chunks = [StateFile(FileRef(f"snapshots/{g}", 0, "0" * 64), g, g, 1) for g in (0, 1, 3)]
-        return EpochWork(tuple(PartResult(0, snapshot=(chunk,)) for chunk in chunks), (), {})
-
-    for batch in range(4):
-        checkpoint.run_epoch(Offer("q", batch, ()), work, lambda manifest: None, partitions=1)
-    assert checkpoint.head.snapshot_epoch == 0
-    assert len(checkpoint.head.deltas) == 4
 
 
 def test_manifests_are_chained_by_their_hashes(storage, sink):
@@ -397,7 +380,6 @@ def test_an_error_after_the_commit_is_not_a_second_application(sink):
         PartResult(2),
         PartResult(-1),
         PartResult(0, files=(StateFile(FileRef("deltas/x", 0, "0" * 64), 0, KEY_GROUPS, 1),)),
-        PartResult(0, snapshot=(StateFile(FileRef("snapshots/x", 0, "0" * 64), 0, KEY_GROUPS, 1),)),
     ],
 )
 def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, part):

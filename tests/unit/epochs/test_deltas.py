@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millpond.epochs import deltas
 from millpond.epochs.deltas import (
     check_changes,
     decode_changes,
@@ -12,7 +13,9 @@ from millpond.epochs.deltas import (
     group_span,
     kind_of,
     merge_segments,
+    within,
     write_changes,
+    write_delta,
 )
 from millpond.epochs.manifest import StateFile
 from millpond.epochs.recovery import read_changes
@@ -126,3 +129,28 @@ def test_the_folder_tells_the_kind():
     with pytest.raises(StorageError) as caught:
         kind_of(StateFile(FileRef("elsewhere/x", 0, "0" * 64), 0, 0, 0))
     assert caught.value.code == "MP315"
+
+
+@given(changes, st.integers(0, 127), st.integers(0, 127))
+def test_what_lies_within_a_range_of_groups_is_found(changed, one, other):
+    first, last = sorted((one, other))
+    keys, values = sorted_changes(changed)
+    own = [key for key in keys if first <= group_of(key) <= last]
+    found = within((keys, values), first, last)
+    assert found == (own, [changed[key] for key in own])
+
+
+@given(changes, st.sampled_from([1, 4, 20, 10**9]))
+def test_large_deltas_are_several_files_that_share_no_group_and_lose_nothing(changed, size):
+    storage = MemoryStorage()
+    keys, values = sorted_changes(changed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deltas, "FILE_BYTES", size)
+        files = write_delta(storage, keys, values)
+    groups = [group for file in files for group in range(file.first_group, file.last_group + 1)]
+    assert len(groups) == len(set(groups))
+    found = [pair for file in files for pair in zip(*read_changes(storage, file), strict=True)]
+    assert len(found) == len(changed)
+    assert dict(found) == changed
+    if size == 1:
+        assert len(files) == len({group_of(key) for key in keys}) or not keys

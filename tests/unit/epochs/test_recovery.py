@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.epochs import recovery
 from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
 from millpond.epochs.commit import next_manifest, parent_of
 from millpond.epochs.deltas import write_changes
@@ -18,6 +17,7 @@ from millpond.epochs.manifest import (
     manifest_name,
 )
 from millpond.epochs.recovery import advance_files, last_manifest, read_changes, read_genesis, read_state, restore_files
+from millpond.epochs.snapshots import Snapshot
 from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.state.storekey import group_of, store_key
 from millpond.storage.content import FileRef
@@ -59,22 +59,20 @@ def play(history):
         state = {key: value for key, value in {**state, **changes}.items() if value is not None}
         keys = sorted(changes)
         files = (write_changes(storage, FrameKind.DELTA, keys, [changes[key] for key in keys]),) if keys else ()
-        chunks = ()
+        made = None
         if snapshot:
+            chunks = ()
             for covers in ((0, 1), (2, 3)):
                 kept = sorted(key for key in before_it if covers[0] <= group_of(key) <= covers[1])
                 values = [before_it[key] for key in kept]
                 chunks += (write_changes(storage, FrameKind.SNAPSHOT, kept, values, covers=covers),)
-        work = EpochWork((PartResult(0, None, files, chunks),), (), {})
-        before = recovery.Parent(**{**_fields(parent_of(GENESIS, head, digest)), "snapshot_due": snapshot})
-        head = next_manifest(before, head, Offer("q", epoch - 1, ()), work, None, partitions=1)
+            made = Snapshot(head.epoch, digest, chunks)
+        work = EpochWork((PartResult(0, None, files),), (), {})
+        before = parent_of(GENESIS, head, digest)
+        head = next_manifest(before, head, Offer("q", epoch - 1, ()), work, None, partitions=1, snapshot=made)
         digest = manifest_hash(encode_manifest(head))
         parents.append((parent_of(GENESIS, head, digest), state))
     return storage, parents
-
-
-def _fields(struct):
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
 @given(histories, st.integers(0, 3), st.integers(0, 3))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from millpond.epochs.manifest import FORMAT, EpochDeltas, Manifest, Offer, StateFile
-from millpond.epochs.snapshots import DELTA_BYTES_MIN, DELTA_EPOCHS_MAX, snapshot_due
+from millpond.epochs.snapshots import DELTA_BYTES_MIN, DELTA_EPOCHS_MAX, Snapshot, fits, snapshot_due
 from millpond.storage.content import FileRef
 
 UUID = "12345678-1234-4234-8234-123456789abc"
@@ -63,3 +63,36 @@ def test_a_snapshot_is_due_when_deltas_outweigh_it_or_are_many(sizes, snapshot_b
 
 def test_deltas_from_before_the_snapshot_do_not_count():
     assert not snapshot_due(manifest([1], snapshot_bytes=1, kept_before=8))
+
+
+BEFORE_THIRD, HEAD = f"{3:064x}", "f" * 64
+
+
+def chunks(*ranges):
+    return tuple(StateFile(FileRef(f"snapshots/{first}", 1, "0" * 64), first, last, 1) for first, last in ranges)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "fit"),
+    [
+        (Snapshot(2, BEFORE_THIRD, chunks((0, 1), (2, 3))), True),
+        (Snapshot(2, "2" * 64, chunks((0, 1), (2, 3))), False),
+        (Snapshot(3, HEAD, chunks((0, 3))), True),
+        (Snapshot(3, BEFORE_THIRD, chunks((0, 3))), False),
+        (Snapshot(4, HEAD, chunks((0, 3))), False),
+        (Snapshot(2, BEFORE_THIRD, chunks((0, 1), (3, 3))), False),
+        (Snapshot(2, BEFORE_THIRD, chunks((0, 2), (2, 3))), False),
+        (Snapshot(2, BEFORE_THIRD, chunks((0, 2))), False),
+        (Snapshot(2, BEFORE_THIRD, ()), False),
+    ],
+)
+def test_a_snapshot_is_named_only_by_its_own_timeline_and_if_it_speaks_for_all(snapshot, fit):
+    head = manifest([1, 1, 1])
+    assert head.parent == BEFORE_THIRD
+    assert fits(snapshot, head, HEAD, 4) is fit
+
+
+def test_a_snapshot_is_never_replaced_by_an_older_one():
+    head = manifest([1, 1], snapshot_bytes=5)
+    old = Snapshot(head.snapshot_epoch, head.deltas[0].parent, chunks((0, 3)))
+    assert not fits(old, head, HEAD, 4)

@@ -8,7 +8,6 @@ import pytest
 
 from millpond.epochs import snapshots
 from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
-from millpond.epochs.deltas import write_changes
 from millpond.epochs.manifest import ElementSchema
 from millpond.epochs.recovery import read_state
 from millpond.errors import StateError
@@ -18,7 +17,6 @@ from millpond.runtime.opening import default_local_root, open_state, store_path
 from millpond.state.localstore import LocalStore, Stamp
 from millpond.state.storekey import group_of, store_key
 from millpond.storage.files import FileStorage
-from millpond.storage.frame import FrameKind
 
 GROUPS = 8
 ELEMENTS = (ElementSchema("seen", "counter", "partitioned", "", "str", "int"),)
@@ -60,13 +58,7 @@ class Job:
         assert all(group_of(key) in groups for key in state)
         changed = {key: b"%d" % (int(state.get(key, b"0")) + count) for key, count in sorted(counts.items())}
         changed = {key: None if value == b"3" else value for key, value in changed.items()}
-        chunk = ()
-        if parent.snapshot_due and groups:
-            keys = sorted(state)
-            covers = (groups[0], groups[-1])
-            values = [state[key] for key in keys]
-            chunk = (write_changes(self.storage, FrameKind.SNAPSHOT, keys, values, covers=covers),)
-        return PartResult(partition, (list(changed), list(changed.values())), (), chunk)
+        return PartResult(partition, (list(changed), list(changed.values())))
 
     def opened(self, parent=None, layout=None, local=None):
         """The whole state as the stores give it."""

@@ -1,0 +1,68 @@
+"""The process that merges committed files into a snapshot, as a request on standard input asks.
+
+It ends by itself when the driver that started it is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import msgspec
+
+from millpond.clock import SystemClock
+from millpond.epochs.compaction import compact
+from millpond.epochs.manifest import decode_manifest, manifest_hash, manifest_name
+from millpond.errors import MillpondError
+from millpond.ids import EpochId, ManifestHash
+from millpond.storage.open import open_storage
+
+PRIORITY = 19
+"""The lowest: what epochs leave of the processor is enough."""
+
+LOOK_SECONDS = 1.0
+"""How often it looks whether its driver is still there."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Which epoch of which checkpoint to merge; the hash tells timelines apart."""
+
+    url: str
+    epoch: EpochId
+    hash: ManifestHash
+    key_groups: int
+
+
+def serve(request: bytes) -> bool:
+    """Do what a request asks; False if something else stands where the epoch was, as after a restore from a copy."""
+    asked = msgspec.json.decode(request, type=Request)
+    storage = open_storage(asked.url)
+    name = manifest_name(asked.epoch)
+    data = storage.get(name)
+    if manifest_hash(data) != asked.hash:
+        return False
+    compact(storage, decode_manifest(data, name), asked.hash, asked.key_groups)
+    return True
+
+
+def _end_with(parent: int) -> None:
+    clock = SystemClock()
+    while os.getppid() == parent:
+        clock.sleep(LOOK_SECONDS)
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve the request on standard input."""
+    os.nice(PRIORITY)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    try:
+        done = serve(sys.stdin.buffer.read())
+    except MillpondError as error:
+        sys.exit(str(error))
+    sys.exit(None if done else "the epoch to merge is not there any more")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Snapshots made of committed files alone: the last snapshot and the deltas after it, merged chunk by chunk.
+
+Nothing here needs the state that workers hold, nor the epoch that runs meanwhile: a manifest names files that never
+change, so the same manifest always gives the same snapshot. A chunk is a range of key groups. Its size bounds the
+memory, and a chunk that no delta changed is not written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+
+from millpond.crashpoints import crashpoint
+from millpond.epochs.deltas import FILE_BYTES, Changes, within, write_changes
+from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
+from millpond.epochs.recovery import read_changes
+from millpond.epochs.snapshots import Snapshot
+from millpond.errors import StorageError
+from millpond.ids import ManifestHash
+from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind, seal, unseal
+
+MERGED = "merged"
+"""The folder of snapshots that wait for a manifest to name them, each under the number of its epoch."""
+
+HELD_BYTES_MAX = 4 * FILE_BYTES
+"""Deltas up to this size together are read once; what is above is read again for every chunk that it reaches into."""
+
+Groups = tuple[int, int]
+"""A range of key groups, both ends included."""
+
+Chunk = tuple[Groups, StateFile | None]
+"""A range, and the file of the last snapshot that covers exactly it, if there is one."""
+
+_decoder = msgspec.msgpack.Decoder(Snapshot)
+
+
+def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_groups: int) -> Snapshot:
+    """Write the state of a manifest as a snapshot, and leave it for the next commit to name."""
+    merge = _Merge(storage, manifest)
+    files = tuple(merge.write(groups, old) for groups, old in chunk_ranges(manifest, key_groups))
+    snapshot = Snapshot(manifest.epoch, digest, files)
+    storage.put(_name(manifest.epoch), seal(FrameKind.MERGED, msgspec.msgpack.encode(snapshot)))
+    crashpoint("snapshot.merged")
+    return snapshot
+
+
+def last_merged(storage: Storage) -> Snapshot | None:
+    """The newest snapshot that was finished; None if there is none that can be read.
+
+    One that is damaged is as good as none: the files that it was made of are still there.
+    """
+    for name in storage.list(MERGED)[-1:]:
+        try:
+            return _decoder.decode(unseal(FrameKind.MERGED, storage.get(name), name))
+        except (StorageError, msgspec.MsgspecError):
+            return None
+    return None
+
+
+def _name(epoch: int) -> str:
+    return f"{MERGED}/{epoch:0{EPOCH_DIGITS}}"
+
+
+def chunk_ranges(manifest: Manifest, key_groups: int) -> Iterator[Chunk]:
+    """The chunks of the next snapshot: those of the last one, divided where they grew large."""
+    deltas = _deltas(manifest)
+    olds: list[Chunk] = [((file.first_group, file.last_group), file) for file in manifest.snapshot]
+    for groups, old in sorted(olds, key=lambda chunk: chunk[0]) or [((0, key_groups - 1), None)]:
+        size = (0 if old is None else old.file.size_bytes) + sum(_share(file, groups) for file in deltas)
+        width = groups[1] - groups[0] + 1
+        count = min(max(1, round(size / FILE_BYTES)), width)
+        if count == 1:
+            yield groups, old
+            continue
+        bounds = [groups[0] + width * number // count for number in range(count + 1)]
+        yield from (((first, end - 1), None) for first, end in pairwise(bounds))
+
+
+def _deltas(manifest: Manifest) -> list[StateFile]:
+    since = [delta for delta in manifest.deltas if delta.epoch > manifest.snapshot_epoch]
+    return [file for delta in since for file in delta.files]
+
+
+def _share(file: StateFile, groups: Groups) -> float:
+    """About how many bytes of a file lie in a range of key groups."""
+    first, last = max(file.first_group, groups[0]), min(file.last_group, groups[1])
+    if first > last:
+        return 0.0
+    return file.file.size_bytes * (last - first + 1) / (file.last_group - file.first_group + 1)
+
+
+class _Merge:
+    def __init__(self, storage: Storage, manifest: Manifest) -> None:
+        self._storage = storage
+        self._snapshot = manifest.snapshot
+        self._deltas = _deltas(manifest)
+        self._held: dict[str, Changes] = {}
+        self._held_bytes = 0
+
+    def write(self, groups: Groups, old: StateFile | None) -> StateFile:
+        """Write a chunk; the old file stays if nothing in its range changed."""
+        reaching = (file for file in self._deltas if file.overlaps(*groups))
+        changes = [inside for file in reaching if (inside := within(self._read(file), *groups))[0]]
+        if old is not None and not changes:
+            return old
+        state: dict[bytes, bytes | None] = {}
+        for file in self._snapshot:
+            if file.overlaps(*groups):
+                state.update(zip(*within(read_changes(self._storage, file), *groups), strict=True))
+        for keys, values in changes:
+            state.update(zip(keys, values, strict=True))
+        live = sorted(key for key, value in state.items() if value is not None)
+        written = write_changes(self._storage, FrameKind.SNAPSHOT, live, [state[key] for key in live], groups)
+        crashpoint("snapshot.chunk")
+        return written
+
+    def _read(self, file: StateFile) -> Changes:
+        held = self._held.get(file.file.name)
+        if held is not None:
+            return held
+        changes = read_changes(self._storage, file)
+        if self._held_bytes + file.file.size_bytes <= HELD_BYTES_MAX:
+            self._held[file.file.name] = changes
+            self._held_bytes += file.file.size_bytes
+        return changes

@@ -1,0 +1,109 @@
+"""Snapshots made of committed files: the state is the same, unchanged chunks stay, memory is bounded by a chunk."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millpond.epochs import compaction
+from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.epochs.compaction import chunk_ranges, compact
+from millpond.epochs.deltas import write_changes
+from millpond.epochs.recovery import read_changes, read_state
+from millpond.epochs.snapshots import covers_all
+from millpond.errors import MillpondError
+from millpond.state.storekey import group_of, store_key
+from millpond.storage.frame import FrameKind
+from millpond.storage.memory import MemoryStorage
+
+KEY_GROUPS = 8
+keys = st.builds(store_key, st.integers(0, 1), st.integers(0, KEY_GROUPS - 1), st.binary(max_size=2))
+epochs = st.lists(st.dictionaries(keys, st.none() | st.binary(max_size=40), max_size=12), min_size=1, max_size=6)
+
+
+def committed(history, cut=None):
+    """A checkpoint with one epoch per dict of changes, each in one delta, or in one for each half of the groups."""
+    storage = MemoryStorage()
+    checkpoint = Checkpoint.open(storage, (), KEY_GROUPS)
+    for batch, changes in enumerate(history):
+        parts = [changes]
+        if cut is not None:
+            parts = [{k: v for k, v in changes.items() if (group_of(k) < cut) is low} for low in (True, False)]
+        files = []
+        for part in parts:
+            ordered = sorted(part)
+            if ordered:
+                files.append(write_changes(storage, FrameKind.DELTA, ordered, [part[key] for key in ordered]))
+        work = EpochWork((PartResult(0, files=tuple(dict.fromkeys(files))),), (), {})
+        checkpoint.run_epoch(Offer("q", batch, ()), lambda _, work=work: work, lambda _: None, partitions=1)
+    return storage, checkpoint
+
+
+def whole(storage, snapshot):
+    state = {}
+    for file in snapshot.files:
+        state.update(zip(*read_changes(storage, file), strict=True))
+    return state
+
+
+@given(epochs, st.none() | st.integers(1, 7), st.sampled_from([1, 60, 10**9]))
+def test_a_snapshot_holds_the_state_of_its_manifest(history, cut, size):
+    storage, checkpoint = committed(history, cut)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction, "FILE_BYTES", size)
+        patch.setattr(compaction, "HELD_BYTES_MAX", size)
+        snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
+        again = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
+    assert whole(storage, snapshot) == read_state(storage)
+    assert covers_all(snapshot.files, KEY_GROUPS)
+    assert snapshot == again
+    assert (snapshot.epoch, snapshot.hash) == (checkpoint.epoch, checkpoint.head_hash)
+
+
+def test_a_chunk_that_nothing_changed_is_not_written_again(monkeypatch):
+    monkeypatch.setattr(compaction, "FILE_BYTES", 1)
+    history = [{store_key(0, group, b"x"): b"1" for group in range(KEY_GROUPS)}]
+    storage, checkpoint = committed(history)
+    first = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
+    assert len(first.files) == KEY_GROUPS
+    delta = write_changes(storage, FrameKind.DELTA, [store_key(0, 3, b"x")], [b"2"])
+    head = checkpoint.head
+    later = type(head)(
+        **{name: getattr(head, name) for name in head.__struct_fields__}
+        | {
+            "snapshot_epoch": head.epoch,
+            "snapshot": first.files,
+            "epoch": head.epoch + 1,
+            "parent": checkpoint.head_hash,
+            "batch": 1,
+            "stream": Offer("q", 1, ()),
+            "deltas": (type(head.deltas[0])(head.epoch + 1, checkpoint.head_hash, (delta,)),),
+        }
+    )
+    second = compact(storage, later, checkpoint.head_hash, KEY_GROUPS)
+    assert [one == other for one, other in zip(first.files, second.files, strict=True)] == [
+        group != 3 for group in range(KEY_GROUPS)
+    ]
+
+
+def test_chunks_of_a_large_state_are_about_as_large_as_they_shall_be():
+    value = b"x" * 1000
+    history = [{store_key(0, group, b"%d" % at): value for group in range(KEY_GROUPS) for at in range(50)}]
+    storage, checkpoint = committed(history)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction, "FILE_BYTES", 100_000)
+        ranges = [groups for groups, _ in chunk_ranges(checkpoint.head, KEY_GROUPS)]
+    assert ranges == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert storage
+
+
+def test_a_damaged_delta_is_an_error_and_no_snapshot():
+    storage, checkpoint = committed([{store_key(0, 1, b"x"): b"1"}])
+    name = checkpoint.head.deltas[0].files[0].file.name
+    data = bytearray(storage.get(name))
+    data[-1] ^= 1
+    storage.delete(name)
+    storage.put(name, bytes(data))
+    with pytest.raises(MillpondError):
+        compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
