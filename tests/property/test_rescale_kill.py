@@ -51,11 +51,18 @@ def fed_rows(folder):
 
 
 def go_on(folder, until):
-    """Feed the rows that are not committed yet, each epoch with the number of instances that belongs to it."""
-    while (fed := fed_rows(folder)) < until:
+    """Feed the rows that are not committed yet, each epoch with the number of instances that belongs to it.
+
+    The last start feeds nothing, and publishes what a killed one may have committed and left.
+    """
+    fed = 0
+    while fed < until:
+        fed = fed_rows(folder)
         sinks = {name: parquet(folder / name) for name in COMPILED.entries}
-        simulated = Simulated(COMPILED, folder, 2, KEY_GROUPS, SCHEDULE[fed // EPOCH_ROWS], sinks=sinks)
-        simulated.epoch(ROWS[fed : fed + EPOCH_ROWS])
+        instances = SCHEDULE[min(fed, until - 1) // EPOCH_ROWS]
+        simulated = Simulated(COMPILED, folder, 2, KEY_GROUPS, instances, sinks=sinks)
+        if fed < until:
+            simulated.epoch(ROWS[fed : fed + EPOCH_ROWS])
 
 
 def told(folder):
