@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from types import ModuleType
 
-from benchmarks import backends, compile_time, keyed_state, latency, transfers, word_count
+from benchmarks import backends, compile_time, keyed_state, large_state, latency, snapshots, transfers, word_count
 from benchmarks.report import BenchmarkError, Teller, json_line
 from benchmarks.spark import session
 
@@ -19,6 +19,8 @@ BENCHMARKS: dict[str, ModuleType] = {
     "compile_time": compile_time,
     "backends": backends,
     "transfers": transfers,
+    "snapshots": snapshots,
+    "large_state": large_state,
 }
 
 

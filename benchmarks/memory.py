@@ -19,10 +19,12 @@ _WORKER_MODULES = frozenset({"pyspark.daemon", "pyspark.worker"})
 class WorkerMemory:
     """Watches resident memory of the Python workers below this process, in a thread of its own.
 
-    Pages that workers share (the interpreter, the local store) count once for each of them.
+    Pages that workers share (the interpreter, the local store) count once for each of them, or are left out
+    (`private`): those of files are the system's cache, which it takes back when memory is short.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, private: bool = False) -> None:
+        self._private = private
         self.peak_mb = 0.0
         self.peak_each_mb = 0.0
 
@@ -40,7 +42,7 @@ class WorkerMemory:
 
     def _watch(self, done: threading.Event) -> None:
         while not done.wait(SAMPLE_SECONDS):
-            sizes = [_resident_mb(worker) for worker in spark_workers()]
+            sizes = [_resident_mb(worker, private=self._private) for worker in spark_workers()]
             self.peak_mb = max(self.peak_mb, round(sum(sizes), 1))
             self.peak_each_mb = max(self.peak_each_mb, round(max(sizes, default=0.0), 1))
 
@@ -62,8 +64,9 @@ def _words(process: psutil.Process) -> list[str]:
         return []  # It ended while we looked.
 
 
-def _resident_mb(process: psutil.Process) -> float:
+def _resident_mb(process: psutil.Process, *, private: bool) -> float:
     try:
-        return float(process.memory_info().rss) / MB
+        memory = process.memory_info()
+        return float(memory.rss - (memory.shared if private else 0)) / MB
     except psutil.Error:
         return 0.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import keyed_state, latency, word_count
+from benchmarks import keyed_state, large_state, latency, snapshots, word_count
 from benchmarks.report import BenchmarkError, Teller, json_line
 from benchmarks.transform_with_state import PARTITIONS, PROVIDER
 
@@ -63,6 +63,22 @@ def test_latency_reports_percentiles_of_both(spark, teller, tmp_path):
         p50, p95, p99 = (figures[f"{who}_{name}"] for name in ("p50", "p95", "p99"))
         assert 0 < p50 <= p95 <= p99
     assert figures["vs_transform_with_state_p50"] > 0
+    assert json.loads(json_line(figures))["checked"] is True
+
+
+def test_snapshots_reports_what_is_kept_and_finishes_some_in_the_background(spark, teller, tmp_path):
+    options = snapshots.Options(gigabytes=(0.0005,), rows=50, epochs=8, every=2, turns=1)
+    figures = snapshots.run(options, spark, teller, tmp_path)
+    assert figures["snapshots_0.0005gb"] > 0
+    for name in ("kept", "p99_ratio", "kept_synchronous", "p99_ratio_synchronous"):
+        assert figures[f"{name}_0.0005gb"] > 0
+    assert json.loads(json_line(figures))["checked"] is True
+
+
+def test_large_state_reports_memory_and_rate_at_every_size(spark, teller, tmp_path):
+    figures = large_state.run(large_state.Options(keys=(100, 300), rows=100, epochs=1), spark, teller, tmp_path)
+    assert figures["worker_mb"].keys() == figures["rates"].keys() == {"100", "300"}
+    assert figures["worker_mb_ratio"] > 0
     assert json.loads(json_line(figures))["checked"] is True
 
 

@@ -15,6 +15,7 @@ from millpond.runtime.messages import Control
 class EpochReport:
     """One committed epoch in figures.
 
+    `snapshot_epoch` is the epoch whose whole state was written last: what a recovery begins with.
     Rows over several keys run component by component: `components` of the rows that were looked at, and the share of
     the largest one in them, which bounds the time.
     """
@@ -27,6 +28,7 @@ class EpochReport:
     seconds: float
     commit_seconds: float
     task_seconds: dict[str, float]
+    snapshot_epoch: int = 0
     aborted: int = 0
     components: int = 0
     largest_share: float = 0.0
@@ -54,6 +56,7 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
         seconds=seconds,
         commit_seconds=timings.segment_s + timings.commit_s + timings.publish_s,
         task_seconds=spent,
+        snapshot_epoch=outcome.manifest.snapshot_epoch,
         aborted=_sum(counters, "aborted."),
         components=counters.get("gathered.components", 0),
         largest_share=counters.get("gathered.largest", 0) / (counters.get("gathered.surveyed", 0) or 1),

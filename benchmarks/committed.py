@@ -1,0 +1,30 @@
+"""The whole committed state of a checkpoint, looked through piece by piece, so that a large one fits into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.report import BenchmarkError
+from millpond.epochs.deltas import within
+from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
+from millpond.storage.open import open_storage
+
+PIECES = 32
+
+
+def committed_entries(checkpoint: Path) -> Iterator[tuple[bytes, bytes]]:
+    """Store keys and values of the last committed epoch."""
+    storage = open_storage(str(checkpoint))
+    genesis = read_genesis(storage)
+    head = None if genesis is None else last_manifest(storage, genesis[1])
+    if genesis is None or head is None:
+        raise BenchmarkError("there is no checkpoint")
+    groups = genesis[0].key_groups
+    step = max(1, groups // PIECES)
+    for first in range(0, groups, step):
+        last = min(first + step, groups) - 1
+        state: dict[bytes, bytes | None] = {}
+        for file in restore_files(head[0], first, last):
+            state.update(zip(*within(read_changes(storage, file), first, last), strict=True))
+        yield from ((key, value) for key, value in state.items() if value is not None)

@@ -1,0 +1,52 @@
+"""The check of the benchmark of snapshots sees a wrong state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import snapshots
+from benchmarks.report import BenchmarkError
+from benchmarks.snapshots import Data, Store, Way, check_state, snapshots_taken
+from millpond.compiler.compile import compile_program
+from millpond.epochs import background
+from millpond.epochs import snapshots as due
+from millpond.runtime.simulated import Simulated
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """A checkpoint of three keys whose second has been written twice."""
+    data = Data(5)
+    run = Simulated(compile_program(Store), tmp_path)
+    run.epoch([("put", (key, data.value(key, 0))) for key in range(3)])
+    run.epoch([("put", (1, data.value(1, 1)))])
+    return tmp_path / "checkpoint", data
+
+
+def test_the_right_state_passes(filled):
+    checkpoint, data = filled
+    check_state(checkpoint, data, np.array([0, 1, 0]))
+
+
+@pytest.mark.parametrize("versions", [[0, 0, 0], [0, 1, 0, 0], [1, 1, 0]])
+def test_another_state_does_not(filled, versions):
+    checkpoint, data = filled
+    with pytest.raises(BenchmarkError):
+        check_state(checkpoint, data, np.array(versions))
+
+
+def test_a_missing_checkpoint_does_not(tmp_path):
+    with pytest.raises(BenchmarkError, match="no checkpoint"):
+        check_state(tmp_path, Data(5), np.array([0]))
+
+
+def test_the_ways_differ_in_when_and_where_a_snapshot_is_made():
+    before = (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
+    seen = {}
+    for way in Way:
+        with snapshots_taken(way, 7):
+            seen[way] = (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
+    never = snapshots.NEVER
+    assert seen == {Way.NONE: (never, 0), Way.BACKGROUND: (7, 0), Way.SYNCHRONOUS: (7, never)}
+    assert before == (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
