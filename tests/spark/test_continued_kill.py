@@ -16,17 +16,23 @@ from tests.spark.programs import committed_state, fresh_seed
 POINTS = ("manifest.committed:2", "epoch.computed:1", "publish.started:2", "task.started:5")
 """Where the driver dies, one start after the other: each in an epoch that goes on with messages."""
 
+FEW_POINTS = ("manifest.committed:2", "publish.started:2")
+
 HOPS = 14
 
 
 @pytest.mark.timeout(900)
-def test_a_driver_killed_in_continued_epochs_ends_as_the_reference_interpreter_does(tmp_path):
+@pytest.mark.parametrize(
+    "points",
+    [pytest.param(FEW_POINTS, id="few"), pytest.param(POINTS, id="all", marks=pytest.mark.campaign)],
+)
+def test_a_driver_killed_in_continued_epochs_ends_as_the_reference_interpreter_does(tmp_path, points):
     rng = random.Random(fresh_seed())
     rows = [("walk", (rng.randrange(23), HOPS if not number else rng.randrange(HOPS))) for number in range(40)]
     write_parts(tmp_path / "in", Walks, rows, 1)
     reference = Sequential(compile_program(Walks))
     expected = dict(enumerate(reference.epoch(rows)))
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         # A worker that dies in a task is a retry for Spark; in the one task of a small epoch too.
         code = ContinuedDriver(tmp_path, crash_at=point, small_epoch=number % 2 * 1000).end()
         assert code == (0 if point.startswith("task") else -signal.SIGKILL), point

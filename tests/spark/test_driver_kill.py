@@ -26,9 +26,13 @@ POINTS = (
 )
 """Where the driver dies, one start after the other."""
 
-WORKER_POINTS = ("task.started:3", "output.staged:2", "delta.written:2")
+FEW_POINTS = ("epoch.computed:2", "manifest.committed:1", "publish.started:1", "publish.file:5")
+
+WORKER_POINTS = (
+    "output.staged:2",
+    *(pytest.param(point, marks=pytest.mark.campaign) for point in ("task.started:3", "delta.written:2")),
+)
 PART_ROWS = 80
-RANDOM_KILLS = 3
 
 
 def rows_for(seed, parts):
@@ -65,18 +69,25 @@ def epochs_in(folder):
 
 
 @pytest.mark.timeout(1800)
-def test_a_driver_killed_again_and_again_neither_loses_nor_repeats_anything(tmp_path):
+@pytest.mark.parametrize(
+    ("points", "random_kills"),
+    [
+        pytest.param(FEW_POINTS, 1, id="few"),
+        pytest.param(POINTS, 3, id="all", marks=pytest.mark.campaign),
+    ],
+)
+def test_a_driver_killed_again_and_again_neither_loses_nor_repeats_anything(tmp_path, points, random_kills):
     seed = fresh_seed()
     rng = random.Random(seed)
     parts = 24
     rows = rows_for(seed, parts)
     write_parts(tmp_path / "in", Gated, rows, parts)
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         # Both ways to run an epoch, since a restart may change over.
         small = number % 2 * PART_ROWS
         assert Driver(tmp_path, crash_at=point, small_epoch=small).end() == -signal.SIGKILL, point
         say(point, "left", epochs_in(tmp_path), "epochs")
-    for _ in range(RANDOM_KILLS):
+    for _ in range(random_kills):
         driver = Driver(tmp_path, small_epoch=rng.choice((0, PART_ROWS)))
         driver.kill_at_random(lambda: epochs_in(tmp_path), rng)
         say("killed at random with", epochs_in(tmp_path), "epochs")

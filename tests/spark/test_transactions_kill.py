@@ -24,6 +24,8 @@ POINTS = (
 )
 """Where the driver dies, one start after the other."""
 
+FEW_POINTS = ("manifest.linked:1", "publish.started:2")
+
 PARTS = 10
 PART_ROWS = 60
 RANDOM_KILLS = 1
@@ -49,12 +51,16 @@ def input_order(folder, rows):
 
 
 @pytest.mark.timeout(1800)
-def test_a_driver_of_the_bank_killed_again_and_again_neither_loses_nor_makes_a_cent(tmp_path):
+@pytest.mark.parametrize(
+    "points",
+    [pytest.param(FEW_POINTS, id="few"), pytest.param(POINTS, id="all", marks=pytest.mark.campaign)],
+)
+def test_a_driver_of_the_bank_killed_again_and_again_neither_loses_nor_makes_a_cent(tmp_path, points):
     seed = fresh_seed()
     rng = random.Random(seed)
     rows = make_rows(seed, PARTS * PART_ROWS)
     write(tmp_path / "in", Bank, rows, PARTS)
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         # Both ways to run an epoch, since a restart may change over.
         driver = BankDriver(tmp_path, crash_at=point, small_epoch=number % 2 * PART_ROWS)
         assert driver.end() == -signal.SIGKILL, point
