@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash docs clean lint types unit slow spark
+.PHONY: help run check test bench crash mutants docs clean lint types unit slow spark
 
 READY := .venv/.ready
 PYTHON := .venv/bin/python
@@ -26,10 +26,15 @@ bench: $(READY) ## Measure keyed state, word count, latency, transfers, backends
 	@$(PYTHON) -m benchmarks backends
 	@$(PYTHON) -m benchmarks compile_time
 
-crash: $(READY) ## Try to break it: campaigns of kills and damage, 50,000 generated programs, 10,000 transactional ones; hours
-	@$(PYTHON) -m pytest -q -n 2 -m campaign $(PYTEST_ARGS)
+crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,000 generated programs, 10,000 transactional ones; hours
+	@$(PYTHON) -m pytest -q -n 2 -m campaign --timeout 7200 $(PYTEST_ARGS)
+	@$(PYTHON) -m millpond.testing.faults --count 10000 --seed 1
 	@$(PYTHON) -m millpond.testing.transactions --count 10000 --seed 1
 	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
+
+# Tests the tests: breaks the package by hand in some fifty ways, and sees each caught by its test.
+mutants: $(READY)
+	@$(PYTHON) -m pytest -q -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
 
 docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml
 	@$(PYTHON) scripts/errors_page.py

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from types import ModuleType
 
-from benchmarks import backends, compile_time, keyed_state, large_state, latency, snapshots, transfers, word_count
+from benchmarks import (
+    backends,
+    compile_time,
+    keyed_state,
+    large_state,
+    latency,
+    restore,
+    snapshots,
+    transfers,
+    word_count,
+)
 from benchmarks.report import BenchmarkError, Teller, json_line
 from benchmarks.spark import session
 
@@ -21,6 +31,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "transfers": transfers,
     "snapshots": snapshots,
     "large_state": large_state,
+    "restore": restore,
 }
 
 

@@ -6,6 +6,8 @@ runs the same class as a distributed, checkpointed job with the same results.
 
 from __future__ import annotations
 
+from millpond.epochs.forking import fork
+from millpond.epochs.retention import Keep
 from millpond.errors import Aborted, MillpondError
 from millpond.front import Program
 from millpond.program import merges
@@ -13,6 +15,7 @@ from millpond.program.declare import Partial, Partitioned
 from millpond.program.entries import entry
 from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
+from millpond.program.timers import on_timer
 from millpond.runtime.frames import read_changes, read_state
 from millpond.state.counter import Counter
 from millpond.state.list import List
@@ -27,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Aborted",
     "Counter",
+    "Keep",
     "List",
     "Map",
     "Matrix",
@@ -41,9 +45,11 @@ __all__ = [
     "each",
     "entry",
     "foreach_epoch",
+    "fork",
     "memory",
     "merged",
     "merges",
+    "on_timer",
     "parquet",
     "read_changes",
     "read_state",

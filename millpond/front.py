@@ -6,10 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from millpond.compiler.explain import Format, explain
+from millpond.epochs.retention import Keep
 from millpond.program.program import ProgramBase
 
 if TYPE_CHECKING:
+    from millpond.runtime.opening import Restore
+    from millpond.runtime.plan import Level
     from millpond.runtime.spark.job import Job, Session
+
+
+_KEEP = Keep()
 
 
 class Program(ProgramBase):
@@ -47,16 +53,24 @@ class Program(ProgramBase):
         retries: int = 3,
         small_epoch: int = 20_000,
         steps: int = 8,
+        work: str | Path | None = None,
+        restore: Restore = "lazy",
+        keep: Keep | None = _KEEP,
+        durability: Level = "exactly_once",
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
         `partitions` is by default the session's number of shuffle partitions. `key_groups` (128) is fixed when the
         checkpoint is made; another number of `instances` of partial state (8) changes the checkpoint once, before the
-        first epoch. `local_root` is where workers keep their copy of the
-        state. `progress` shows epochs in the terminal (by default if there is one). `retries` is how often a job that
-        Spark aborts is tried again. On one machine, an epoch after one of at most `small_epoch` rows runs in a single
-        task, which saves the shuffles; 0 never does that. `steps` is how many steps an epoch may take where data
-        decides (loops of relaxed entry points); what is left is committed, and goes on in an epoch of its own.
+        first epoch. `local_root` is where workers keep their copy of the state. `progress` shows epochs in the terminal
+        (by default if there is one). `retries` is how often a job that Spark aborts is tried again. On one machine, an
+        epoch after one of at most `small_epoch` rows runs in a single task, which saves the shuffles; 0 never does
+        that. `steps` is how many steps an epoch may take where data decides (loops of relaxed entry points); what is
+        left is committed, and goes on in an epoch of its own. `work` is a folder that driver and executors share, for
+        Spark's own checkpoint if this one is not in a folder (by default beside the local copies; a cluster needs one).
+        `restore` says when workers without a copy of a large state restore it: a key group when it is first used
+        (`"lazy"`), or all before the first row (`"eager"`). `keep` says which epochs stay readable (the last 100; None
+        for all), `durability` what a commit keeps of an epoch: what it changed, or its rows (`"replay"`).
         """
         from millpond.runtime.spark.job import Job
 
@@ -72,4 +86,8 @@ class Program(ProgramBase):
             retries=retries,
             small_epoch=small_epoch,
             steps=steps,
+            work=work,
+            restore=restore,
+            keep=keep,
+            durability=durability,
         )

@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -17,9 +17,7 @@ from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft
 from millpond.errors import MillpondError, SetupError
 from millpond.program import EntryPoint, ProgramBase
-from millpond.program.entries import entry_points
-
-_MARK: Final = "__millpond_entry__"
+from millpond.program.entries import HANDLER, MARK, entry_points, handler_entry
 
 
 @dataclass
@@ -153,6 +151,9 @@ def _points(program: type[ProgramBase]) -> tuple[dict[str, EntryPoint], dict[str
     found: dict[str, MillpondError] = {}
     for name, member in _marked(program).items():
         try:
+            if hasattr(member, HANDLER):
+                points[name] = handler_entry(program, name, getattr(member, HANDLER))
+                continue
             # In a class of its own: reading a program's signatures stops at the first that is wrong.
             points |= entry_points(type(program.__name__, (), {name: member}))
         except MillpondError as error:
@@ -174,7 +175,7 @@ def _marked(program: type) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for base in reversed(program.__mro__):
         members.update(vars(base))
-    return {name: member for name, member in members.items() if getattr(member, _MARK, False)}
+    return {name: member for name, member in members.items() if hasattr(member, MARK) or hasattr(member, HANDLER)}
 
 
 class _Some(dict[str, EntryPoint]):

@@ -1,7 +1,8 @@
-"""`millpond state`: what a checkpoint holds, read from its files alone.
+"""`millpond state`: what a checkpoint holds, read from its files alone, and what is done with it as a whole.
 
-Nothing is changed, no Spark is started, no program is imported. Exit codes: 0 if all went well, 1 if something is
-wrong with the checkpoint or is not there, 2 if the command line makes no sense.
+No Spark is started, no program is imported, and only `gc`, `savepoint`, `fork` and `repair` change anything. Exit
+codes: 0 if all went well, 1 if something is wrong with the checkpoint or is not there, 2 if the command line makes no
+sense.
 """
 
 from __future__ import annotations
@@ -43,15 +44,20 @@ def ls(
     and delta their bytes. A manifest that can't
     be read is listed with its error, and the exit code is 1.
     """
+    from millpond.cli import statekeep as keeps
     from millpond.cli import stateshow as shows
 
     with _errors(json=json):
         history = _open(checkpoint)
         lines = [shows.epoch_line(history, epoch) for epoch in history.epochs[-limit:]]
+        # A job may delete old epochs while they are listed.
+        lines = [line for line in lines if "error" not in line or history.holds(line["epoch"])]
+        named = keeps.savepoint_lines(history)
         if json:
-            print_json(shows.listing(history, lines))
+            print_json({**shows.listing(history, lines), "savepoints": named})
         else:
             shows.print_listing(_console(), history, lines)
+            keeps.print_savepoints(_console(), named)
     raise typer.Exit(1 if any("error" in line for line in lines) else 0)
 
 
@@ -116,26 +122,30 @@ def diff(
     after: Annotated[int, typer.Argument(metavar="B", min=0, help="Another epoch, usually a later one.")],
     *,
     element: Annotated[str | None, typer.Option("--element", help="Only this state element.")] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if something differs.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the entries that were added (+), changed (~) or removed (-) from epoch A to epoch B.
 
     Elements in the order of their declaration; entries by instance or key group, then by key. With --json, one object
-    a line, and the totals in the last one. Exits with 0 whether or not something differs.
+    a line, and the totals in the last one. Exits with 0 whether or not something differs, unless --exit-code is given.
     """
     from millpond.cli import statediff as diffs
+    from millpond.epochs.reading.entries import sides
+    from millpond.epochs.reading.history import names_of
 
     with _errors(json=json):
         history = _open(checkpoint)
         points = history.point(before), history.point(after)
-        names = [schema.name for schema in history.genesis.elements] if element is None else [element]
+        names = names_of(*points) if element is None else [element]
         for name in names:
-            history.element(name)
+            sides(history, *points, name)
         if json:
-            diffs.print_lines(history, *points, names)
+            count = diffs.print_lines(history, *points, names)
         else:
             with progress("reading", shown=True) as begin:
-                diffs.print_changes(_console(), history, *points, names, begin)
+                count = diffs.print_changes(_console(), history, *points, names, begin)
+    raise typer.Exit(1 if exit_code and count else 0)
 
 
 @state.command()
@@ -192,6 +202,107 @@ def export(
             print_json({"ok": True, "element": element, "epoch": point.epoch, "file": str(to), "rows": rows})
         else:
             _console().print(f"{rows:,} rows of {element} at epoch {point.epoch} in {to}", markup=False, soft_wrap=True)
+
+
+@state.command()
+def savepoint(
+    checkpoint: CheckpointArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and . _ = -, not digits alone.")],
+    *,
+    epoch: EpochOption = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Take the name away instead.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Give an epoch a name: it stays, whatever retention says, until the name is deleted.
+
+    `ls` shows names. Those that begin with fork- were made by forks, and can be deleted when their fork is gone.
+    """
+    from millpond.cli import statekeep as keeps
+
+    if delete and epoch is not None:
+        raise typer.BadParameter("give --epoch or --delete, not both")
+    with _errors(json=json):
+        done = keeps.forget_name(checkpoint, name) if delete else keeps.name_epoch(checkpoint, name, epoch)
+        if json:
+            print_json({"ok": True, "deleted": delete, **keeps.savepoint_fields(done)})
+        else:
+            what = "was deleted; it named" if delete else "names"
+            _console().print(f"savepoint {done.name} {what} epoch {done.epoch}", markup=False, soft_wrap=True)
+
+
+@state.command()
+def fork(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A checkpoint; @EPOCH or @SAVEPOINT may follow.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Where the new checkpoint shall be: nothing may be there.")],
+    *,
+    copy: Annotated[bool, typer.Option("--copy", help="Copy the files, so that the source is not needed.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a new checkpoint that begins at an epoch of another one, by default the newest, without copying it.
+
+    A job with changed code or other feeds starts from it; the first batch of its query is the fork's first one. Files
+    that it lacks are read from the source, where a savepoint keeps them as long as the fork is there.
+    """
+    from millpond.cli import statekeep as keeps
+
+    with _errors(json=json):
+        with progress("copying", shown=not json and copy) as begin:
+            made = keeps.make_fork(source, new, begin, copy=copy)
+        if json:
+            print_json(keeps.fork_fields(made))
+        else:
+            keeps.print_fork(_console(), made)
+
+
+@state.command()
+def gc(
+    checkpoint: CheckpointArgument,
+    *,
+    last: Annotated[int, typer.Option(min=1, help="Keep so many epochs, the newest ones.")] = 100,
+    every: Annotated[int | None, typer.Option(min=1, help="Also keep every so-manieth epoch.")] = None,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds between condemning and deleting.")] = 600.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete what no kept epoch needs, of a checkpoint that no job runs on; a running job does it by itself.
+
+    In two calls: the first one condemns, one that comes after the grace period deletes. With --grace 0 one call does
+    both. Epochs with a savepoint and what forks need always stay.
+    """
+    from millpond.cli import statekeep as keeps
+    from millpond.epochs.retention import Keep
+
+    with _errors(json=json):
+        report = keeps.collect(checkpoint, Keep(last, every, grace), trial=dry_run)
+        if json:
+            print_json(report)
+        else:
+            keeps.print_collected(_console(), report)
+
+
+@state.command()
+def repair(
+    checkpoint: CheckpointArgument,
+    *,
+    to: Annotated[int | None, typer.Option("--to", min=1, metavar="EPOCH", help="Go back to this epoch.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Mend what can be mended without guessing, of a checkpoint that no job runs on, and tell which epochs are whole.
+
+    Chunks of snapshots are made again from older ones and deltas, byte for byte. With --to, newer epochs are set aside,
+    not deleted: what they applied is lost to the job. Exits with 1 if the newest epoch is not whole after that.
+    """
+    from millpond.cli import statekeep as keeps
+
+    with _errors(json=json):
+        with progress("checking", shown=not json) as begin:
+            done = keeps.mend(checkpoint, to, begin, trial=dry_run)
+        if json:
+            print_json(keeps.repair_fields(done, trial=dry_run))
+        else:
+            keeps.print_repair(_console(), done, trial=dry_run)
+    raise typer.Exit(0 if done.healthy else 1)
 
 
 def _open(checkpoint: str) -> History:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from millpond.cli.stateshow import Begin
-from millpond.epochs.reading.entries import Change, Kind, diff
+from millpond.epochs.reading.entries import Change, Kind, diff, sides
 from millpond.epochs.reading.history import History, Point
 from millpond.epochs.reading.plain import as_json, as_text, json_text, printable
 
@@ -21,11 +21,11 @@ VALUE_CHARS_MAX = 400
 _SIGNS = {Kind.ADDED: ("+", "green"), Kind.CHANGED: ("~", "yellow"), Kind.REMOVED: ("-", "red")}
 
 
-def print_lines(history: History, before: Point, after: Point, names: Iterable[str]) -> None:
-    """Print each change as a line of JSON, and the totals as the last line."""
+def print_lines(history: History, before: Point, after: Point, names: Iterable[str]) -> int:
+    """Print each change as a line of JSON, and the totals as the last line; return how many there are."""
     counts: Counter[Kind] = Counter()
     for name in names:
-        reader = history.reader(name, after)
+        reader = sides(history, before, after, name)[1]
         for change in diff(history, before, after, name):
             counts[change.kind] += 1
             line: dict[str, Any] = {"element": name, "change": change.kind.value}
@@ -35,16 +35,17 @@ def print_lines(history: History, before: Point, after: Point, names: Iterable[s
             line |= {"new": as_json(change.new)} if change.kind is not Kind.REMOVED and reader.has_values else {}
             typer.echo(json_text(line))
     typer.echo(json_text({"from": before.epoch, "to": after.epoch, **{kind.value: counts[kind] for kind in Kind}}))
+    return counts.total()
 
 
 def print_changes(
     console: Console, history: History, before: Point, after: Point, names: Iterable[str], begin: Begin
-) -> None:
-    """Print each change as a line, under the name of its element, and the totals."""
+) -> int:
+    """Print each change as a line, under the name of its element, and the totals; return how many there are."""
     counts: Counter[Kind] = Counter()
     files = {state_file.file.name: state_file.file.size_bytes for state_file in (*before.files(), *after.files())}
     for name in names:
-        reader = history.reader(name, after)
+        reader = sides(history, before, after, name)[1]
         fresh = True
         for change in diff(history, before, after, name, begin(sum(files.values()))):
             if fresh:
@@ -56,6 +57,7 @@ def print_changes(
             console.print(Text(f"  {sign} {words}", style=style), soft_wrap=True)
     told = ", ".join(f"{counts[kind]:,} {kind.value}" for kind in Kind)
     console.print(Text(f"epoch {before.epoch} to {after.epoch}: {told}"), soft_wrap=True)
+    return counts.total()
 
 
 def _words(change: Change, *, has_keys: bool, has_values: bool) -> str:

@@ -110,6 +110,8 @@ def _batch(line: Report) -> str:
         words = f"run {line['run']}"
     elif line["query"].startswith("rescale:"):
         words = f"rescale to {line['instances']} instances"
+    elif line["query"].startswith("fork:"):
+        words = f"forked from {_short(line['query'].removeprefix('fork:'))}"
     else:
         words = f"batch {line['batch']} of {line['query']}"
     return printable(words + (", to be continued" if line["pending_files"] else ""))
@@ -132,7 +134,9 @@ def epoch_report(history: History, point: Point, begin: Begin, *, by_group: bool
         found = {"group": size.group, "entries": size.entries, "bytes": size.size_bytes}
         groups.setdefault(size.element, []).append(found)
     elements = []
-    for index, schema in enumerate(history.genesis.elements):
+    for index, schema in enumerate(point.elements):
+        if schema is None:
+            continue
         named = {"name": schema.name, "kind": schema.kind, "distribution": schema.distribution, "by": schema.by}
         types = {"key": schema.key, "value": schema.value}
         amount = {"entries": entries[index], "bytes": stored[index]}

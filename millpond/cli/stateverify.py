@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
@@ -33,10 +34,13 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "bytes": findings.size_bytes,
         "entries": findings.entries,
         "unnamed": findings.unnamed,
-        "problems": [
-            {"file": problem.file, **_span(problem), **error_fields(problem.error)} for problem in findings.problems
-        ],
+        "problems": [problem_fields(problem) for problem in findings.problems],
     }
+
+
+def problem_fields(problem: Problem) -> dict[str, Any]:
+    """A problem as JSON shows it."""
+    return {"file": problem.file, **_span(problem), **error_fields(problem.error)}
 
 
 def _span(problem: Problem) -> dict[str, int | None]:
@@ -46,17 +50,22 @@ def _span(problem: Problem) -> dict[str, int | None]:
 
 def print_findings(console: Console, findings: Findings) -> None:
     """Print what is wrong, and what was looked at."""
-    for problem in findings.problems:
-        head, *rest = map(printable, str(problem.error).split("\n"))
-        console.print(Text(head, style="bold red"), soft_wrap=True)
-        console.print(Text("\n".join([*rest, f"  in        {_place(problem)}"])), soft_wrap=True)
+    print_problems(console, findings.problems)
     checked = f"{findings.epochs:,} epochs, {findings.files:,} files, {decimal(findings.size_bytes)}"
     words = f"{checked}, {findings.entries:,} entries checked: "
     result = f"{len(findings.problems)} problems" if findings.problems else "all well"
     console.print(Text(words), Text(result, style="red" if findings.problems else "green"), sep="", soft_wrap=True)
     if findings.unnamed:
-        told = f"{len(findings.unnamed):,} files that no kept epoch names: left by epochs that did not commit"
+        told = f"{len(findings.unnamed):,} files that no kept epoch names: left by epochs that are gone or never were"
         console.print(Text(told), soft_wrap=True)
+
+
+def print_problems(console: Console, problems: Iterable[Problem]) -> None:
+    """Print each problem with its place."""
+    for problem in problems:
+        head, *rest = map(printable, str(problem.error).split("\n"))
+        console.print(Text(head, style="bold red"), soft_wrap=True)
+        console.print(Text("\n".join([*rest, f"  in        {_place(problem)}"])), soft_wrap=True)
 
 
 def _place(problem: Problem) -> str:

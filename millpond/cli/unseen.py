@@ -12,12 +12,14 @@ import builtins
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 from millpond.cli.hints import Hints
 from millpond.cli.imports import import_trusted
 from millpond.errors import MillpondError, SetupError, SourcePlace
 from millpond.program import Partial, Partitioned, ProgramBase, entry
+from millpond.program.timers import on_timer
 
 DECLARES: Final = (Partitioned, Partial)
 
@@ -181,6 +183,9 @@ class _Reader:
             meaning = self._hints.reference(call.func if call else decorator)
             if meaning in (staticmethod, classmethod, property):
                 return meaning(function)
+            if meaning is on_timer:
+                self._hint(function, tree)
+                return on_timer(function)
             if meaning is entry:
                 options = self._options(call) if call else None
                 self._hint(function, tree)
@@ -200,6 +205,10 @@ class _Reader:
         """The keywords of a call: literals, and names of what is not the file's own."""
         options: dict[str, Any] = {}
         for keyword in call.keywords:
+            if keyword.arg == "ttl":
+                # How long does not matter to the compiler, and is an expression that only running the file tells.
+                options["ttl"] = timedelta(1)
+                continue
             meaning = self._value(keyword.value, "option")
             if isinstance(meaning, Unseen):
                 known = self._hints.reference(keyword.value)

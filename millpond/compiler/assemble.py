@@ -11,6 +11,7 @@ from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.flow import Jump, successors
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
 from millpond.program import Element
+from millpond.program.program import dropped_elements
 from millpond.state.counter import Counter
 from millpond.state.set import Set
 
@@ -20,7 +21,16 @@ def assemble(
 ) -> CompiledProgram:
     """Put the compiled program together, with functions by task and those that find keys by entry point."""
     entries = {method.name: _entry(draft, method, functions, finders) for method in draft.methods}
-    return CompiledProgram(draft.program.__name__, draft.elements, MappingProxyType(entries), build_graph(draft))
+    graph = build_graph(draft)
+    dropped = dropped_elements(draft.program)
+    return CompiledProgram(draft.program.__name__, _stored(draft), MappingProxyType(entries), graph, dropped)
+
+
+def _stored(draft: Draft) -> Mapping[str, Element]:
+    """The elements as a checkpoint has them: those that the program names first, in their order."""
+    parts = [element.stored() for element in draft.elements.values()]
+    stored = {name: part.pop(name) for name, part in zip(draft.elements, parts, strict=True)}
+    return MappingProxyType(stored | {name: element for part in parts for name, element in part.items()})
 
 
 def _key_sets(method: Method, finders: Mapping[str, KeyFunction]) -> KeySets | None:

@@ -152,12 +152,13 @@ class CompiledEntry:
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program ready to run: its elements, its entry points and its graph."""
+    """A program ready to run: its elements, its entry points and its graph; and the elements that it gives up."""
 
     name: str
     elements: Mapping[str, Element]
     entries: Mapping[str, CompiledEntry]
     graph: Graph
+    dropped: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:

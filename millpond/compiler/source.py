@@ -18,6 +18,7 @@ from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.scope import Names, Scope
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint
+from millpond.program.timers import handler_point, timer_elements
 
 
 def read_sources(draft: Draft) -> Draft:
@@ -31,6 +32,8 @@ def read_sources(draft: Draft) -> Draft:
             found="none",
             hint="put @entry above the methods that rows are fed to",
         )
+    for name in timer_elements(draft.program):
+        handler_point(draft.program, name)
     return replace(draft, methods=tuple(_read(draft.program, point) for point in points))
 
 
@@ -56,7 +59,19 @@ def _read(program: type, point: EntryPoint) -> Method:
             expected="@entry alone",
             hint="call what the decorator does from the method's body",
         )
-    return Method(point, tree, source, scope_of(function, tree), program)
+    scope = scope_of(function, tree)
+    if point.timer:
+        _take_timer_away(tree, point)
+    return Method(point, tree, source, scope, program)
+
+
+def _take_timer_away(tree: ast.FunctionDef, point: EntryPoint) -> None:
+    """Let a handler begin by taking away the timer that called it, as a plain run does right before the call."""
+    program, key, at = (ast.Name(argument.arg, ast.Load()) for argument in (*tree.args.posonlyargs, *tree.args.args))
+    timers = ast.Attribute(program, point.name, ast.Load())
+    call = ast.Call(ast.Attribute(timers, "fired", ast.Load()), [key, at], [])
+    statement = ast.fix_missing_locations(ast.copy_location(ast.Expr(call), tree))
+    tree.body.insert(int(ast.get_docstring(tree, clean=False) is not None), statement)
 
 
 def scope_of(function: Callable[..., Any], tree: ast.FunctionDef) -> Scope:

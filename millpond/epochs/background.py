@@ -41,10 +41,9 @@ class Snapshots:
         self._made: Snapshot | None = None
         self._failures = 0
 
-    def resume(self, manifest: Manifest, digest: ManifestHash) -> None:
-        """Look for a snapshot that was finished and never named, then go on as after a commit."""
+    def look(self) -> None:
+        """Look for a snapshot that was finished and never named."""
         self._made = last_merged(self._storage)
-        self.committed(manifest, digest)
 
     def committed(self, manifest: Manifest, digest: ManifestHash) -> None:
         """Start on a committed epoch if a snapshot is due and none is under way."""

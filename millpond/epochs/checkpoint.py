@@ -6,21 +6,39 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
+
+from msgspec.structs import replace
 
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.epochs import machine
 from millpond.epochs.background import Snapshots
+from millpond.epochs.collection import Collected, Collector
 from millpond.epochs.commit import check_work, next_manifest, parent_of, write_segment
-from millpond.epochs.genesis import open_genesis
+from millpond.epochs.condemned import alive
+from millpond.epochs.genesis import check_elements, open_genesis
 from millpond.epochs.machine import Head, Reason
-from millpond.epochs.manifest import ElementSchema, Genesis, Manifest, Offer, StateFile, encode_manifest, manifest_hash
+from millpond.epochs.manifest import (
+    Elements,
+    ElementSchema,
+    Genesis,
+    Manifest,
+    Offer,
+    StateFile,
+    elements_mark,
+    encode_manifest,
+    manifest_hash,
+)
 from millpond.epochs.recovery import last_manifest
 from millpond.epochs.refusal import refusal
-from millpond.epochs.snapshots import Snapshot, fits
+from millpond.epochs.retention import Keep
+from millpond.epochs.retired import given_away
+from millpond.epochs.snapshots import Snapshot, fits, snapshot_due
 from millpond.epochs.work import EpochOutcome, EpochResult, EpochTimings, EpochWork, JobAborted, Parent, PartResult
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.contract import PutOutcome, Storage
+from millpond.storage.near import durable
 
 __all__ = [
     "Checkpoint",
@@ -40,7 +58,11 @@ PublishEpoch = Callable[[Manifest], None]
 RETRIES = 3
 """How often an aborted job is tried again before the user sees it; Spark has tried its tasks itself by then."""
 
+SURE_SECONDS = 10.0
+"""For so long after a commit, the next number is looked up after its put only, and not before it too."""
+
 _CLOCK = SystemClock()
+_KEEP_ALL = Keep.all()
 
 
 class Checkpoint:
@@ -50,7 +72,9 @@ class Checkpoint:
     next call reads the storage again, since the error may have come after the commit.
     """
 
-    def __init__(self, storage: Storage, genesis: Genesis, genesis_hash: ManifestHash, clock: Clock) -> None:
+    def __init__(
+        self, storage: Storage, genesis: Genesis, genesis_hash: ManifestHash, clock: Clock, keep: Keep = _KEEP_ALL
+    ) -> None:
         self._storage = storage
         self._genesis = genesis
         self._genesis_hash = genesis_hash
@@ -58,6 +82,7 @@ class Checkpoint:
         self._head: Manifest | None = None
         self._head_hash = genesis_hash
         self._snapshots = Snapshots(storage, genesis.key_groups)
+        self._collector = Collector(storage, keep, clock)
         self._load_head()
 
     @classmethod
@@ -68,14 +93,21 @@ class Checkpoint:
         key_groups: int | None = None,
         instances: int | None = None,
         clock: Clock = _CLOCK,
+        *,
+        evolving: bool = False,
+        keep: Keep = _KEEP_ALL,
     ) -> Checkpoint:
         """Open a checkpoint, made now if there is none; one that does not fit the program is a coded error.
 
         `instances` is for one that is made now. One that is there may have another number, and keeps it until a
-        rescale is offered (`Offer.rescale`).
+        rescale is offered (`Offer.rescale`). Likewise it may have other elements if the caller is `evolving`, and
+        keeps them until an evolution is offered (`Offer.evolve`). Epochs that are not to `keep` are deleted in time.
         """
         genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
-        return cls(storage, genesis, genesis_hash, clock)
+        checkpoint = cls(storage, genesis, genesis_hash, clock, keep)
+        if not evolving:
+            check_elements(checkpoint.elements, elements)
+        return checkpoint
 
     @property
     def genesis(self) -> Genesis:
@@ -107,6 +139,16 @@ class Checkpoint:
         """How many instances of partial state there are."""
         return self.parent.instances
 
+    @property
+    def elements(self) -> Elements:
+        """The state elements by index; None where one was dropped."""
+        return self.parent.elements
+
+    @property
+    def collected(self) -> Collected:
+        """What was done to delete epochs that are not kept, since this driver opened the checkpoint."""
+        return self._collector.done
+
     def run_epoch(
         self,
         offer: Offer,
@@ -127,6 +169,9 @@ class Checkpoint:
         reason = self._perform(machine.Offered(offer, adopt, retries), course)
         assert self._head is not None, reason
         result = EpochResult.COMMITTED if reason is Reason.COMMITTED else EpochResult.ALREADY_COMMITTED
+        if result is EpochResult.COMMITTED:
+            # While one is due, a snapshot may be on its way that nobody names yet.
+            self._collector.tick(self._head.epoch, merging=snapshot_due(self._head))
         return EpochOutcome(result, self._head, EpochTimings(**course.seconds))
 
     def finish_publication(self, publish: PublishEpoch) -> None:
@@ -138,13 +183,15 @@ class Checkpoint:
         self._snapshots.close(self._head)
 
     def _load_head(self) -> None:
+        self._sure_at = self._clock.ticks()
+        self._collector.refresh()
         found = last_manifest(self._storage, self._genesis_hash)
         self._head, self._head_hash = found or (None, self._genesis_hash)
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, encode_manifest(self._head))
-            self._snapshots.resume(self._head, self._head_hash)
-        self._state = machine.start(head_of(self._head, self.instances))
+            self._snapshots.look()
+        self._state = machine.start(head_of(self._head, self.instances, self.elements))
         self._unsure = False
 
     def _perform(self, event: machine.Event, course: _Course) -> Reason:
@@ -190,13 +237,18 @@ class Checkpoint:
     def _write_segment(self, course: _Course) -> None:
         assert course.work is not None
         with course.timed("segment_s", self._clock):
-            course.segment = write_segment(self._storage, course.work)
+            storage = durable(self._storage) if course.work.input is None else self._storage
+            course.segment = write_segment(storage, course.work)
         crashpoint("segment.written")
 
     def _put_manifest(self, course: _Course) -> PutOutcome:
         assert course.offer is not None
         assert course.work is not None
+        self._collector.refresh()
+        snapshot = self._ready_snapshot()
+        self._name_alive(course)
         count = course.offer.instances or self.instances
+        elements = self.elements if course.work.elements is None else course.work.elements
         manifest = next_manifest(
             self.parent,
             self._head,
@@ -205,15 +257,28 @@ class Checkpoint:
             course.segment,
             partitions=course.partitions,
             instances=None if count == self._genesis.instances else count,
-            snapshot=self._ready_snapshot(),
+            elements=None if elements == self._genesis.elements else elements,
+            snapshot=snapshot,
         )
         data = encode_manifest(manifest)
         with course.timed("commit_s", self._clock):
-            outcome = self._storage.put(manifest.name, data)
+            outcome = self._put_if_ours(manifest, data)
         if outcome is PutOutcome.WON:
             crashpoint("manifest.committed")
             self._head, self._head_hash = manifest, manifest_hash(data)
+            self._collector.committed(manifest)
             self._snapshots.committed(manifest, self._head_hash)
+        return outcome
+
+    def _put_if_ours(self, manifest: Manifest, data: bytes) -> PutOutcome:
+        """Put a manifest; a number that others took and gave away is not ours, although its name may be free."""
+        long_ago = self._clock.ticks() - self._sure_at > SURE_SECONDS
+        if long_ago and given_away(self._storage, manifest.epoch):
+            return PutOutcome.PRESENT
+        outcome = self._storage.put(manifest.name, data)
+        if outcome is PutOutcome.WON and given_away(self._storage, manifest.epoch):
+            return PutOutcome.PRESENT
+        self._sure_at = self._clock.ticks()
         return outcome
 
     def _ready_snapshot(self) -> Snapshot | None:
@@ -221,7 +286,26 @@ class Checkpoint:
         if made is None or self._head is None or not fits(made, self._head, self._head_hash, self._genesis.key_groups):
             return None
         # Whoever tidies up behind us may have taken chunks that no manifest named yet.
-        return made if all(self._storage.contains(file.file.name) for file in made.files) else None
+        if not all(self._storage.contains(file.file.name) for file in made.files):
+            return None
+        named = {state.file.name for state in self._head.snapshot}
+        return replace(made, files=tuple(s if s.file.name in named else self._alive(s) for s in made.files))
+
+    def _name_alive(self, course: _Course) -> None:
+        """Give files whose names are condemned new ones; those that can be computed again need none."""
+        work = course.work
+        assert work is not None
+        if work.input is not None or not self._collector.condemned:
+            return
+        parts = tuple(replaced(part, files=tuple(map(self._alive, part.files))) for part in work.parts)
+        salt, condemned = self._head_hash, self._collector.condemned
+        pending = tuple(alive(durable(self._storage), ref, condemned, salt) for ref in work.pending)
+        course.work = replaced(work, parts=parts, pending=pending)
+        course.segment = None if course.segment is None else self._alive(course.segment)
+
+    def _alive(self, state: StateFile) -> StateFile:
+        fresh = alive(durable(self._storage), state.file, self._collector.condemned, self._head_hash)
+        return state if fresh is state.file else replace(state, file=fresh)
 
     def _publish(self, course: _Course) -> machine.Published:
         assert self._head is not None
@@ -232,12 +316,13 @@ class Checkpoint:
         return machine.Published()
 
 
-def head_of(manifest: Manifest | None, instances: int) -> Head:
-    """What the machine knows of the last committed epoch, with so many instances of partial state."""
+def head_of(manifest: Manifest | None, instances: int, elements: Elements) -> Head:
+    """What the machine knows of the last committed epoch, with these elements and so many instances of partial ones."""
+    mark = elements_mark(elements)
     if manifest is None:
-        return Head(instances=instances)
+        return Head(instances=instances, elements=mark)
     unfinished = manifest.offer if manifest.pending else None
-    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances)
+    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from millpond.epochs.deltas import merge_segments, write_changes
-from millpond.epochs.machine import runs_with
-from millpond.epochs.manifest import FORMAT, EpochDeltas, Genesis, Manifest, Offer, StateFile
+from millpond.epochs.machine import loads_with, runs_with
+from millpond.epochs.manifest import FORMAT, Elements, EpochDeltas, Genesis, Manifest, Offer, StateFile, elements_of
 from millpond.epochs.snapshots import Snapshot
 from millpond.epochs.work import EpochWork, Parent
 from millpond.errors import EpochError
@@ -28,6 +28,7 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) 
         snapshot=head.snapshot if head else (),
         deltas=head.deltas if head else (),
         pending=head.pending if head else (),
+        elements=elements_of(genesis, head),
     )
 
 
@@ -56,17 +57,20 @@ def next_manifest(
     *,
     partitions: int,
     instances: int | None = None,
+    elements: Elements | None = None,
     snapshot: Snapshot | None = None,
 ) -> Manifest:
     """Build the manifest of the epoch after `parent`.
 
-    `instances` if they are not as many as in the genesis; a `snapshot` if a new one is ready, which must fit.
+    `instances` if they are not as many as in the genesis, `elements` if they are not those of the genesis; a `snapshot`
+    if a new one is ready, which must fit.
     """
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for part in work.parts for state in part.files)
-    own = EpochDeltas(epoch, parent.hash, files if segment is None else (segment, *files))
+    own = EpochDeltas(epoch, parent.hash, files if segment is None else (segment, *files), work.input)
     last = snapshot or Snapshot(parent.snapshot_epoch, parent.hash, parent.snapshot)
-    oldest = min(last.epoch, epoch - DELTAS_KEPT)
+    # What is computed again if it is lost begins with the snapshot, and nothing leads back to before it.
+    oldest = last.epoch if work.input else min(last.epoch, epoch - DELTAS_KEPT)
     runs = head.runs if head else ()
     stream = head.stream if head else None
     return Manifest(
@@ -87,6 +91,9 @@ def next_manifest(
         stream=offer if offer.streams else stream,
         pending=work.pending,
         instances=instances,
+        elements=elements,
+        evolved=epoch if offer.evolution is not None else head.evolved if head else EpochId(0),
+        loads=loads_with(head.loads if head else (), offer),
     )
 
 

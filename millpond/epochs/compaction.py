@@ -2,7 +2,8 @@
 
 Nothing here needs the state that workers hold, nor the epoch that runs meanwhile: a manifest names files that never
 change, so the same manifest always gives the same snapshot. A chunk is a range of key groups. Its size bounds the
-memory, and a chunk that no delta changed is not written again.
+memory, and a chunk that no delta changed is not written again, unless it holds entries whose time to live is over:
+these are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from millpond.epochs.deltas import FILE_BYTES, Changes, within, write_changes
 from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.epochs.recovery import read_changes
 from millpond.epochs.snapshots import Snapshot
+from millpond.epochs.times import Times, is_over
 from millpond.errors import StorageError
 from millpond.ids import ManifestHash
 from millpond.storage.contract import Storage
@@ -97,6 +99,7 @@ class _Merge:
         self._storage = storage
         self._snapshot = manifest.snapshot
         self._deltas = _deltas(manifest)
+        self._over_us = Times.of(manifest.counters).over_us
         self._held: dict[str, Changes] = {}
         self._held_bytes = 0
 
@@ -104,7 +107,7 @@ class _Merge:
         """Write a chunk; the old file stays if nothing in its range changed."""
         reaching = (file for file in self._deltas if file.overlaps(*groups))
         changes = [inside for file in reaching if (inside := within(self._read(file), *groups))[0]]
-        if old is not None and not changes:
+        if old is not None and not changes and not self._expires(old):
             return old
         state: dict[bytes, bytes | None] = {}
         for file in self._snapshot:
@@ -112,10 +115,17 @@ class _Merge:
                 state.update(zip(*within(read_changes(self._storage, file), *groups), strict=True))
         for keys, values in changes:
             state.update(zip(keys, values, strict=True))
-        live = sorted(key for key, value in state.items() if value is not None)
+        live = sorted(k for k, value in state.items() if value is not None and not is_over(k, value, self._over_us))
         written = write_changes(self._storage, FrameKind.SNAPSHOT, live, [state[key] for key in live], groups)
         crashpoint("snapshot.chunk")
         return written
+
+    def _expires(self, old: StateFile) -> bool:
+        """Whether a chunk that nobody changed holds entries whose time is over."""
+        if not self._over_us:
+            return False
+        keys, values = read_changes(self._storage, old)
+        return any(is_over(key, value, self._over_us) for key, value in zip(keys, values, strict=True))
 
     def _read(self, file: StateFile) -> Changes:
         held = self._held.get(file.file.name)

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from millpond.clock import Clock
 from millpond.crashpoints import crashpoint
-from millpond.epochs.manifest import FORMAT, GENESIS_NAME, ElementSchema, Genesis, encode_genesis
+from millpond.epochs.manifest import FORMAT, GENESIS_NAME, Elements, ElementSchema, Genesis, encode_genesis
 from millpond.epochs.recovery import read_genesis
 from millpond.errors import EpochError
 from millpond.ids import ManifestHash
@@ -21,7 +21,7 @@ def open_genesis(
     """Return the checkpoint's genesis and its hash, made now if there is none; it is durable on return.
 
     Of several creators one wins, and all use the winner's. Only key groups are fixed for good: the number of instances
-    of partial state can be changed later.
+    of partial state and the elements can be changed later, and `check_elements` says whether they were.
     """
     there = read_genesis(storage)
     if there is None:
@@ -35,12 +35,13 @@ def open_genesis(
     else:
         # Its creator may have died before the name was durable; a put of a name that is taken makes it so.
         storage.put(GENESIS_NAME, encode_genesis(there[0]))
-    _check_elements(there[0].elements, elements)
     _check_key_groups(there[0].key_groups, key_groups)
     return there
 
 
-def _check_elements(kept: tuple[ElementSchema, ...], wanted: tuple[ElementSchema, ...]) -> None:
+def check_elements(there: Elements, wanted: tuple[ElementSchema, ...]) -> None:
+    """Refuse elements that are not just those of the checkpoint: for who opens it without a way to change them."""
+    kept = tuple(element for element in there if element is not None)
     if kept == wanted:
         return
     pairs = [(old, new) for old, new in zip_longest(kept, wanted) if old != new]

@@ -31,10 +31,15 @@ class Reason(Enum):
     NEW_RUN = "a bounded run that was not run before"
     CONTINUED = "what the last batch left to do"
     RESCALED = "another number of instances"
+    EVOLVED = "other state elements"
+    LOADED = "a load of initial state that was not loaded before"
+    TICKED = "time that moves on, and timers that are due"
     ADOPTED = "a batch that does not follow, adopted as new data"
     BATCH_COMMITTED_BEFORE = "the batch is committed already"
     RUN_COMMITTED_BEFORE = "the bounded run is committed already"
     RESCALED_BEFORE = "the number of instances is committed already"
+    EVOLVED_BEFORE = "these state elements are committed already"
+    LOADED_BEFORE = "the load is committed already"
     CHECKPOINT_LOST = "a later batch on a fresh checkpoint"
     QUERY_CHANGED = "a batch of another query"
     BATCHES_SKIPPED = "a batch that leaves a gap"
@@ -48,9 +53,27 @@ class Reason(Enum):
 
 
 ACCEPTED = frozenset(
-    {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED, Reason.RESCALED, Reason.ADOPTED}
+    {
+        Reason.FIRST_BATCH,
+        Reason.NEXT_BATCH,
+        Reason.NEW_RUN,
+        Reason.CONTINUED,
+        Reason.RESCALED,
+        Reason.EVOLVED,
+        Reason.LOADED,
+        Reason.TICKED,
+        Reason.ADOPTED,
+    }
 )
-DONE_BEFORE = frozenset({Reason.BATCH_COMMITTED_BEFORE, Reason.RUN_COMMITTED_BEFORE, Reason.RESCALED_BEFORE})
+DONE_BEFORE = frozenset(
+    {
+        Reason.BATCH_COMMITTED_BEFORE,
+        Reason.RUN_COMMITTED_BEFORE,
+        Reason.RESCALED_BEFORE,
+        Reason.EVOLVED_BEFORE,
+        Reason.LOADED_BEFORE,
+    }
+)
 ADOPTABLE = frozenset(
     {
         Reason.CHECKPOINT_LOST,
@@ -77,7 +100,8 @@ class Head:
     """The last committed epoch, the last batch of a stream up to it, and the bounded runs up to it.
 
     `unfinished` is the batch of the head if it left messages, which the next epoch goes on with. `instances` is how
-    many there are of partial state.
+    many there are of partial state. `elements` is the mark of the state elements, and `loads` are the loads of initial
+    state up to it.
     """
 
     epoch: int = 0
@@ -85,6 +109,8 @@ class Head:
     runs: tuple[str, ...] = ()
     unfinished: Offer | None = None
     instances: int = 0
+    elements: str = ""
+    loads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +242,12 @@ def judge(head: Head, offer: Offer) -> Reason:
         return Reason.CONTINUED if offer == head.unfinished else Reason.UNFINISHED
     if offer.instances is not None:
         return Reason.RESCALED_BEFORE if offer.instances == head.instances else Reason.RESCALED
+    if offer.evolution is not None:
+        return Reason.EVOLVED_BEFORE if offer.evolution == head.elements else Reason.EVOLVED
+    if offer.load is not None:
+        return Reason.LOADED_BEFORE if offer.load in head.loads else Reason.LOADED
+    if offer.ticks:
+        return Reason.TICKED
     if offer.run is not None:
         return Reason.RUN_COMMITTED_BEFORE if offer.run in head.runs else Reason.NEW_RUN
     last = head.stream
@@ -245,7 +277,8 @@ def validate(state: MachineState) -> None:
     assert state.pursuit is None or state.phase not in {Phase.IDLE, Phase.STOPPED}, story
     assert state.pursuit is None or state.pursuit.aborts <= state.pursuit.retries, story
     assert state.pursuit is None or state.pursuit.verdict in ACCEPTED | {None}, story
-    assert state.head.epoch > 0 or state.head == Head(instances=state.head.instances), story
+    fresh = Head(instances=state.head.instances, elements=state.head.elements)
+    assert state.head.epoch > 0 or state.head == fresh, story
 
 
 def _react(state: MachineState, event: Event) -> Step:
@@ -282,12 +315,19 @@ def advance(head: Head, offer: Offer, *, leaves: bool = False) -> Head:
         runs=runs_with(head.runs, offer),
         unfinished=offer if leaves else None,
         instances=head.instances if offer.instances is None else offer.instances,
+        elements=head.elements if offer.evolution is None else offer.evolution,
+        loads=loads_with(head.loads, offer),
     )
 
 
 def runs_with(runs: tuple[str, ...], offer: Offer) -> tuple[str, ...]:
     """The bounded runs after an offer; one that goes on is there already."""
     return runs if offer.run is None or offer.run in runs else (*runs, offer.run)
+
+
+def loads_with(loads: tuple[str, ...], offer: Offer) -> tuple[str, ...]:
+    """The loads of initial state after an offer."""
+    return loads if offer.load is None or offer.load in loads else (*loads, offer.load)
 
 
 def _settle_head(state: MachineState) -> Step:

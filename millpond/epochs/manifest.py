@@ -15,6 +15,7 @@ import msgspec
 from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.ids import EpochId, ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.state.shapes import TypeShape
 from millpond.state.storekey import ELEMENTS_MAX
 from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind, seal, unseal
@@ -32,13 +33,29 @@ RUN_PREFIX = "run:"
 RESCALE_PREFIX = "rescale:"
 """How the query of a rescale begins; the number of instances follows."""
 
+EVOLUTION_PREFIX = "evolve:"
+"""How the query of an evolution begins; the mark of the elements that come out of it follows."""
+
+LOAD_PREFIX = "load:"
+"""How the query of a load of initial state begins; its name follows."""
+
+TICK_PREFIX = "tick:"
+"""How the query of a tick begins; `0` follows."""
+
+FORK_PREFIX = "fork:"
+"""How the query of a fork's first manifest begins; the uuid of its base follows. Nobody ever offers one."""
+
+_MARK = re.compile(r"[0-9a-f]{16}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _COUNT = re.compile(r"[1-9][0-9]{0,4}")
 
 
-class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A state element as the checkpoint knows it; its place in the genesis is its index in every store key."""
+class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A state element as the checkpoint knows it; its place among the elements is its index in every store key.
+
+    `shape` is what values look like, if their type's text does not say all of it: what their classes are made of.
+    """
 
     name: str
     kind: str
@@ -46,6 +63,7 @@ class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by: str
     key: str
     value: str
+    shape: TypeShape | None = None
 
     def __str__(self) -> str:
         by = f" by {self.by}" if self.by else ""
@@ -71,6 +89,15 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _claim_unique((element.name for element in self.elements), "elements")
 
 
+Elements = tuple[ElementSchema | None, ...]
+"""The elements of a checkpoint at some epoch, by their index; None where one was dropped."""
+
+
+def elements_mark(elements: Elements) -> str:
+    """Name elements by what they are: equal ones have equal marks."""
+    return hashlib.sha256(msgspec.json.encode(elements, order="sorted")).hexdigest()[:16]
+
+
 class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A delta or a chunk of a snapshot, and the range of key groups that it covers, both ends included."""
 
@@ -89,12 +116,41 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.first_group <= last_group and first_group <= self.last_group
 
 
-class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one epoch changed, and the hash of the manifest it changed: so a store knows which deltas it lacks."""
+class EpochInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an epoch was computed from, so that it can be computed again: rows by partition, or messages that were left.
+
+    The rest is what the plan of the epoch had: the feeds, how names of sources began, its time, and how it was divided.
+    """
+
+    sources: tuple[str, ...]
+    now_us: int
+    partitions: int
+    instances: int
+    steps_max: int
+    rows: tuple[tuple[int, str], ...] = ()
+    pending: tuple[FileRef, ...] = ()
+    source_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        _claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
+        _claim(self.instances >= 1, "instances", "1 or more", self.instances)
+        _claim(self.steps_max >= 1, "steps_max", "1 or more", self.steps_max)
+        _claim(not (self.rows and self.pending), "rows", "none, since messages were left", len(self.rows))
+        numbers = [partition for partition, _ in self.rows]
+        _claim(all(0 <= number < self.partitions for number in numbers), "rows", "partitions of the epoch", numbers)
+        _claim_unique(numbers, "rows")
+
+
+class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What one epoch changed, and the hash of the manifest it changed: so a store knows which deltas it lacks.
+
+    With an `input`, the files may be near a host alone, and are computed again if they are lost.
+    """
 
     epoch: EpochId
     parent: ManifestHash
     files: tuple[StateFile, ...]
+    input: EpochInput | None = None
 
     def __post_init__(self) -> None:
         _claim(self.epoch >= 1, "epoch", "1 or more", self.epoch)
@@ -119,9 +175,10 @@ class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody wants applied: a batch of Spark's query, the only batch of a bounded run, or a rescale.
+    """What somebody wants applied: a batch of Spark's query, the only batch of a bounded run, or a change by itself.
 
-    A rescale has no rows: it is an epoch that changes the number of instances of partial state, and nothing else.
+    A rescale changes the number of instances of partial state, an evolution the types of state elements, a load puts
+    entries into one of them, a tick fires timers. These have no rows and no feeds.
     """
 
     query: str
@@ -129,18 +186,47 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _claim(self.query not in {"", RUN_PREFIX}, "query", "a name", self.query)
+        _claim(self.query not in {"", RUN_PREFIX, LOAD_PREFIX}, "query", "a name", self.query)
         _claim(self.batch >= 0, "batch", "0 or more", self.batch)
         _claim(self.streams or self.batch == 0, "batch", "0, since this is one epoch", self.batch)
+        if self.query.startswith((RESCALE_PREFIX, EVOLUTION_PREFIX, LOAD_PREFIX, TICK_PREFIX, FORK_PREFIX)):
+            _claim(not self.sources, "sources", "none, since no rows are fed", self.sources)
+        if self.query.startswith(EVOLUTION_PREFIX):
+            mark = self.query.removeprefix(EVOLUTION_PREFIX)
+            _claim(_MARK.fullmatch(mark) is not None, "query", "the mark of some elements", mark)
         if self.query.startswith(RESCALE_PREFIX):
             count = self.query.removeprefix(RESCALE_PREFIX)
             _claim(_COUNT.fullmatch(count) is not None, "query", "a number of instances", count)
-            _claim(not self.sources, "sources", "none, since a rescale has no rows", self.sources)
 
     @classmethod
     def rescale(cls, instances: int) -> Offer:
         """The offer of another number of instances."""
         return cls(f"{RESCALE_PREFIX}{instances}", 0, ())
+
+    @classmethod
+    def evolve(cls, elements: Elements) -> Offer:
+        """The offer of other elements."""
+        return cls(EVOLUTION_PREFIX + elements_mark(elements), 0, ())
+
+    @classmethod
+    def tick(cls) -> Offer:
+        """The offer of an epoch that no feed has rows for: the time moves on, and timers that are due fire."""
+        return cls(f"{TICK_PREFIX}0", 0, ())
+
+    @property
+    def ticks(self) -> bool:
+        """Whether this is a tick."""
+        return self.query.startswith(TICK_PREFIX)
+
+    @property
+    def evolution(self) -> str | None:
+        """The mark of the elements that an evolution asks for; None for anything else."""
+        return self.query.removeprefix(EVOLUTION_PREFIX) if self.query.startswith(EVOLUTION_PREFIX) else None
+
+    @property
+    def load(self) -> str | None:
+        """The name of a load; None for anything else."""
+        return self.query.removeprefix(LOAD_PREFIX) if self.query.startswith(LOAD_PREFIX) else None
 
     @property
     def run(self) -> str | None:
@@ -155,7 +241,9 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def streams(self) -> bool:
         """Whether this is a batch of a stream."""
-        return not self.query.startswith((RUN_PREFIX, RESCALE_PREFIX))
+        return not self.query.startswith(
+            (RUN_PREFIX, RESCALE_PREFIX, EVOLUTION_PREFIX, LOAD_PREFIX, TICK_PREFIX, FORK_PREFIX)
+        )
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -165,6 +253,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     little. `stream` is the last batch of a stream up to here, this one included: bounded runs in between keep it.
     `pending` are files of messages that the batch left; the next epoch goes on with them before any other batch.
     `instances` is how many there are of partial state from this epoch on; None is the number of the genesis.
+    `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
+    epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far.
     """
 
     format: int
@@ -184,6 +274,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     stream: Offer | None
     pending: tuple[FileRef, ...] = ()
     instances: int | None = None
+    elements: Elements | None = None
+    evolved: EpochId = EpochId(0)
+    loads: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -197,6 +290,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         _claim_unique((state.file.name for state in self.snapshot if state.entries), "snapshot")
         _claim_unique(((output.sink, output.file.name) for output in self.outputs), "outputs")
         _claim_unique(self.runs, "runs")
+        _claim_unique(self.loads, "loads")
+        _claim(0 <= self.evolved <= self.epoch, "evolved", f"0 to {self.epoch}", self.evolved)
+        if self.elements is not None:
+            _claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
+            _claim_unique((element.name for element in self.elements if element is not None), "elements")
 
     def _check_deltas(self) -> None:
         epochs = [delta.epoch for delta in self.deltas]
@@ -213,8 +311,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         elif offer.run is not None:
             _claim(offer.run in self.runs, "runs", f"{offer.run} among them", self.runs)
         else:
-            _claim(self.instances in (None, offer.instances), "instances", str(offer.instances), self.instances)
-            _claim(not self.outputs and not self.pending, "outputs", "none of a rescale", len(self.outputs))
+            if offer.instances is not None:
+                _claim(self.instances in (None, offer.instances), "instances", str(offer.instances), self.instances)
+            if offer.evolution is not None:
+                _claim(self.evolved == self.epoch, "evolved", str(self.epoch), self.evolved)
+            if offer.load is not None:
+                _claim(offer.load in self.loads, "loads", f"{offer.load} among them", self.loads)
+            told = () if offer.ticks else self.outputs
+            _claim(not told and not self.pending, "outputs", "none, since no rows are fed", len(told))
 
     def check_instances(self, genesis: Genesis) -> None:
         """Raise unless the number of instances is one that this checkpoint can have, noted in the one way there is."""
@@ -223,6 +327,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         _claim(fits, "instances", f"1 to {genesis.key_groups}, and none for {genesis.instances}", count)
         asked = self.offer.instances
         _claim(asked in (None, count or genesis.instances), "instances", str(asked), count)
+
+    def check_elements(self, genesis: Genesis) -> None:
+        """Raise unless the elements are noted in the one way there is, and are what an evolution said."""
+        _claim(self.elements != genesis.elements, "elements", "none for those of the genesis", "those of the genesis")
+        asked, mark = self.offer.evolution, elements_mark(elements_of(genesis, self))
+        _claim(asked in (None, mark), "elements", f"the mark {asked}", mark)
 
     @property
     def offer(self) -> Offer:
@@ -233,6 +343,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     def name(self) -> str:
         """The name under which this manifest is committed."""
         return manifest_name(self.epoch)
+
+
+def elements_of(genesis: Genesis, manifest: Manifest | None) -> Elements:
+    """The elements after an epoch: those of its manifest, or of the genesis if it has none of its own."""
+    return genesis.elements if manifest is None or manifest.elements is None else manifest.elements
 
 
 _Record = TypeVar("_Record", Genesis, Manifest)

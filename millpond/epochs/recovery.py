@@ -135,6 +135,7 @@ def _check_origin(storage: Storage, manifest: Manifest, genesis_hash: ManifestHa
     if manifest.checkpoint != genesis.uuid:
         raise _broken_chain(manifest.name, f"a manifest of checkpoint {genesis.uuid}", f"one of {manifest.checkpoint}")
     manifest.check_instances(genesis)
+    manifest.check_elements(genesis)
 
 
 def _epoch_in(name: str) -> int:

@@ -49,6 +49,10 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
 def _told(offer: Offer) -> str:
     if offer.instances is not None:
         return f"a change to {offer.instances} instances"
+    if offer.evolution is not None:
+        return "a change of state elements"
+    if offer.load is not None:
+        return f"the load `{offer.load}`"
     return f"batch {offer.batch} of query {offer.query}"
 
 

@@ -57,7 +57,7 @@ class Rescale:
             concerned = {move.index for move in moves}
             with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
                 changes = self._changes(view, parent, moves, grown)
-                files = tuple(_written(storage, changes))
+                files = tuple(write_ascending(storage, changes))
         return EpochWork((PartResult(PartitionId(0), files=files),), (), count(grown.total))
 
     def _moves(self, parent: Parent) -> Iterator[_Move]:
@@ -67,7 +67,9 @@ class Rescale:
         olds = _homes(before)
         news = _homes(after)
         succession = Succession(parent.instances, self.instances)
-        for index, element in enumerate(self.elements.values()):
+        places = {kept.name: index for index, kept in enumerate(parent.elements) if kept is not None}
+        for element in sorted(self.elements.values(), key=lambda element: places[element.name]):
+            index = places[element.name]
             if element.partial:
                 for group in sorted({*olds, *news}):
                     old, new = olds.get(group), news.get(group)
@@ -139,7 +141,7 @@ def _reader(view: Base, index: int, layout: Layout) -> Callable[[InstanceId], It
     return read
 
 
-def _written(storage: Storage, changes: Iterator[tuple[bytes, bytes | None]]) -> Iterator[StateFile]:
+def write_ascending(storage: Storage, changes: Iterator[tuple[bytes, bytes | None]]) -> Iterator[StateFile]:
     """Write ascending changes to files of bounded size."""
     keys: list[bytes] = []
     values: list[bytes | None] = []

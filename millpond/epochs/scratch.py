@@ -31,12 +31,19 @@ def scratch_view(
     storage: Storage, parent: Parent, elements: Collection[int], folder: Path, tell: Tell
 ) -> Iterator[StoreView]:
     """A view of all entries of some elements, by their index, as the parent has them."""
+    with scratch_store(folder) as store:
+        _fill(store, storage, parent, frozenset(elements), tell)
+        with store.view() as view:
+            yield view
+
+
+@contextmanager
+def scratch_store(folder: Path) -> Iterator[LocalStore]:
+    """A store that nobody else uses, with nothing in it."""
     with _own_folder(folder) as place:
         store = LocalStore(place)
         try:
-            _fill(store, storage, parent, frozenset(elements), tell)
-            with store.view() as view:
-                yield view
+            yield store
         finally:
             store.close()
 

@@ -8,7 +8,7 @@ from enum import Enum, auto
 import msgspec
 
 from millpond.epochs.deltas import Changes
-from millpond.epochs.manifest import EpochDeltas, Manifest, OutputFile, StateFile
+from millpond.epochs.manifest import Elements, EpochDeltas, EpochInput, Manifest, OutputFile, StateFile
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash, PartitionId
 from millpond.storage.content import FileRef
@@ -30,6 +30,7 @@ class Parent(msgspec.Struct, frozen=True):
     snapshot: tuple[StateFile, ...]
     deltas: tuple[EpochDeltas, ...]
     pending: tuple[FileRef, ...] = ()
+    elements: Elements = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,18 @@ class PartResult:
 
 @dataclass(frozen=True, slots=True)
 class EpochWork:
-    """All that an epoch computed; `pending` are files of messages that the next epoch goes on with."""
+    """All that an epoch computed; `pending` are files of messages that the next epoch goes on with.
+
+    `elements` are those of the checkpoint from now on, if the epoch changes them. `input` is what it was computed from,
+    if that is kept instead of what it changed.
+    """
 
     parts: tuple[PartResult, ...]
     outputs: tuple[OutputFile, ...]
     counters: dict[str, int]
     pending: tuple[FileRef, ...] = ()
+    elements: Elements | None = None
+    input: EpochInput | None = None
 
 
 class EpochResult(Enum):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
 from millpond.errors import ProgramError
-from millpond.program.epoch_time import epoch_now
+from millpond.program.epoch_time import epoch_now, us_of
 from millpond.program.row_random import RowRandom, row_random
 
 AMBIENT: Final = frozenset(("now", "random"))
@@ -42,15 +42,18 @@ def as_written(function: Callable[..., Any]) -> Callable[..., Any]:
     return cast("Callable[..., Any]", getattr(function, WRITTEN, function))
 
 
-def wrap_entries(program: type, mark: str) -> None:
-    """Make each call of an entry point a row, in a class whose methods ask for the row's time or random numbers."""
+def wrap_entries(program: type, mark: str, *, timed: bool = False) -> None:
+    """Make each call of an entry point a row, in a class whose methods ask for the row's time or random numbers.
+
+    The state of a `timed` one asks for the time.
+    """
     members = [member for base in program.__mro__ for member in vars(base).values()]
-    if not any(map(may_ask, members)):
+    if not timed and not any(map(may_ask, members)):
         return
     for name in {name for base in program.__mro__ for name in vars(base)}:
         member = inspect.getattr_static(program, name)
         if getattr(member, mark, False) and not hasattr(member, WRITTEN):
-            setattr(program, name, _as_row(name, member))
+            setattr(program, name, as_row(name, member))
 
 
 def may_ask(member: Any) -> bool:
@@ -75,7 +78,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _as_row(name: str, function: Any) -> Callable[..., Any]:
+def as_row(name: str, function: Any) -> Callable[..., Any]:
+    """A method whose calls are rows."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -97,6 +101,19 @@ def now_of(program: Any) -> datetime.datetime:
     """The time of the row, or of the clock outside one."""
     row = vars(program).get(_ROW)
     return epoch_now() if row is None else row.now
+
+
+class RowClock:
+    """Tells a program's state the time of the row, in microseconds since 1970."""
+
+    __slots__ = ("_program",)
+
+    def __init__(self, program: Any) -> None:
+        self._program = program
+
+    def __call__(self) -> int:
+        """The time of the row."""
+        return us_of(now_of(self._program))
 
 
 def random_of(program: Any) -> RowRandom:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import datetime
 import enum
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from millpond.errors import ProgramError
+from millpond.program.evolution import NOTHING_SAID, Evolves, Migrate, Renamed
 from millpond.state.element import ElementType
+from millpond.state.expiry import AgedType, Clock, Refresh, Ttl, expiring_entries
+from millpond.state.list import List
+from millpond.state.matrix import Matrix
 from millpond.state.value import Value
 
 T = TypeVar("T")
@@ -37,6 +43,8 @@ class Element:
         *,
         on_scale_out: OnScaleOut = "empty",
         merge: Merge | None = None,
+        evolves: Evolves = NOTHING_SAID,
+        ttl: Ttl | None = None,
     ) -> None:
         self.type = ElementType.parse(declared, by)
         self.distribution = distribution
@@ -44,6 +52,8 @@ class Element:
         _check_scaling(self.type, on_scale_out, merge)
         self.on_scale_out = on_scale_out
         self.merge = merge
+        self.evolves = evolves
+        self.ttl = ttl
 
     def __set_name__(self, owner: type, name: str) -> None:
         if self.name:
@@ -60,9 +70,19 @@ class Element:
         """Whether the element has instances that diverge."""
         return self.distribution is Distribution.PARTIAL
 
-    def plain(self) -> Any:
-        """The element's container for a plain Python run."""
+    def plain(self, clock: Clock) -> Any:
+        """The element's container for a plain Python run, in which the clock tells the time of the row."""
+        if self.ttl is not None:
+            return self.type.wrap(expiring_entries(self.type, self.ttl, clock, checked=True))
         return self.type.wrap(self.type.plain())
+
+    def stored(self) -> dict[str, Element]:
+        """The elements of a checkpoint that hold this one, by name, each of the type that is stored."""
+        if self.ttl is None:
+            return {self.name: self}
+        aged = copy.copy(self)
+        aged.type = AgedType.of(self.type)
+        return {self.name: aged}
 
     def __repr__(self) -> str:
         by = f", by={self.type.by!r}" if self.type.by else ""
@@ -95,16 +115,73 @@ def _check_scaling(declared: ElementType, on_scale_out: str, merge: object) -> N
         )
 
 
-def Partitioned(declared: type[T], *, by: str | None = None) -> T:  # noqa: N802
+def _ttl(length: datetime.timedelta | None, refresh: str) -> Ttl | None:
+    kinds = get_args(Refresh)
+    if refresh not in kinds:
+        raise ProgramError(
+            "MP186",
+            "no such way to refresh an entry",
+            expected=", ".join(f'"{kind}"' for kind in kinds),
+            found=repr(refresh)[:60],
+        )
+    if length is None and refresh == "write":
+        return None
+    if not isinstance(length, datetime.timedelta) or length <= datetime.timedelta():
+        raise ProgramError(
+            "MP185",
+            "a time to live is a length of time",
+            expected="ttl=timedelta(...), more than nothing",
+            found=repr(length)[:60],
+        )
+    return Ttl(length // datetime.timedelta(microseconds=1), cast("Refresh", refresh))
+
+
+def _check_ttl(element: Element) -> None:
+    if element.ttl is not None and element.type.container in (List, Matrix):
+        raise ProgramError(
+            "MP187",
+            f"a {element.type.container.__name__} can't have a time to live: its parts are no entries by themselves",
+            expected="ttl= for a Map, Counter, Vector, Set or Value",
+            found=f"Partitioned({element.type.text}, ttl=...)",
+            hint="keep the parts under keys of their own, e.g. in a Map by tuple",
+        )
+
+
+def Partitioned(  # noqa: N802
+    declared: type[T],
+    *,
+    by: str | None = None,
+    was: str | None = None,
+    renamed: Renamed | None = None,
+    migrate: Migrate | None = None,
+    ttl: datetime.timedelta | None = None,
+    refresh: Refresh = "write",
+) -> T:
     """Declare state that is split by key: every access names the key that it touches.
 
     A matrix is split by row (the default) or by column. A `Value` or a `List` has a single owner.
+
+    With `ttl`, an entry is as absent once `self.now` is that long after its last write, or with `refresh="access"`
+    after its last access (docs/TIME.md).
+
+    The rest is for a checkpoint of an older program (docs/EVOLUTION.md): `was` is the element's old name, `renamed` is
+    how fields of its records are called now, and `migrate` makes new values of old ones where types differ too much.
     """
-    return cast("T", Element(declared, Distribution.PARTITIONED, by))
+    evolves = Evolves(was, renamed or {}, migrate)
+    element = Element(declared, Distribution.PARTITIONED, by, evolves=evolves, ttl=_ttl(ttl, refresh))
+    _check_ttl(element)
+    return cast("T", element)
 
 
 def Partial(  # noqa: N802
-    declared: type[T], *, by: str | None = None, on_scale_out: OnScaleOut = "empty", merge: Merge | None = None
+    declared: type[T],
+    *,
+    by: str | None = None,
+    on_scale_out: OnScaleOut = "empty",
+    merge: Merge | None = None,
+    was: str | None = None,
+    renamed: Renamed | None = None,
+    migrate: Migrate | None = None,
 ) -> T:
     """Declare state with instances that diverge: each record meets one; `each` reads all, `merged` reconciles them.
 
@@ -113,6 +190,8 @@ def Partial(  # noqa: N802
     instances are averaged or united (weights, centroids, sets) and wrong where they are added up, since a sum would
     count twice; or each with a part (`"split"`, not for a `Value`). When it gets fewer, `merge` makes one of several:
     it is given what the instances hold for an entry, in their order, and gives the entry that stays.
-    docs/GUARANTEES.md tells all of it.
+    docs/GUARANTEES.md tells all of it. `was`, `renamed` and `migrate` are as in `Partitioned`.
     """
-    return cast("T", Element(declared, Distribution.PARTIAL, by, on_scale_out=on_scale_out, merge=merge))
+    evolves = Evolves(was, renamed or {}, migrate)
+    element = Element(declared, Distribution.PARTIAL, by, on_scale_out=on_scale_out, merge=merge, evolves=evolves)
+    return cast("T", element)

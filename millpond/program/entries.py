@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 from millpond.errors import ProgramError
@@ -16,6 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__millpond_entry__"
 """The attribute that marks a method as an entry point."""
 
+HANDLER = "__millpond_handler__"
+"""The attribute of a class's timers that holds their handler."""
+
 _RELAXED = "__millpond_relaxed__"
 
 
@@ -23,7 +26,8 @@ _RELAXED = "__millpond_relaxed__"
 class EntryPoint:
     """An entry point: its name, its function, the types of its parameters and of its reply.
 
-    A `relaxed` one may be interleaved with others wherever it moves from key to key.
+    A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
+    are due, not by rows.
     """
 
     name: str
@@ -31,6 +35,7 @@ class EntryPoint:
     parameters: tuple[tuple[str, Any], ...]
     returns: Any
     relaxed: bool = False
+    timer: bool = False
 
     @property
     def replies(self) -> bool:
@@ -68,11 +73,19 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for base in reversed(program.__mro__):
         for name, member in vars(base).items():
-            if getattr(member, MARK, False):
+            handler = getattr(member, HANDLER, None)
+            if handler is not None:
+                found[name] = handler_entry(program, name, handler)
+            elif getattr(member, MARK, False):
                 found[name] = _read(program, name, as_written(member))
             else:
                 found.pop(name, None)
     return found
+
+
+def handler_entry(program: type, name: str, handler: Callable[..., Any]) -> EntryPoint:
+    """The handler of some timers as an entry point."""
+    return replace(_read(program, name, handler), timer=True)
 
 
 def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:

@@ -30,7 +30,12 @@ def epoch_now() -> datetime.datetime:
 
 def now_us() -> int:
     """`epoch_now` in microseconds since 1970: what a driver chooses once per epoch, and hands to all tasks."""
-    return (epoch_now() - _EPOCH_ZERO) // _MICROSECOND
+    return us_of(epoch_now())
+
+
+def us_of(moment: datetime.datetime) -> int:
+    """A moment with a time zone in microseconds since 1970."""
+    return (moment - _EPOCH_ZERO) // _MICROSECOND
 
 
 def moment_of(us: int) -> datetime.datetime:

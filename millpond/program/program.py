@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 from millpond.errors import ProgramError
-from millpond.program.ambient import now_of, random_of, wrap_entries
+from millpond.program.ambient import RowClock, now_of, random_of, wrap_entries
 from millpond.program.declare import Element
 from millpond.program.entries import MARK, EntryPoint, entry_points
+from millpond.program.evolution import check_dropped
 from millpond.program.row_random import RowRandom
 from millpond.program.undo import abort, wrap_aborting
 from millpond.state.storekey import ELEMENTS_MAX
@@ -20,8 +21,9 @@ class ProgramBase:
     """The plain half of a program: what it declares, and an instance that runs it as ordinary sequential Python."""
 
     _elements: ClassVar[Mapping[str, Element]] = MappingProxyType({})
+    _dropped: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, *, dropped: tuple[str, ...] = (), **options: Any) -> None:
         super().__init_subclass__(**options)
         elements: dict[str, Element] = {}
         for base in reversed(cls.__mro__):
@@ -34,12 +36,14 @@ class ProgramBase:
                 "MP107", "too many state elements", expected=f"at most {ELEMENTS_MAX}", found=str(len(elements))
             )
         cls._elements = MappingProxyType(elements)
-        wrap_entries(cls, MARK)
+        cls._dropped = check_dropped(dropped, elements)
+        timed = any(element.ttl is not None for element in elements.values())
+        wrap_entries(cls, MARK, timed=timed)
         wrap_aborting(cls, MARK)
 
     def __init__(self) -> None:
         for name, element in type(self)._elements.items():  # noqa: SLF001
-            vars(self)[name] = element.plain()
+            vars(self)[name] = element.plain(RowClock(self))
 
     @classmethod
     def elements(cls) -> Mapping[str, Element]:
@@ -73,3 +77,11 @@ class ProgramBase:
         In plain Python the caller gets an `Aborted`; on Spark the replies have a column `aborted` with the reason.
         """
         abort(reason)
+
+
+def dropped_elements(program: type[ProgramBase]) -> tuple[str, ...]:
+    """The names of elements that a program had and gives up, with their state.
+
+    Not a method, since a program may have an element or an entry point of any such name.
+    """
+    return program._dropped  # noqa: SLF001

@@ -19,6 +19,7 @@ from millpond.program.ambient import WRITTEN, as_written, names_in
 from millpond.state.checked import Checked
 from millpond.state.counter import Counter
 from millpond.state.element import ElementType
+from millpond.state.expiry import Expiring
 from millpond.state.map import Map
 from millpond.state.matrix import Matrix
 from millpond.state.vector import Vector
@@ -74,18 +75,26 @@ def _undoing(function: Any) -> Callable[..., Any]:
 def all_or_nothing(program: Any) -> Iterator[None]:
     """Let the state of a plain program be as it was if the block raises."""
     held = vars(program)
-    before = {name: held[name] for name in type(program).elements() if name in held}
+    elements = type(program).elements()
+    aged = [_aged_entries(held[name]) for name, element in elements.items() if element.ttl is not None]
+    before = {name: held[name] for name, element in elements.items() if name in held and element.ttl is None}
+    for entries in aged:
+        entries.begin()
     working = {name: _working(type(program).elements()[name].type, container) for name, container in before.items()}
     held.update((name, container) for name, (container, _) in working.items())
     try:
         yield
     except BaseException:
-        for _, entries in working.values():
+        for entries in aged:
             entries.undo()
+        for _, others in working.values():
+            others.undo()
         raise
     else:
-        for _, entries in working.values():
+        for entries in aged:
             entries.keep()
+        for _, others in working.values():
+            others.keep()
     finally:
         held.update(before)
 
@@ -97,6 +106,13 @@ def _working(element: ElementType, container: Any) -> tuple[Any, Working]:
     entries.key_codec, entries.value_codec = element.keys, element.values
     entries.below, entries.first, entries.found = below, {}, 0
     return element.wrap(entries), entries
+
+
+def _aged_entries(container: Any) -> Expiring:
+    """The entries of a container that expire, which can undo by themselves."""
+    entries = container if isinstance(container, Expiring) else container._entries  # noqa: SLF001
+    assert isinstance(entries, Expiring)
+    return entries
 
 
 def _entries_of(container: Any) -> Checked:

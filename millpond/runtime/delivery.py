@@ -25,6 +25,7 @@ from millpond.runtime.replies import reply_table, stage, staging_mark
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
 from millpond.state.wire import encode_values
+from millpond.storage.contract import Storage
 
 
 class Refused:
@@ -153,20 +154,20 @@ class Delivery:
             ) from error
         return out
 
-    def write_files(self) -> tuple[OutputFile, ...]:
+    def write_files(self, checkpoint: Storage) -> tuple[OutputFile, ...]:
         """Stage the files of replies and dead letters; they become visible after the commit."""
         files: list[OutputFile] = []
         for number, tables in self._replies.items():
             sink = self._plan.feeds[number].replies
             assert sink is not None
-            files.append(stage(sink, pa.concat_tables(tables), self._place))
+            files.append(stage(sink, pa.concat_tables(tables), self._place, checkpoint))
         for number, letters in self._dead.items():
             feed = self._plan.feeds[number]
             assert feed.dead_letters is not None
             letters.sort(key=lambda bad: (bad.order, bad.source or "", bad.position, bad.row))
             columns = zip(*((feed.name, b.reason, b.row, b.source, b.position) for b in letters), strict=True)
             table = pa.Table.from_arrays([pa.array(c) for c in columns], schema=DEAD_LETTER_SCHEMA)
-            files.append(stage(feed.dead_letters, table, self._place))
+            files.append(stage(feed.dead_letters, table, self._place, checkpoint))
         return tuple(files)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millpond.compiler.compiled import CompiledTask
 from millpond.errors import EpochError, RowError
@@ -72,6 +73,7 @@ class Intake:
     bad: list[BadRow] = field(default_factory=list)
     control: list[bytes] = field(default_factory=list)
     received: int = 0
+    received_bytes: int = 0
     waiting: pa.RecordBatch | None = None
 
 
@@ -92,6 +94,7 @@ def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordB
         return
     table = pa.Table.from_batches(held).combine_chunks()
     intake.received = table.num_rows
+    intake.received_bytes = content_bytes(table)
     if len(plan.feeds) == 1:
         _read_feed(plan, epoch, 0, table, intake)
         return
@@ -100,6 +103,17 @@ def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordB
         own = table.filter(pa.array(feeds == number))
         if own.num_rows:
             _read_feed(plan, epoch, number, own, intake)
+
+
+def content_bytes(table: pa.Table) -> int:
+    """How many bytes the values of a table have, the same however rows arrived: nested ones are taken for 16 each."""
+    total = 0
+    for column in table.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            total += pc.sum(pc.binary_length(column)).as_py() or 0
+        else:
+            total += len(column) * (16 if pa.types.is_nested(column.type) else column.type.bit_width // 8)
+    return total
 
 
 def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table, intake: Intake) -> None:

@@ -16,6 +16,9 @@ from millpond.storage.content import FileRef
 
 CONTROL_TASK = -1
 
+BYTES_IN = "bytes_in"
+"""The counter of how many bytes the rows of an epoch have."""
+
 MESSAGE_SCHEMA = pa.schema(
     [
         pa.field("part", pa.int32(), nullable=False),

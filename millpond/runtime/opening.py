@@ -1,25 +1,38 @@
-"""Opening a partition's state at exactly the committed parent, whatever the local store holds."""
+"""Opening a partition's state at exactly the committed parent, whatever the local store holds.
+
+A store that is a little behind is advanced by deltas. One that is lost, foreign or too far behind is restored: at once
+if the state is small, else by ranges of key groups, all of them now (eager) or each when it is first asked for (lazy).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import within
 from millpond.epochs.manifest import StateFile
-from millpond.epochs.recovery import advance_files, read_changes, restore_files
+from millpond.epochs.recovery import advance_files, read_changes
 from millpond.epochs.work import Parent
-from millpond.errors import StateError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
-from millpond.state.localstore import Loaded, LocalStore, Stamp, StoreView
+from millpond.runtime.restoring import Restoring
+from millpond.state.lazyview import LazyView
+from millpond.state.localstore import Loaded, LocalStore, Ranges, Stamp, StoreView, taken_away
 from millpond.storage.contract import Storage
+
+Restore = Literal["lazy", "eager"]
+"""When a large state is restored: each key group when it is first used, or all before the first row."""
 
 OPEN_ATTEMPTS_MAX = 8
 """Another driver of the same checkpoint may take the store away between check and use; then we look again."""
+
+AT_ONCE_BYTES_MAX = 32 * 1024 * 1024
+"""Files of this size together are restored in one go, which takes some tenths of a second."""
 
 
 def store_path(local_root: str, uuid: str, layout: Layout, partition: PartitionId) -> Path:
@@ -34,41 +47,111 @@ def default_local_root(checkpoint_url: str, temporary: str) -> str:
     return str(Path(temporary) / f"millpond-{os.getuid()}-{digest}")
 
 
-def open_state(storage: Storage, local_root: str, parent: Parent, layout: Layout, partition: PartitionId) -> StoreView:
+def open_state(
+    storage: Storage,
+    local_root: str,
+    parent: Parent,
+    layout: Layout,
+    partition: PartitionId,
+    restore: Restore = "lazy",
+) -> StoreView:
     """A frozen view of the partition's state at the parent; the store is advanced or rebuilt first if it must be."""
     store = LocalStore.at(store_path(local_root, parent.uuid, layout, partition))
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
     groups = layout.groups_of(partition)
     for _ in range(OPEN_ATTEMPTS_MAX):
         view = store.view()
-        if view.stamp == wanted:
+        if view.stamp == wanted and view.held is None:
             return view
-        stamp = view.stamp
+        stamp, held = view.stamp, view.held
         view.close()
-        _bring(store, stamp, wanted, storage, parent, groups)
-        crashpoint("store.advanced")
-    raise StateError(
-        "MP222",
-        "the local store is taken away by another run of the same checkpoint",
-        found=str(store.path),
-        hint="stop the other run, or give each its own local root",
-    )
+        if stamp != wanted:
+            _bring(store, stamp, held, wanted, storage, parent, groups)
+            crashpoint("store.advanced")
+            continue
+        restoring = Restoring(storage, parent, groups)
+        if restore == "lazy":
+            lazy = LazyView(store, groups, partial(restoring.bring, store, wanted))
+            if lazy.stamp == wanted:
+                return lazy
+            lazy.close()
+        else:
+            _bring_all(store, wanted, restoring)
+    raise taken_away(store.path)
 
 
 def _bring(
-    store: LocalStore, stamp: Stamp | None, wanted: Stamp, storage: Storage, parent: Parent, groups: range
+    store: LocalStore,
+    stamp: Stamp | None,
+    held: Ranges | None,
+    wanted: Stamp,
+    storage: Storage,
+    parent: Parent,
+    groups: range,
 ) -> None:
     if not groups:
         store.rebuild(wanted, ())
         return
-    if stamp is not None and stamp.uuid == wanted.uuid:
-        missing = advance_files(parent, stamp.epoch, stamp.hash, groups[0], groups[-1])
-        if missing is not None:
-            store.advance(stamp, wanted, list(_load(storage, missing, groups)))
+    missing = _missed(stamp, parent, groups)
+    if stamp is not None and missing is not None:
+        _advance(store, stamp, held, wanted, storage, missing, groups)
+        return
+    restoring = Restoring(storage, parent, groups)
+    if restoring.size_bytes <= AT_ONCE_BYTES_MAX:
+        store.rebuild(wanted, restoring.read(((groups[0], groups[-1]),)))
+    else:
+        store.begin(wanted, restoring.size_bytes)
+
+
+def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, partition: PartitionId) -> bool:
+    """Advance a store that is a little behind the parent, and leave any other as it is; say if it was advanced."""
+    path = store_path(local_root, parent.uuid, layout, partition)
+    groups = layout.groups_of(partition)
+    if not groups or not path.exists():
+        return False
+    store = LocalStore.at(path)
+    with store.view() as view:
+        stamp, held = view.stamp, view.held
+    missing = _missed(stamp, parent, groups)
+    wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
+    if stamp is None or stamp == wanted or missing is None:
+        return False
+    return _advance(store, stamp, held, wanted, storage, missing, groups)
+
+
+def _missed(stamp: Stamp | None, parent: Parent, groups: range) -> tuple[StateFile, ...] | None:
+    """The deltas between a store and the parent; None if these do not lead there."""
+    if stamp is None or stamp.uuid != parent.uuid:
+        return None
+    return advance_files(parent, stamp.epoch, stamp.hash, groups[0], groups[-1])
+
+
+def _advance(
+    store: LocalStore,
+    stamp: Stamp,
+    held: Ranges | None,
+    wanted: Stamp,
+    storage: Storage,
+    missing: tuple[StateFile, ...],
+    groups: range,
+) -> bool:
+    ranges = ((groups[0], groups[-1]),) if held is None else held
+    return store.advance(stamp, wanted, list(_load(storage, missing, ranges)), held)
+
+
+def _bring_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:
+    """Bring in all ranges, each in a transaction of its own: a start after a kill goes on where this one was."""
+    for groups in restoring.ranges:
+        if not restoring.bring(store, stamp, groups[0]):
             return
-    store.rebuild(wanted, _load(storage, restore_files(parent, groups[0], groups[-1]), groups))
+        crashpoint("store.advanced")
 
 
-def _load(storage: Storage, files: tuple[StateFile, ...], groups: range) -> Iterator[Loaded]:
+def _load(storage: Storage, files: tuple[StateFile, ...], ranges: Ranges) -> Iterator[Loaded]:
+    """What files change in some key groups; those that reach into none of them are not read."""
     for state_file in files:
-        yield within(read_changes(storage, state_file), groups[0], groups[-1])
+        reached = [each for each in ranges if state_file.overlaps(*each)]
+        if reached:
+            changes = read_changes(storage, state_file)
+            for first, last in reached:
+                yield within(changes, first, last)

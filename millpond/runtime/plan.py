@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
+from millpond.epochs.manifest import Elements
 from millpond.epochs.work import Parent
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
+from millpond.runtime.opening import Restore
 from millpond.state.classes import learn_from
 
 INLINE_BYTES_MAX = 64 * 1024
@@ -33,6 +35,17 @@ class BadRows(enum.Enum):
     FAIL = "fail"
     SKIP = "skip"
     DEAD_LETTER = "dead letter"
+
+
+Level = Literal["exactly_once", "replay"]
+"""How users say what a commit keeps."""
+
+
+class Durability(enum.Enum):
+    """What a commit keeps of an epoch: what it changed, or what it was computed from."""
+
+    EXACTLY_ONCE = "exactly_once"
+    REPLAY = "replay"
 
 
 class Order(enum.Enum):
@@ -77,6 +90,9 @@ class ProgramPlan:
     storage_url: str = field(repr=False)
     local_root: str
     steps_max: int = STEPS_MAX
+    restore: Restore = "lazy"
+    durability: Durability = Durability.EXACTLY_ONCE
+    elements: Elements = ()
     tasks: tuple[CompiledTask, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +107,8 @@ class ProgramPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where it arrives, so that the classes are known there too.
-        return type(self), (self.program, self.layout, self.feeds, self.storage_url, self.local_root, self.steps_max)
+        shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
+        return type(self), (*shape, self.steps_max, self.restore, self.durability, self.elements)
 
     @property
     def steps(self) -> int:
@@ -115,9 +132,15 @@ class ProgramPlan:
         """A task of an entry point, by its index there."""
         return self.program.entries[entry].tasks[index]
 
+    @property
+    def element_indexes(self) -> dict[str, int]:
+        """The index of each element in store keys, by name."""
+        return {name: self.element_index(name) for name in self.program.elements}
+
     def element_index(self, name: str) -> int:
-        """An element's index in store keys: its place in the declaration."""
-        return list(self.program.elements).index(name)
+        """An element's index in store keys: what the checkpoint says, else its place in the declaration."""
+        names = [None if kept is None else kept.name for kept in self.elements] or list(self.program.elements)
+        return names.index(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +15,9 @@ from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import Manifest, OutputFile
 from millpond.errors import StorageError
 from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, Sink
+from millpond.runtime.keptreplies import KeptReplies, is_kept
 from millpond.runtime.plan import SinkPlan
-from millpond.runtime.replies import STAGING, is_over
+from millpond.runtime.replies import IN_CHECKPOINT, STAGING, is_over
 from millpond.storage.door import Door, Entry
 
 HandOver = Callable[[EpochSink, list[Path], int], None]
@@ -26,10 +28,17 @@ Show = Callable[[str, pa.Table, int, int], None]
 
 
 class Publisher:
-    """Makes the outputs of committed epochs visible."""
+    """Makes the outputs of committed epochs visible; `kept` are those that wait in the checkpoint's storage, if any."""
 
-    def __init__(self, sinks: Mapping[str, tuple[Sink, SinkPlan]], hand_over: HandOver, show: Show) -> None:
+    def __init__(
+        self,
+        sinks: Mapping[str, tuple[Sink, SinkPlan]],
+        hand_over: HandOver,
+        show: Show,
+        kept: KeptReplies | None = None,
+    ) -> None:
         self._sinks = sinks
+        self._kept = kept
         self._hand_over = hand_over
         self._show = show
         self._door = Door()
@@ -44,13 +53,19 @@ class Publisher:
             if outputs[0].visible:
                 # Where the epoch said, also if the feed has another sink by now.
                 self._move(files, Path(root), outputs)
+            elif name in self._sinks and is_kept(outputs[0]) and self._kept is not None:
+                sink = self._sinks[name][0]
+                self._kept.deliver(manifest, name, outputs, partial(self._give, sink, name, manifest.epoch))
             elif name in self._sinks:
                 self._deliver(self._sinks[name][0], name, files, manifest.epoch)
         self._sweep(manifest)
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove what earlier tries left: a try on other partitions stages other files than the one that won."""
-        for root in sorted({plan.root for _, plan in self._sinks.values()}):
+        roots = {plan.root for _, plan in self._sinks.values()}
+        if self._kept is not None and IN_CHECKPOINT in roots:
+            self._kept.sweep(manifest)
+        for root in sorted(roots - {IN_CHECKPOINT}):
             folder = Path(root) / STAGING
             if self._entry(folder) is not None:
                 with _coded("list", folder):
@@ -83,6 +98,15 @@ class Publisher:
         for path in others:
             if self._entry(path) is None:
                 raise _missing(path.name, str(path))
+        self._give(sink, name, epoch, files)
+        self._forget([first])
+        if others:
+            # The first one must be gone for good before the others go, or a part would be handed over again.
+            with _coded("sync", first.parent):
+                self._door.sync_folder(first.parent)
+            self._forget(others)
+
+    def _give(self, sink: Sink, name: str, epoch: int, files: list[Path]) -> None:
         match sink:
             case MemorySink():
                 sink.put(epoch, [row for path in files for row in _read(path).to_pylist()])
@@ -90,12 +114,6 @@ class Publisher:
                 self._show(name, pa.concat_tables([_read(path) for path in files]), epoch, limit)
             case EpochSink():
                 self._hand_over(sink, files, epoch)
-        self._forget([first])
-        if others:
-            # The first one must be gone for good before the others go, or a part would be handed over again.
-            with _coded("sync", first.parent):
-                self._door.sync_folder(first.parent)
-            self._forget(others)
 
     def _forget(self, staged: list[Path]) -> None:
         for path in staged:

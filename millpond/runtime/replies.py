@@ -12,11 +12,17 @@ from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import OutputFile
 from millpond.runtime.plan import SinkPlan
 from millpond.storage.content import FileRef
-from millpond.storage.contract import PutOutcome
+from millpond.storage.contract import PutOutcome, Storage
 from millpond.storage.files import FileStorage
 
 STAGING = "_staged"
 """Where files wait for the commit inside a sink's root; Spark and others skip names that begin with `_`."""
+
+IN_CHECKPOINT = "checkpoint:"
+"""The root of a sink whose files wait in the storage of the checkpoint itself."""
+
+KEPT = f"outputs/{STAGING}"
+"""Where they wait there."""
 
 REPLY = "reply"
 
@@ -34,8 +40,11 @@ def is_over(name: str, epoch: int, checkpoint: str) -> bool:
     return name[:10].isdecimal() and name[10:19] == f"-{checkpoint[:8]}" and int(name[:10]) <= epoch
 
 
-def stage(sink: SinkPlan, table: pa.Table, place: str) -> OutputFile:
-    """Write a table as a Parquet file that nobody sees yet; the same table gives the same file."""
+def stage(sink: SinkPlan, table: pa.Table, place: str, checkpoint: Storage | None = None) -> OutputFile:
+    """Write a table as a Parquet file that nobody sees yet; the same table gives the same file.
+
+    It waits in the sink's root, or in the storage of the checkpoint if that is where its sink says.
+    """
     buffer = pa.BufferOutputStream()
     kinds = dict(_leaves(table.schema))
     pq.write_table(
@@ -50,8 +59,12 @@ def stage(sink: SinkPlan, table: pa.Table, place: str) -> OutputFile:
     data = buffer.getvalue().to_pybytes()
     digest = hashlib.sha256(data).hexdigest()
     name = f"{place}-{digest[:16]}.parquet"
-    storage = FileStorage(sink.root)
-    if storage.put(f"{STAGING}/{name}", data) is PutOutcome.WON:
+    if sink.root == IN_CHECKPOINT:
+        assert checkpoint is not None, sink.name
+        outcome = checkpoint.put(f"{KEPT}/{name}", data)
+    else:
+        outcome = FileStorage(sink.root).put(f"{STAGING}/{name}", data)
+    if outcome is PutOutcome.WON:
         crashpoint("output.staged")
     return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows, sink.root, sink.visible)
 

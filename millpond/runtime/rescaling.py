@@ -73,12 +73,15 @@ class Instances:
         return True
 
     def _counters(self, growth: int) -> dict[str, int]:
-        """The counters of an epoch without rows: running totals go on."""
-        head = self._checkpoint.head
-        before = {} if head is None else head.counters
-        totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
-        running = RUNNING_TOTAL + ENTRIES
-        return dict(sorted({**totals, ENTRIES: growth, running: totals.get(running, 0) + growth}.items()))
+        return carried_counters(self._checkpoint.head, growth)
+
+
+def carried_counters(head: Manifest | None, growth: int) -> dict[str, int]:
+    """The counters of an epoch without rows: running totals go on."""
+    before = {} if head is None else head.counters
+    totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
+    running = RUNNING_TOTAL + ENTRIES
+    return dict(sorted({**totals, ENTRIES: growth, running: totals.get(running, 0) + growth}.items()))
 
 
 def check_instances(parent: Parent, layout: Layout) -> None:

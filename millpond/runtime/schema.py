@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.manifest import ElementSchema
+from millpond.epochs.reading.typetexts import read_type
+from millpond.state.element import ElementType
+from millpond.state.shapes import TypeShape, shape_of
 from millpond.state.typenames import type_text
 
 
@@ -17,6 +20,13 @@ def element_schemas(program: CompiledProgram) -> tuple[ElementSchema, ...]:
             by=element.type.by,
             key=type_text(element.type.key_hint),
             value=type_text(element.type.value_hint),
+            shape=_shape(element.type),
         )
         for name, element in program.elements.items()
     )
+
+
+def _shape(element: ElementType) -> TypeShape | None:
+    """What values look like, unless the text of their type says all of it."""
+    certain = read_type(type_text(element.value_hint)).certain
+    return None if certain else shape_of(element.value_hint)

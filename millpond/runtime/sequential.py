@@ -14,11 +14,15 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
+from millpond.program.epoch_time import moment_of, now_us
 from millpond.runtime.columns import Column, ListColumn
 from millpond.runtime.touched import touched
 from millpond.state.element import THE_KEY
+from millpond.state.expiry import Expiring, expiring_entries
 from millpond.state.map import Map
 from millpond.state.storekey import store_key
+from millpond.state.timers import DUE, TimersType, due_unit
+from millpond.state.units import store_keys_of
 from millpond.state.wire import decode_values, encode_values
 
 
@@ -84,6 +88,19 @@ class Sequential:
             step += 1
         return [record.reply for record in records]
 
+    def fire_timers(self) -> list[Any]:
+        """Run the timers that are due at the time of the epoch, as its end does, and return the handlers' replies."""
+        for instance in (instance for instances in self._states.values() for instance in instances):
+            if isinstance(instance.entries, Expiring):
+                instance.entries.settle()
+        handlers = [name for name, e in self._compiled.elements.items() if isinstance(e.type, TimersType)]
+        due = [
+            (at, number, key)
+            for number, name in enumerate(handlers)
+            for at, key in self._states[name][0].container.due(now_us())
+        ]
+        return self.epoch([(handlers[number], (key, moment_of(at))) for at, number, key in sorted(due)])
+
     def _record(self, number: int, entry: str, *args: Any) -> _Record:
         compiled = self._compiled.entries.get(entry)
         if compiled is None:
@@ -118,14 +135,21 @@ class Sequential:
         """Run a record over several keys; if it raises, nothing that it did stays."""
         columns: dict[str, Column] = {name: ListColumn([value]) for name, value in values.items()}
         before: list[tuple[Map[Any, Any], list[Any] | None, dict[Any, Any]]] = []
+        aged: list[Expiring] = []
         for found in touched(task, self._compiled.elements, columns, 1):
             entries = self._states[found.element][0].entries
+            if isinstance(entries, Expiring):
+                entries.begin()
+                aged.append(entries)
+                continue
             units = None if self._compiled.elements[found.element].type.single else found.units
             kept = {unit: copy.deepcopy(dict.__getitem__(entries, unit)) for unit in _held(entries, units)}
             before.append((entries, units, kept))
         try:
-            return self._work(task, values, InstanceId(0))
+            reply = self._work(task, values, InstanceId(0))
         except Exception as error:
+            for entries in aged:
+                entries.undo()
             for entries, units, kept in before:
                 for unit in _held(entries, units):
                     dict.pop(entries, unit)
@@ -133,6 +157,9 @@ class Sequential:
             if isinstance(error, Aborted):
                 return error
             raise
+        for entries in aged:
+            entries.keep()
+        return reply
 
     def _ask(self, record: _Record, message: _Message) -> None:
         """Run a task on every instance; the answers go on as one message."""
@@ -190,12 +217,26 @@ class Sequential:
         for index, (name, element) in enumerate(self._compiled.elements.items()):
             for number, instance in enumerate(self._states[name]):
                 held.update(self._entries(index, element, InstanceId(number), instance.entries))
+        for name, element in self._compiled.elements.items():
+            if isinstance(element.type, TimersType):
+                held.update(self._due(name, element.type))
         return held
+
+    def _due(self, name: str, timers: TimersType) -> list[tuple[bytes, bytes]]:
+        """What orders timers by their moments."""
+        index = list(self._compiled.elements).index(name + DUE)
+        units = [due_unit(at, key) for key, at in dict.items(self._states[name][0].entries)]
+        keys = store_keys_of(index, timers.due.keys, units, self._layout.key_groups)
+        return [(key, timers.due.values.encode(None)) for key in keys]
 
     def _entries(
         self, index: int, element: Element, instance: InstanceId, entries: Map[Any, Any]
     ) -> list[tuple[bytes, bytes]]:
         codec = element.type
+        if isinstance(entries, Expiring):
+            entries.settle()
+            live = entries.live(now_us())
+            entries = Map((unit, (entries.ages.stamps[unit], dict.__getitem__(entries, unit))) for unit in live)
         held = []
         for unit, value in dict.items(entries):
             if element.partial:
@@ -210,7 +251,10 @@ class _Instance:
     """One instance of an element: what user code sees, and the entries below it."""
 
     def __init__(self, element: Element) -> None:
-        self.entries = element.type.bare()
+        if element.ttl is None:
+            self.entries = element.type.bare()
+        else:
+            self.entries = expiring_entries(element.type, element.ttl, now_us, checked=True)
         self.container = element.type.wrap(self.entries)
 
 

@@ -15,20 +15,24 @@ import pyarrow as pa
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.routing import HASHED, argument_hash
 from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochWork, Offer, Parent
+from millpond.epochs.retention import Keep
 from millpond.graph.model import Dispatch
 from millpond.ids import KeyGroup, PartitionId
-from millpond.program.epoch_time import now_us
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
+from millpond.runtime.evolving import Schemas, check_elements
 from millpond.runtime.failures import leaving_out
+from millpond.runtime.inputlog import with_input
 from millpond.runtime.intake import feed_column, keep_column
+from millpond.runtime.loading import Into, check_empty, load_offer, load_rows, load_work, loadable, target_of
 from millpond.runtime.messages import decode_control
 from millpond.runtime.pending import read_pending
 from millpond.runtime.plan import (
     DEAD_LETTERS,
     STEPS_MAX,
     BadRows,
+    Durability,
     EpochPlan,
     Excluded,
     FeedPlan,
@@ -37,15 +41,22 @@ from millpond.runtime.plan import (
     SinkPlan,
 )
 from millpond.runtime.publish import Publisher
+from millpond.runtime.replaying import check_durability, replay_lost
 from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
+from millpond.runtime.timekeeping import Timekeeper
+from millpond.runtime.timers import due_timers, nothing_fed
 from millpond.runtime.whole import run_whole
 from millpond.state.value import THE_KEY
-from millpond.storage.files import FileStorage
+from millpond.storage.contract import Storage
+from millpond.storage.near import NearStorage, durable
+from millpond.storage.open import open_storage
 
 Row = tuple[str, tuple[Any, ...]]
 """An entry point's name and its arguments."""
+
+_KEEP = Keep()
 
 _BAD_ROW_GROUP = 0
 """Where a row with a null key goes, as on Spark; it never meets state."""
@@ -56,7 +67,8 @@ class Simulated:
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
-    in `dead_letters`. A checkpoint that is there gets another number of `instances` before the first epoch.
+    in `dead_letters`. A checkpoint that is there gets another number of `instances`, and the elements of a program that
+    changed, before the first epoch; if its entry points are others, the first epoch must be told to `adopt`.
     """
 
     def __init__(
@@ -70,10 +82,21 @@ class Simulated:
         sinks: Mapping[str, Sink] | None = None,
         bad_rows: BadRows = BadRows.FAIL,
         steps_max: int = STEPS_MAX,
+        durability: Durability = Durability.EXACTLY_ONCE,
+        adopt: bool = False,
+        keep: Keep | None = _KEEP,
     ) -> None:
-        self._storage = FileStorage(directory / "checkpoint")
-        self._checkpoint = Checkpoint.open(self._storage, element_schemas(program), key_groups, instances)
+        self._adopt = adopt
+        check_durability(program, durability.value)
+        self._storage: Storage = open_storage(str(directory / "checkpoint"))
+        if durability is Durability.REPLAY:
+            self._storage = NearStorage(self._storage, directory / "near")
+        schemas = element_schemas(program)
+        self._checkpoint = Checkpoint.open(
+            self._storage, schemas, key_groups, instances, evolving=True, keep=keep or Keep.all()
+        )
         local = str(directory / f"local-{partitions}")
+        self._schemas = Schemas(self._checkpoint, program, local, shown=False)
         self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
         self.dead_letters = {name: MemorySink() for name in program.entries}
@@ -92,25 +115,50 @@ class Simulated:
             )
             for name, entry in program.entries.items()
         )
-        layout = self._instances.layout(partitions)
-        self._plan = ProgramPlan(program, layout, feeds, self._storage.url, local, steps_max)
+        layout, elements = self._instances.layout(partitions), self._schemas.elements
+        self._plan = ProgramPlan(
+            program, layout, feeds, self._storage.url, local, steps_max, durability=durability, elements=elements
+        )
         targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
         targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
         self._publisher = Publisher(targets, _refuse, _refuse)
         self._numbers = {name: number for number, name in enumerate(program.entries)}
+        self._times = Timekeeper(program, lambda: self._checkpoint.head)
+        self._fires = self._times.handlers
         head = self._checkpoint.head
         self._batch = 0 if head is None or head.stream is None else head.stream.batch + 1
         counters = {} if head is None else head.counters
-        self._fed = sum(n for key, n in counters.items() if key.startswith(("total.fed.", "total.bad.")))
+        fed = {f"total.{kind}.{name}" for kind in ("fed", "bad") for name in program.entries if name not in self._fires}
+        self._fed = sum(n for key, n in counters.items() if key in fed)
         self._checkpoint.finish_publication(self._publisher.publish)
-        self._finish(now_us())
-        if self._instances.bring(self._storage, self._publisher.publish):
+        self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
+        if self._schemas.bring(durable(self._storage), self._publisher.publish):
+            self._plan = replace(self._plan, elements=self._schemas.elements)
+        self._finish(self._times.going_on())
+        self._fire_owed()
+        if self._instances.bring(durable(self._storage), self._publisher.publish):
             self._plan = replace(self._plan, layout=self._instances.layout(partitions))
 
     @property
-    def storage(self) -> FileStorage:
+    def storage(self) -> Storage:
         """The checkpoint's storage."""
         return self._storage
+
+    def load(self, element: str, rows: pa.Table, *, into: Into | None = None, name: str | None = None) -> None:
+        """Fill a state element with rows of keys and values, once; `Job.load` says the rules."""
+        offer = load_offer(self._checkpoint, element, name)
+        if offer is None:
+            return
+        declared, index = loadable(self._plan.program, element), self._plan.element_index(element)
+        moment, storage = self._times.moment(), durable(self._storage)
+        target = target_of(declared, index, self._plan.layout, into, moment)
+
+        def compute(parent: Parent) -> EpochWork:
+            check_empty(storage, parent, index, element)
+            work = load_work(self._checkpoint, [load_rows(storage, target, rows)])
+            return self._times.noted(work, moment, self._plan.element_indexes)
+
+        self._checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=self._partitions)
 
     @property
     def fed(self) -> int:
@@ -119,18 +167,50 @@ class Simulated:
 
     def epoch(self, rows: Sequence[Row]) -> EpochOutcome:
         """Run one epoch over rows in order."""
-        offer = Offer("simulated", self._batch, tuple(self._plan.program.entries))
-        moment = now_us()
+        offer = Offer("simulated", self._batch, self._sources)
+        moment = self._times.moment()
         outcome = self._checkpoint.run_epoch(
             offer,
-            lambda parent: self._compute(rows, parent, moment),
+            lambda parent: self._timed(self._compute(rows, parent, moment), moment),
             self._publisher.publish,
             partitions=self._partitions,
+            adopt=self._adopt,
         )
+        self._adopt = False
         outcome = self._finish(moment) or outcome
         self._batch += 1
         self._fed += len(rows)
+        self._fire_owed()
         return outcome
+
+    def tick(self) -> EpochOutcome | None:
+        """Let the time move on without rows, if that changes anything: timers that are due fire."""
+        return self._fire(self._times.moment()) if self._times.ticks() else None
+
+    def _timed(self, work: EpochWork, moment: int) -> EpochWork:
+        return self._times.noted(work, moment, self._plan.element_indexes)
+
+    def _fire_owed(self) -> None:
+        """Fire the timers that are due at the end of the last epoch, in an epoch that belongs to it."""
+        moment = self._times.owed()
+        if moment is not None:
+            self._fire(moment)
+
+    def _fire(self, moment: int) -> EpochOutcome:
+        return self._checkpoint.run_epoch(
+            Offer.tick(),
+            lambda parent: self._compute_timers(parent, moment),
+            self._publisher.publish,
+            partitions=self._partitions,
+        )
+
+    def _compute_timers(self, parent: Parent, moment: int) -> EpochWork:
+        due = due_timers(self._plan, self._storage, parent, moment)
+        if due.timers:
+            work = self._compute(due.rows(self._fires), parent, moment)
+        else:
+            work = nothing_fed({} if self._checkpoint.head is None else self._checkpoint.head.counters)
+        return self._times.noted(work, moment, self._plan.element_indexes, left_us=due.next_us, fires=True)
 
     def _finish(self, moment: int) -> EpochOutcome | None:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
@@ -138,7 +218,7 @@ class Simulated:
         while (head := self._checkpoint.head) is not None and head.pending:
             outcome = self._checkpoint.run_epoch(
                 head.offer,
-                lambda parent: self._continue(parent, moment),
+                lambda parent: self._timed(self._continue(parent, moment), moment),
                 self._publisher.publish,
                 partitions=self._partitions,
             )
@@ -153,7 +233,8 @@ class Simulated:
         return {row["row"]: row[ABORTED] for row in self._held() if row.get(ABORTED) is not None}
 
     def _held(self) -> list[dict[str, Any]]:
-        return [row for sink in self.sinks.values() if isinstance(sink, MemorySink) for row in sink.rows()]
+        sinks = [sink for name, sink in self.sinks.items() if name not in self._fires]
+        return [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows()]
 
     @property
     def _partitions(self) -> int:
@@ -161,23 +242,30 @@ class Simulated:
 
     def _compute(self, rows: Sequence[Row], parent: Parent, moment: int) -> EpochWork:
         check_instances(parent, self._plan.layout)
+        check_elements(parent, self._plan.elements)
 
         def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until)
-            return self._assemble(run_whole(self._plan, epoch, self._route(rows)))
+            return self._assemble(epoch, run_whole(self._plan, epoch, self._route(rows)))
 
         return leaving_out(self._plan.steps, run)
 
     def _continue(self, parent: Parent, moment: int) -> EpochWork:
         check_instances(parent, self._plan.layout)
+        check_elements(parent, self._plan.elements)
         left = read_pending(self._storage, self._plan, parent.pending)
         epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment)
-        return self._assemble(run_whole(self._plan, epoch, left.to_batches()))
+        return self._assemble(epoch, run_whole(self._plan, epoch, left.to_batches()))
 
-    def _assemble(self, told: pa.Table) -> EpochWork:
+    def _assemble(self, epoch: EpochPlan, told: pa.Table) -> EpochWork:
         controls = [decode_control(body) for body in told.column("body").to_pylist()]
         head = self._checkpoint.head
-        return assemble(self._plan, controls, {} if head is None else head.counters)
+        work = assemble(self._plan, controls, {} if head is None else head.counters)
+        return with_input(self._plan, epoch, work)
+
+    @property
+    def _sources(self) -> tuple[str, ...]:
+        return tuple(self._plan.program.entries)
 
     def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(self._partitions)]

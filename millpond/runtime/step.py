@@ -20,20 +20,23 @@ from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.program.epoch_time import epoch_time
+from millpond.runtime.aging import Over, over_at, sweep
 from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
 from millpond.runtime.failures import failure_of, refusal
 from millpond.runtime.homes import Homes
+from millpond.runtime.inputlog import log_input
 from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
 from millpond.runtime.merging import mark_ties, merge_order
-from millpond.runtime.messages import Control, Failure, Moved, Outbox, place_key
-from millpond.runtime.opening import open_state
+from millpond.runtime.messages import BYTES_IN, Control, Failure, Moved, Outbox, place_key
+from millpond.runtime.opening import open_state, store_path
 from millpond.runtime.pending import interim_changes, write_pending
-from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
+from millpond.runtime.plan import BadRows, Durability, EpochPlan, ProgramPlan
 from millpond.runtime.prepared import Prepared
+from millpond.runtime.timekeeping import soonest_name
 from millpond.runtime.transactions import Transactions
 from millpond.runtime.working import WorkingState
-from millpond.state.localstore import StoreView
+from millpond.state.localstore import LocalStore, StoreView
 from millpond.state.overlay import Layered
 from millpond.storage.content import FileRef
 from millpond.storage.contract import Storage
@@ -72,6 +75,8 @@ class StepRun:
 
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
+            if self.plan.durability is Durability.REPLAY:
+                batches = log_input(open_storage(self.plan.storage_url), self.epoch, self.partition, batches)
             read_feeds(self.plan, self.epoch, batches, intake)
         else:
             read_messages(self.plan, self.step, batches, intake)
@@ -79,7 +84,7 @@ class StepRun:
     def _work(self, intake: Intake) -> pa.RecordBatch:
         storage = open_storage(self.plan.storage_url)
         with self._timed("open"):
-            view = open_state(storage, self.plan.local_root, self.epoch.parent, self.plan.layout, self.partition)
+            view = self._open(storage, self.partition)
         gathered = [one for one in intake.work if one.task.dispatch is Dispatch.GATHERED]
         intake.work = [one for one in intake.work if one.task.dispatch is not Dispatch.GATHERED]
         with view:
@@ -87,7 +92,7 @@ class StepRun:
             base = Layered(view, interim) if interim else view
             for by_key in (True, False):
                 delivery = Delivery(self.plan, self.epoch, self.step, self.partition)
-                state = WorkingState(self.plan, self.step, self.partition, base)
+                state = WorkingState(self.plan, self.step, self.partition, base, over=self._over())
                 self._check_bad_rows(intake, delivery)
                 if self.failures or not intake.work:
                     break
@@ -96,30 +101,65 @@ class StepRun:
                 # The failure to tell is the first one in input order, which a run by key does not meet first.
                 self.failures.clear()
             moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
+            self._check(view)
             if self.failures:
                 return self._told_failure(intake)
-            return self._finish(intake, state, delivery, storage, interim, moved)
+            told = self._finish(intake, state, delivery, storage, interim, moved)
+            self._sweep(view)
+            return told
+
+    def _open(self, storage: Storage, partition: PartitionId) -> StoreView:
+        plan = self.plan
+        return open_state(storage, plan.local_root, self.epoch.parent, plan.layout, partition, plan.restore)
+
+    def _check(self, view: StoreView) -> None:
+        """Raise what went wrong in a view below the user's code, before any row is blamed; tell what it waited for."""
+        view.check()
+        if view.restore_s:
+            self.spent["restore"] = self.spent.get("restore", 0.0) + view.restore_s
 
     def _run_gathered(self, work: list[Work], delivery: Delivery, storage: Storage) -> Moved:
         """Run rows over several keys, with all their keys at hand, and save what they changed."""
-        plan, parent = self.plan, self.epoch.parent
+        plan = self.plan
+        opened: list[StoreView] = []
 
         def open_home(partition: PartitionId) -> StoreView:
-            return open_state(storage, plan.local_root, parent, plan.layout, partition)
+            opened.append(self._open(storage, partition))
+            return opened[-1]
 
         with Homes(plan.layout, open_home) as homes:
-            state = WorkingState(plan, self.step, self.partition, homes, range(plan.layout.key_groups))
+            every = range(plan.layout.key_groups)
+            state = WorkingState(plan, self.step, self.partition, homes, every, over=self._over())
             with self._timed("gather"):
                 rows = Transactions(plan, self.epoch, work, state, delivery)
             with self._timed("user code"):
                 failure = rows.run()
+            for view in opened:
+                self._check(view)
             if failure is not None:
                 self.failures.append(failure)
                 return Moved()
             with self._timed("save"):
                 saved = state.save_by_home(storage)
         delivery.counters["entries"] += saved.growth
+        delivery.counters.update(self._told_timers(state, gathered=True))
         return Moved(saved.keys, saved.values, saved.files)
+
+    def _over(self) -> Over:
+        return over_at(self.plan, self.epoch.parent)
+
+    def _told_timers(self, state: WorkingState, *, gathered: bool) -> dict[str, int]:
+        """When the first of the timers is due that were set here, under a name that nobody else tells it by."""
+        soonest = state.soonest_us
+        return {} if soonest is None else {soonest_name(self.step, self.partition, gathered=gathered): soonest}
+
+    def _sweep(self, view: StoreView) -> None:
+        over = self._over() if self.step == 0 else {}
+        if over:
+            plan, parent = self.plan, self.epoch.parent
+            store = LocalStore.at(store_path(plan.local_root, parent.uuid, plan.layout, self.partition))
+            with self._timed("sweep"):
+                sweep(store, view, over, plan.layout.groups_of(self.partition), parent.epoch)
 
     def _told_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
@@ -144,9 +184,11 @@ class StepRun:
             pending = (write_pending(storage, self.plan, outbox.messages(waiting)),)
             outbox, waiting = Outbox(), None
         with self._timed("reply"):
-            outputs = delivery.write_files()
+            outputs = delivery.write_files(storage)
         counters = {**delivery.counters, **self.counted}
         counters["entries"] = counters.get("entries", 0) + saved.growth
+        counters[BYTES_IN] = intake.received_bytes
+        counters |= self._told_timers(state, gathered=False)
         # Times differ between attempts, so they must not cross a shuffle: only the last step tells them.
         spent = dict(self.spent) if last else {}
         control = Control(

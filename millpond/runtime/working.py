@@ -17,11 +17,16 @@ from millpond.epochs.deltas import write_delta
 from millpond.epochs.manifest import StateFile
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
+from millpond.program.epoch_time import now_us
+from millpond.runtime.aging import NEVER_US, Over
 from millpond.runtime.columns import ListColumn
 from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import Work
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
+from millpond.state.aged import AgedOverlay, AgedValue, Aging
+from millpond.state.expiry import AgedType
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
+from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
@@ -41,7 +46,14 @@ class WorkingState:
     """The elements of one step on one partition."""
 
     def __init__(
-        self, plan: ProgramPlan, step: int, partition: PartitionId, view: Base, owned: range | None = None
+        self,
+        plan: ProgramPlan,
+        step: int,
+        partition: PartitionId,
+        view: Base,
+        owned: range | None = None,
+        *,
+        over: Over | None = None,
     ) -> None:
         self._plan = plan
         self._partition = partition
@@ -49,7 +61,10 @@ class WorkingState:
         self._view = view
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
-        self._written: set[str] = set()
+        # What is kept by access may change when it is only read.
+        aged = (name for name, element in plan.program.elements.items() if element.ttl is not None)
+        self._written: set[str] = set(aged)
+        self._over = over or {}
         here = [state.name for state in plan.program.graph.states if plan.relaxed or state.level == step]
         self._has_lanes = any(plan.program.elements[name].partial for name in here)
 
@@ -100,16 +115,23 @@ class WorkingState:
         """The entries of a partitioned element, by key."""
         overlay = self._keyed.get(name)
         if overlay is None:
-            element = self._plan.program.elements[name].type
-            layout = self._plan.layout
-            overlay = self._keyed[name] = KeyedOverlay(
-                element,
-                self._plan.element_index(name),
-                self._view,
-                layout.key_groups,
-                self._owned,
-            )
+            overlay = self._keyed[name] = self._make_keyed(name)
         return overlay
+
+    def _make_keyed(self, name: str) -> KeyedOverlay:
+        element = self._plan.program.elements[name].type
+        index, key_groups = self._plan.element_index(name), self._plan.layout.key_groups
+        if isinstance(element, AgedType):
+            return AgedOverlay(element, index, self._view, key_groups, self._owned, self._aging(name))
+        if isinstance(element, TimersType):
+            due = self._plan.element_index(name + DUE)
+            return TimersOverlay(element, index, due, self._view, key_groups, self._owned)
+        return KeyedOverlay(element, index, self._view, key_groups, self._owned)
+
+    def _aging(self, name: str) -> Aging:
+        ttl = self._plan.program.elements[name].ttl
+        assert ttl is not None, name
+        return Aging(ttl, now_us(), self._over.get(self._plan.element_index(name), NEVER_US))
 
     def single_overlay(self, name: str) -> LazyOverlay:
         """The entries of an element of a single key."""
@@ -120,7 +142,11 @@ class WorkingState:
         if overlay is None:
             element = self._plan.program.elements[name].type
             index = self._plan.element_index(name)
-            overlay = self._lazy[name, group] = LazyOverlay(element, index, group, self._view)
+            if isinstance(element, AgedType):
+                overlay = AgedValue(element, index, group, self._view, self._aging(name))
+            else:
+                overlay = LazyOverlay(element, index, group, self._view)
+            self._lazy[name, group] = overlay
         return overlay
 
     def changes(self) -> Changes:
@@ -153,6 +179,9 @@ class WorkingState:
             values = [merged[key] for key in keys]
         if _is_small(keys, values):
             return Saved(keys, values, (), self._growth())
+        if any(isinstance(overlay, TimersOverlay) for overlay in self._keyed.values()):
+            # What orders timers lies anywhere.
+            return Saved([], [], self._write_by_home(storage, keys, values), self._growth())
         written = write_delta(storage, keys, values)
         crashpoint("delta.written")
         return Saved([], [], written, self._growth())
@@ -162,13 +191,22 @@ class WorkingState:
         keys, values = self.changes()
         if _is_small(keys, values):
             return Saved(keys, values, (), self._growth())
+        return Saved([], [], self._write_by_home(storage, keys, values), self._growth())
+
+    def _write_by_home(self, storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
         owners = owners_of(self._plan.layout, pa.array(keys, pa.binary()))
         files: list[StateFile] = []
         for home in np.unique(owners).tolist():
             own = np.flatnonzero(owners == home).tolist()
             files += write_delta(storage, [keys[at] for at in own], [values[at] for at in own])
             crashpoint("delta.written")
-        return Saved([], [], tuple(files), self._growth())
+        return tuple(files)
+
+    @property
+    def soonest_us(self) -> int | None:
+        """The first moment that a timer was set to; known once changes were saved."""
+        overlays = (overlay for overlay in self._keyed.values() if isinstance(overlay, TimersOverlay))
+        return min((overlay.soonest_us for overlay in overlays if overlay.soonest_us is not None), default=None)
 
     def _growth(self) -> int:
         overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]

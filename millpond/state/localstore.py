@@ -2,7 +2,11 @@
 
 It is never the only copy of anything, so it is not synced; instead its stamp names the boot of the machine, and a store
 from before a reboot is rebuilt. Rules learnt by trial: opened in the worker, once per process, never inherited over a
-fork; dead readers are cleared at every open; the map grows by steps; keys above LMDB's limit live in their own table.
+fork; dead readers are cleared at every open; the map grows by steps, with no reading open in the process; keys above
+LMDB's limit live in their own table.
+
+A store need not hold all key groups of its partition. Which ones it holds stands beside the stamp, in one record: all
+of them are at the stamp, and whatever brings a group in, or the stamp further, does it in one transaction.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from weakref import WeakSet
 
 import lmdb
 import msgspec
@@ -32,6 +37,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 Loaded = tuple[Sequence[bytes], Sequence[bytes | None]]
 """Sorted store keys and their values; None deletes."""
 
+Ranges = tuple[tuple[int, int], ...]
+"""Key groups as ranges, both ends included, ascending and apart from each other."""
+
+ReadGroups = Callable[[Ranges], Iterable[Loaded]]
+"""Reads all entries of some key groups, as files that apply one after the other."""
+
 T = TypeVar("T")
 
 
@@ -43,9 +54,10 @@ class Stamp(msgspec.Struct, frozen=True):
     hash: str
 
 
-class _Stamped(msgspec.Struct, frozen=True):
+class _Stamped(msgspec.Struct, frozen=True, omit_defaults=True):
     stamp: Stamp
     boot: str
+    held: Ranges | None = None
 
 
 def boot_id() -> str:
@@ -59,8 +71,27 @@ def boot_id() -> str:
         return ""
 
 
+def ranges_of(groups: Iterable[int]) -> Ranges:
+    """Key groups as ranges."""
+    ranges: list[tuple[int, int]] = []
+    for group in sorted(groups):
+        if ranges and group == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], group)
+        else:
+            ranges.append((group, group))
+    return tuple(ranges)
+
+
+def groups_in(ranges: Ranges) -> frozenset[int]:
+    """The key groups of some ranges."""
+    return frozenset(group for first, last in ranges for group in range(first, last + 1))
+
+
 class LocalStore:
-    """One partition's store; `view` reads a frozen state, `advance` and `rebuild` bring it to a new stamp."""
+    """One partition's store; `view` reads a frozen state, `advance` and `rebuild` bring it to a new stamp.
+
+    `begin` and `take` rebuild it by and by: first it holds no key group, then those that were taken.
+    """
 
     _open: dict[tuple[int, str], LocalStore] = {}  # noqa: RUF012 - LMDB forbids opening a file twice in a process
 
@@ -94,6 +125,7 @@ class LocalStore:
         self.path = path
         self._boot = boot_id()
         self._pid = os.getpid()
+        self._views: WeakSet[StoreView] = WeakSet()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._refuse_foreign()
@@ -142,42 +174,104 @@ class LocalStore:
 
     def view(self) -> StoreView:
         """A frozen view of the store as it is now; close it when done."""
+        return StoreView(self)
+
+    def begin_reading(self) -> lmdb.Transaction:
+        """A reading of the store as it is now."""
         while True:
             try:
-                return StoreView(self, self._env.begin())
+                return self._env.begin()
             except lmdb.MapResizedError:
-                self._env.set_mapsize(0)
+                self._resize(0)
 
-    def read_stamp(self, txn: lmdb.Transaction) -> Stamp | None:
-        """The stamp within a transaction; None for a store that can't be trusted."""
+    def note_view(self, view: StoreView, *, is_open: bool) -> None:
+        """Know which readings are open in this process."""
+        if is_open:
+            self._views.add(view)
+        else:
+            self._views.discard(view)
+
+    def read_standing(self, txn: lmdb.Transaction) -> tuple[Stamp | None, Ranges | None]:
+        """The stamp within a transaction, None if the store can't be trusted; and the key groups it holds, or None.
+
+        None stands for all that the partition has.
+        """
         raw = txn.get(_STAMP, db=self._meta)
         if raw is None:
-            return None
+            return None, None
         try:
             stamped = msgspec.msgpack.decode(raw, type=_Stamped)
         except msgspec.MsgspecError:
-            return None
-        return stamped.stamp if stamped.boot == self._boot else None
+            return None, None
+        return (stamped.stamp, stamped.held) if stamped.boot == self._boot else (None, None)
 
-    def advance(self, before: Stamp, after: Stamp, deltas: Sequence[Loaded]) -> bool:
-        """Apply deltas and move the stamp in one transaction; False if the store no longer stands at `before`."""
+    def advance(self, before: Stamp, after: Stamp, deltas: Sequence[Loaded], held: Ranges | None = None) -> bool:
+        """Apply deltas and move the stamp in one transaction.
+
+        False if the store no longer stands at `before`, or holds other key groups than those of the deltas.
+        """
 
         def apply(txn: lmdb.Transaction) -> bool:
-            if self.read_stamp(txn) != before:
+            if self.read_standing(txn) != (before, held):
                 return False
             self._apply(txn, deltas)
-            self._put_stamp(txn, after)
+            self._put_stamp(txn, after, held)
             return True
 
         return self._write(apply)
+
+    def begin(self, after: Stamp, expected_bytes: int) -> None:
+        """Forget everything: from here on the store stands at `after` and holds no key group yet."""
+        if (wanted := _room_for(expected_bytes)) > self._env.info()["map_size"]:
+            # Now, since later it may have to be done below readings that are under way.
+            self._resize(wanted)
+
+        def forget(txn: lmdb.Transaction) -> None:
+            self._forget(txn)
+            self._put_stamp(txn, after, ())
+
+        self._write(forget)
+
+    def take(self, stamp: Stamp, groups: range, read: ReadGroups, whole: range) -> bool:
+        """Bring in key groups, those that are not there yet, in one transaction; `whole` is all that there may be.
+
+        What they hold is read while other processes wait: they would read the same. False if the store no longer
+        stands at the stamp.
+        """
+
+        def fill(txn: lmdb.Transaction) -> bool:
+            standing, held = self.read_standing(txn)
+            if standing != stamp:
+                return False
+            here = frozenset(whole) if held is None else groups_in(held)
+            missing = frozenset(groups) - here
+            if missing:
+                for loaded in read(ranges_of(missing)):
+                    self._apply(txn, (loaded,))
+                now = here | missing
+                self._put_stamp(txn, stamp, None if now >= frozenset(whole) else ranges_of(now))
+            return True
+
+        return self._write(fill)
+
+    def remove(self, stamp: Stamp, keys: Sequence[bytes]) -> bool:
+        """Drop entries that nobody can see any more; False if the store no longer stands at the stamp."""
+
+        def drop(txn: lmdb.Transaction) -> bool:
+            if self.read_standing(txn)[0] != stamp:
+                return False
+            for key in keys:
+                self._apply_one(txn, key, None)
+            return True
+
+        return self._write(drop)
 
     def rebuild(self, after: Stamp, files: Iterable[Loaded]) -> None:
         """Forget everything and fill the store anew, in one transaction."""
         held = list(files)
 
         def fill(txn: lmdb.Transaction) -> None:
-            txn.drop(self._main, delete=False)
-            txn.drop(self._long, delete=False)
+            self._forget(txn)
             self._apply(txn, held)
             self._put_stamp(txn, after)
 
@@ -189,7 +283,7 @@ class LocalStore:
                 with self._env.begin(write=True) as txn:
                     return change(txn)
             except lmdb.MapResizedError:
-                self._env.set_mapsize(0)
+                self._resize(0)
             except lmdb.MapFullError as error:
                 self._grow(error)
             except lmdb.DiskError as error:
@@ -199,7 +293,20 @@ class LocalStore:
         wanted = self._env.info()["map_size"] * 2
         if wanted > MAP_BYTES_MAX:
             raise self._unwritable(cause) from cause
-        self._env.set_mapsize(wanted)
+        self._resize(wanted)
+
+    def _resize(self, map_bytes: int) -> None:
+        """Change the size of the map, 0 for what another process made it: no reading may be open here meanwhile."""
+        views = list(self._views)
+        for view in views:
+            view.pause()
+        self._env.set_mapsize(map_bytes)
+        for view in views:
+            view.resume()
+
+    def _forget(self, txn: lmdb.Transaction) -> None:
+        txn.drop(self._main, delete=False)
+        txn.drop(self._long, delete=False)
 
     def _unwritable(self, cause: lmdb.Error) -> StateError:
         return StateError(
@@ -209,8 +316,8 @@ class LocalStore:
             hint="free disk space: nothing committed is lost, the store is only a copy",
         )
 
-    def _put_stamp(self, txn: lmdb.Transaction, stamp: Stamp) -> None:
-        txn.put(_STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot)), db=self._meta)
+    def _put_stamp(self, txn: lmdb.Transaction, stamp: Stamp, held: Ranges | None = None) -> None:
+        txn.put(_STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot, held)), db=self._meta)
 
     def _apply(self, txn: lmdb.Transaction, deltas: Sequence[Loaded]) -> None:
         for keys, values in deltas:
@@ -241,15 +348,58 @@ def long_place(key: bytes) -> bytes:
     return key[:PREFIX_BYTES] + hashlib.sha256(key).digest()
 
 
-class StoreView:
-    """A frozen reading of a store: the base of an epoch's overlays."""
+def taken_away(path: Path) -> StateError:
+    """Return the error for a store that another run of the checkpoint moves while this one reads it."""
+    return StateError(
+        "MP222",
+        "the local store is taken away by another run of the same checkpoint",
+        found=str(path),
+        hint="stop the other run, or give each its own local root",
+    )
 
-    def __init__(self, store: LocalStore, txn: lmdb.Transaction) -> None:
+
+def _room_for(expected_bytes: int) -> int:
+    """How large a map so many bytes of files take, about: pages are three quarters full, and some are being freed."""
+    size = MAP_BYTES_START
+    while size < min(2 * expected_bytes, MAP_BYTES_MAX):
+        size *= 2
+    return size
+
+
+class StoreView:
+    """A frozen reading of a store: the base of an epoch's overlays. `held` are its key groups, None for all.
+
+    `restore_s` is how long it waited for key groups that had to be brought in, in seconds.
+    """
+
+    restore_s = 0.0
+
+    def __init__(self, store: LocalStore) -> None:
         self._store = store
-        self._txn = txn
-        self.stamp = store.read_stamp(txn)
+        self._begin()
+        store.note_view(self, is_open=True)
+
+    def _begin(self) -> None:
+        store = self._store
+        self._txn = txn = store.begin_reading()
+        self.stamp, self.held = store.read_standing(txn)
         self._has_main = txn.stat(store._main)["entries"] > 0  # noqa: SLF001
         self._has_long = txn.stat(store._long)["entries"] > 0  # noqa: SLF001
+
+    def pause(self) -> None:
+        """Let go of the reading for a moment, in which nothing is read; `resume` goes on with it."""
+        self._txn.abort()
+
+    def resume(self) -> None:
+        """Go on reading what was read before a pause; a coded error if the store has moved meanwhile."""
+        self.pause()
+        before = (self.stamp, self.held)
+        self._begin()
+        if (self.stamp, self.held) != before:
+            raise taken_away(self._store.path)
+
+    def check(self) -> None:
+        """Raise what went wrong while this was read, if that was not raised to the one who can tell it."""
 
     def __enter__(self) -> Self:
         return self
@@ -261,6 +411,7 @@ class StoreView:
 
     def close(self) -> None:
         """End the reading, so that the store may reuse its pages."""
+        self._store.note_view(self, is_open=False)
         self._txn.abort()
 
     @property
@@ -301,13 +452,20 @@ class StoreView:
         return iter(sorted(both))
 
     def _scan_main(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        with self._txn.cursor(db=self._store._main) as cursor:  # noqa: SLF001
-            if not cursor.set_range(prefix):
-                return
-            for key, value in cursor:
-                if not bytes(key).startswith(prefix):
+        start: bytes | None = prefix
+        while start is not None:
+            txn, begin, start = self._txn, start, None
+            with txn.cursor(db=self._store._main) as cursor:  # noqa: SLF001
+                if not cursor.set_range(begin):
                     return
-                yield bytes(key), bytes(value)
+                for key, value in cursor:
+                    if not bytes(key).startswith(prefix):
+                        return
+                    yield bytes(key), bytes(value)
+                    if self._txn is not txn:
+                        # The reading was resumed since: the same entries, by another cursor.
+                        start = bytes(key) + b"\0"
+                        break
 
     def _scan_long(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         with self._txn.cursor(db=self._store._long) as cursor:  # noqa: SLF001

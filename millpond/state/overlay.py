@@ -78,16 +78,19 @@ class KeyedOverlay:
             held = frozenset(self._units)
             fresh = [unit not in held for unit in ordered]
             ordered, keys = list(compress(ordered, fresh)), list(compress(keys, fresh))
-        before = self._base.get_many(keys)
+        self._before += self._load(ordered, self._base.get_many(keys))
         self._units += ordered
         self._keys += keys
-        self._before += before
-        present = [value for value in before if value is not None]
+        return placed.ranks()
+
+    def _load(self, units: Sequence[Any], stored: list[bytes | None]) -> list[bytes | None]:
+        """Make entries of what the base holds for units, and return what counts as held."""
+        present = [value for value in stored if value is not None]
         if present:
             values = self._element.values.decode_many(present)
-            known = ordered if len(present) == len(before) else compress(ordered, map(_IS_SOME, before))
+            known = units if len(present) == len(stored) else compress(units, map(_IS_SOME, stored))
             dict.update(self.entries, zip(known, values, strict=True))
-        return placed.ranks()
+        return stored
 
     def _check_owned(self, placed: StoreUnits) -> None:
         groups = placed.groups

@@ -16,7 +16,13 @@ read as zeros. A lock is let go when its process dies, however it dies; it binds
 What is promised on top of this: see `contract.py`. What a server does below an object store, Redis or RocksDB is beyond
 this door; what we ask of them is said at the top of their modules.
 
-A test replaces this class to make calls fail, or to record them and play the death of the machine.
+A call that fails may have done its work all the same, and a `link` may say that the name is taken when it was this very
+call that took it, as after a lost answer of a file server. Several processes may use one folder; any of them may stop
+for any time, and then go on as if nothing had happened. What is not in the model: a disk that changes what was synced
+(the frames of `frame.py` find that out, they can't mend it), and one that says "synced" and is not.
+
+A test replaces this class to make calls fail, or to record them and play the death of the machine. With `through` a
+whole run looks at the disk through such a door.
 """
 
 from __future__ import annotations
@@ -24,6 +30,8 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -169,3 +177,22 @@ class Door:
         else:
             kind = EntryKind.OTHER
         return Entry(kind, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+_usual = [Door()]
+"""The doors that `through` put in front of each other; the last one is used."""
+
+
+def usual_door() -> Door:
+    """The door of storages that are opened without one: the real disk, unless a test looks `through` another."""
+    return _usual[-1]
+
+
+@contextmanager
+def through(door: Door) -> Iterator[None]:
+    """Let storages that are opened meanwhile without a door use this one, in the whole process: for tests."""
+    _usual.append(door)
+    try:
+        yield
+    finally:
+        _usual.pop()

@@ -11,14 +11,13 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, missing
 from millpond.storage.diskerrors import coded, not_plain
-from millpond.storage.door import Door, EntryKind
+from millpond.storage.door import Door, EntryKind, usual_door
 from millpond.storage.durable import Durable
 
 STAGING = ".staging"
 STAGING_AGE_MAX_MS = 60 * 60 * 1000
 """No put takes an hour, so a staged file this old belongs to a process that died."""
 
-_DOOR = Door()
 _CLOCK = SystemClock()
 
 
@@ -28,10 +27,10 @@ class FileStorage:
     After a failed sync this object refuses every further put: what the disk holds is known only to a new start.
     """
 
-    def __init__(self, root: str | Path, door: Door = _DOOR, clock: Clock = _CLOCK) -> None:
+    def __init__(self, root: str | Path, door: Door | None = None, clock: Clock = _CLOCK) -> None:
         self._root = Path(root).absolute()
-        self._door = door
-        self._durable = Durable(self._root, door)
+        self._door = door or usual_door()
+        self._durable = Durable(self._root, self._door)
         self._sweep(clock.now_ms() - STAGING_AGE_MAX_MS)
 
     @property

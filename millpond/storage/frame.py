@@ -2,25 +2,33 @@
 
 Layout, big-endian: magic `MPND`, version (2 bytes), kind (1), zero (1), payload length (8), CRC-32 of these 16 bytes
 (4), the payload, SHA-256 of the payload (32). The header has a sum of its own so that a damaged length is never used.
+
+A process with a secret (`secret.py`) signs: version 2, and after all of the above its HMAC-SHA-256 (32). It reads
+nothing that is not signed with its secret, and a process without one reads nothing that is signed: so neither a forged
+file nor one whose signature was taken away is believed. The checksum tells damage from another secret.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import struct
 import zlib
 from enum import IntEnum
 
 from millpond.errors import StorageError
+from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
 
 MAGIC = b"MPND"
 FRAME_VERSION = 1
+SIGNED_VERSION = 2
 
 _HEADER = struct.Struct(">4sHBBQ")
 _HEADER_SUM = struct.Struct(">I")
 HEADER_BYTES = _HEADER.size + _HEADER_SUM.size
 DIGEST_BYTES = hashlib.sha256().digest_size
 OVERHEAD_BYTES = HEADER_BYTES + DIGEST_BYTES
+SIGNATURE_BYTES = hashlib.sha256().digest_size
 
 
 class FrameKind(IntEnum):
@@ -32,25 +40,66 @@ class FrameKind(IntEnum):
     SNAPSHOT = 4
     PENDING = 5
     MERGED = 6
+    INPUT = 7
 
 
 def seal(kind: FrameKind, payload: bytes) -> bytes:
-    """Put a frame around a payload."""
-    header = _HEADER.pack(MAGIC, FRAME_VERSION, kind, 0, len(payload))
+    """Put a frame around a payload, signed if this process has a secret."""
+    secret = current_secret()
+    header = _HEADER.pack(MAGIC, FRAME_VERSION if secret is None else SIGNED_VERSION, kind, 0, len(payload))
     digest = hashlib.sha256(payload).digest()
-    return b"".join((header, _HEADER_SUM.pack(zlib.crc32(header)), payload, digest))
+    parts = (header, _HEADER_SUM.pack(zlib.crc32(header)), payload, digest)
+    return b"".join(parts if secret is None else (*parts, _signature(secret, parts)))
 
 
 def unseal(kind: FrameKind, data: bytes, name: str) -> bytes:
     """Return the payload of a frame, or raise a `StorageError` that names the file and what is wrong with it."""
-    _check_header(kind, data, name)
-    payload = data[HEADER_BYTES:-DIGEST_BYTES]
-    if hashlib.sha256(payload).digest() != data[-DIGEST_BYTES:]:
+    signed = _check_header(kind, data, name)
+    end = len(data) - (SIGNATURE_BYTES if signed else 0)
+    payload = data[HEADER_BYTES : end - DIGEST_BYTES]
+    if hashlib.sha256(payload).digest() != data[end - DIGEST_BYTES : end]:
         raise _damaged(name, "a payload that matches its checksum", "another checksum")
+    secret = current_secret()
+    if signed or secret is not None:
+        _check_signature(secret, data, end, name)
     return payload
 
 
-def _check_header(kind: FrameKind, data: bytes, name: str) -> None:
+def _signature(secret: bytes, parts: tuple[bytes | memoryview, ...]) -> bytes:
+    code = hmac.new(secret, digestmod=hashlib.sha256)
+    for part in parts:
+        code.update(part)
+    return code.digest()
+
+
+def _check_signature(secret: bytes | None, data: bytes, end: int, name: str) -> None:
+    if secret is None:
+        raise StorageError(
+            "MP341",
+            f"{name} is signed with a secret, and this process has none",
+            expected=f"the secret of the checkpoint in {VARIABLE}, or the path of its file in {FILE_VARIABLE}",
+            hint="set it for the driver, the executors and whatever else reads the checkpoint, before they start",
+        )
+    if end == len(data):
+        raise StorageError(
+            "MP342",
+            f"{name} is not signed",
+            expected=f"a signature, since {VARIABLE} or {FILE_VARIABLE} is set",
+            hint="somebody may have put it there. A checkpoint is signed from its beginning or never: unset the "
+            "variable for one that was made without a secret",
+        )
+    if not hmac.compare_digest(_signature(secret, (memoryview(data)[:end],)), data[end:]):
+        raise StorageError(
+            "MP343",
+            f"{name} is not signed with this secret",
+            expected="a signature that matches",
+            found="another one: the secret is not the checkpoint's, or somebody changed the file",
+            hint="check the secret; if it is right, restore this file from a copy and find out who wrote it",
+        )
+
+
+def _check_header(kind: FrameKind, data: bytes, name: str) -> bool:
+    """Refuse what can't be a frame of this kind; return whether it is a signed one."""
     if len(data) < OVERHEAD_BYTES:
         raise _damaged(name, f"at least {OVERHEAD_BYTES} bytes", f"{len(data)} bytes")
     if not data.startswith(MAGIC):
@@ -59,11 +108,11 @@ def _check_header(kind: FrameKind, data: bytes, name: str) -> None:
     if header_sum != zlib.crc32(data[: _HEADER.size]):
         raise _damaged(name, "a header that matches its checksum", "another checksum")
     _, version, found_kind, zero, length = _HEADER.unpack_from(data)
-    if version != FRAME_VERSION:
+    if version not in {FRAME_VERSION, SIGNED_VERSION}:
         raise StorageError(
             "MP302",
             f"this version of Millpond can't read {name}",
-            expected=f"format version {FRAME_VERSION}",
+            expected=f"format version {FRAME_VERSION} or {SIGNED_VERSION}",
             found=f"format version {version}",
             hint="run the version of Millpond that wrote the checkpoint, or a newer one",
         )
@@ -77,8 +126,10 @@ def _check_header(kind: FrameKind, data: bytes, name: str) -> None:
         )
     if zero != 0:
         raise _damaged(name, "a zero byte after the kind", str(zero))
-    if length != len(data) - OVERHEAD_BYTES:
-        raise _damaged(name, f"a payload of {length} bytes", f"{len(data) - OVERHEAD_BYTES} bytes")
+    held = len(data) - OVERHEAD_BYTES - (SIGNATURE_BYTES if version == SIGNED_VERSION else 0)
+    if length != held:
+        raise _damaged(name, f"a payload of {length} bytes", f"{held} bytes")
+    return bool(version == SIGNED_VERSION)
 
 
 def _kind_name(number: int) -> str:

@@ -27,7 +27,7 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, inside, missing
 from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, usual_door
 from millpond.storage.durable import Durable
 from millpond.storage.logcompact import collect, compact_all, compact_if_due
 from millpond.storage.logindex import Spot
@@ -46,7 +46,6 @@ writing indexes costs a constant share."""
 STAGED_AGE_MAX_MS = 60 * 60 * 1000
 _READ_TRIES = 5
 
-_DOOR = Door()
 _CLOCK = SystemClock()
 
 
@@ -79,18 +78,18 @@ class LogStorage:
     def __init__(
         self,
         root: str | Path,
-        door: Door = _DOOR,
+        door: Door | None = None,
         clock: Clock = _CLOCK,
         *,
         file_bytes_max: int = FILE_BYTES_MAX,
         index_records_min: int = INDEX_RECORDS_MIN,
     ) -> None:
         self._root = Path(root).absolute()
-        self._door = door
+        self._door = door or usual_door()
         self._clock = clock
         self._file_bytes_max = file_bytes_max
         self._index_records_min = index_records_min
-        self._durable = Durable(self._root, door)
+        self._durable = Durable(self._root, self._door)
         self._begin()
 
     def _begin(self) -> None:

@@ -10,6 +10,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from millpond.errors import StorageError
 from millpond.storage.contract import Storage, shown_url
 from millpond.storage.files import FileStorage
+from millpond.storage.layered import layered
+from millpond.storage.spread import SCHEME as SPREAD
+from millpond.storage.spread import open_spread, read_roots
 
 ENTRY_POINTS = "millpond.storage"
 """The group of entry points by which a package adds a kind of storage: the name is the scheme."""
@@ -31,16 +34,22 @@ def open_storage(url: str) -> Storage:
         storage = _open_address(scheme[1].lower(), url)
     if storage is None:
         raise _unknown(url)
-    return storage
+    return layered(storage, open_storage) if forks(url) else storage
+
+
+def forks(url: str) -> bool:
+    """Whether a fork can be kept at this address; to look for its base at a server would cost every opening a call."""
+    scheme = _SCHEME.match(url)
+    return scheme is None or scheme[1].lower() in _FORKS
 
 
 def register_backend(scheme: str, opener: Opener) -> None:
     """Add a kind of storage in this process; a package that tasks shall find too declares an entry point instead."""
-    if scheme in _OPENERS or _SCHEME.fullmatch(f"{scheme}:") is None or scheme != scheme.lower():
+    if scheme in {*_OPENERS, SPREAD} or _SCHEME.fullmatch(f"{scheme}:") is None or scheme != scheme.lower():
         raise StorageError(
             "MP340",
             "this can't be the scheme of a new kind of storage",
-            expected=f"letters in lower case, other than {', '.join(_OPENERS)}",
+            expected=f"letters in lower case, other than {', '.join((*_OPENERS, SPREAD))}",
             found=ascii(scheme),
         )
     _added[scheme] = opener
@@ -49,10 +58,14 @@ def register_backend(scheme: str, opener: Opener) -> None:
 def opens_elsewhere(url: str) -> bool:
     """Whether a new process opens the same storage by this address; what this one registered, no other knows."""
     scheme = _SCHEME.match(url)
+    if scheme is not None and scheme[1].lower() == SPREAD:
+        return all(opens_elsewhere(root) for _, root in read_roots(url))
     return scheme is None or (scheme[1].lower() in _OPENERS and scheme[1].lower() != "memory")
 
 
 def _open_address(scheme: str, url: str) -> Storage | None:
+    if scheme == SPREAD:
+        return open_spread(url, open_storage)
     try:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
@@ -117,6 +130,13 @@ def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
     return open_memory(parts.netloc, process) if parts.netloc and not parts.path and not options else None
 
 
+def _open_near(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.near import NearStorage
+
+    kept, folder = options.pop("kept", ""), options.pop("folder", "")
+    return NearStorage(open_storage(kept), folder) if kept and folder and not options else None
+
+
 def _open_redis(parts: SplitResult, options: dict[str, str]) -> Storage | None:
     from millpond.storage.redis import RedisStorage, read_place
 
@@ -137,6 +157,7 @@ _OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
     "perkey": _open_per_key,
     "perkey+faithful": _refuse_faithful,
     "memory": _open_memory,
+    "near": _open_near,
     "rocksdb": _open_rocks,
     "redis": _open_redis,
     "rediss": _open_redis,
@@ -146,12 +167,16 @@ _OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
 }
 
 
+_FORKS = frozenset({"file", "log", "perkey", "memory"})
+
+
 def _unknown(url: str) -> StorageError:
     return StorageError(
         "MP311",
         "can't open a storage at this address",
         expected="a path (/data/recs), file:///data/recs, log:///data/recs, s3://bucket/recs, gs://bucket/recs, "
-        "az://container/recs, redis://host:6379/0/recs, rocksdb:///data/recs or perkey:///data/recs",
+        "az://container/recs, redis://host:6379/0/recs, rocksdb:///data/recs, perkey:///data/recs or "
+        "spread:///disk1/recs|/disk2/recs",
         found=ascii(shown_url(url)[:120]),
         hint="docs/BACKENDS.md says what each kind takes, and how to write one",
     )

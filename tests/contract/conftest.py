@@ -46,6 +46,7 @@ BACKENDS = {
     "rocksdb-one-owner": {"processes": False},
     "redis": {"kept_on_disk": False},
     "s3": {"kept_on_disk": False, "fast": False},
+    "spread": {},
     "example": {},
 } | ({"azure": {"kept_on_disk": False, "fast": False}} if AZURITE.exists() else {})
 """Azure's emulator is not part of the set-up: `scripts/azurite.sh` installs it."""
@@ -106,6 +107,7 @@ def backend(request, tmp_path):
             "rocksdb-one-owner": f"rocksdb://{place}?owner=one",
             "log": f"log://{place}",
             "perkey": f"perkey://{place}",
+            "spread": f"spread://2*{place}/one|log://{place}/two|{place}/three",
         }.get(name, str(place))
     opened = []
 

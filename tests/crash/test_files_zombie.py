@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from millpond.epochs import snapshots
+from millpond.epochs.compaction import compact
 from millpond.epochs.recovery import read_state
 from millpond.errors import EpochError
 from millpond.storage.door import Door
 from millpond.storage.files import FileStorage
-from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
+from tests.crash.ledger import KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 
-STALLS = ("create", "write", "sync", "close", "link")
+STALLS = ("create", "write", "sync", "close", "link", "entry", "sync_folder")
+LATE_STALLS = ("unlink",)
+"""A call before which the commit is done: whoever works meanwhile finds it."""
 
 
 class StallingDoor(Door):
@@ -37,7 +41,7 @@ def _stalling(call):
     return method
 
 
-for _call in STALLS:
+for _call in (*STALLS, *LATE_STALLS):
     setattr(StallingDoor, _call, _stalling(_call))
 
 
@@ -83,6 +87,62 @@ def test_a_late_commit_never_changes_what_was_committed(tmp_path, stall, newer_c
         assert zombie_sink.published == {}
         assert files_of(folder) == after_newer
     assert read_state(FileStorage(folder)) == state_after(max(newer_commits, 1))
+
+
+@pytest.mark.parametrize("newer_commits", [1, 2])
+@pytest.mark.parametrize("stall", LATE_STALLS)
+def test_a_commit_that_stalls_when_its_name_is_there_is_done_and_built_upon(tmp_path, stall, newer_commits):
+    folder, sink, after_newer = tmp_path / "checkpoint", MemorySink(), {}
+
+    def meanwhile():
+        storage = FileStorage(folder)
+        newer = open_ledger(storage)
+        for batch in range(newer_commits):
+            run_batch(newer, storage, batch, sink.publish)
+        after_newer.update(files_of(folder))
+
+    door = StallingDoor(stall, meanwhile)
+
+    class ArmingStorage(FileStorage):
+        def put(self, name, data):
+            door.armed = name == "manifests/0000000001"
+            return super().put(name, data)
+
+    storage = ArmingStorage(folder, door)
+    zombie = open_ledger(storage)
+    run_batch(zombie, storage, 0, sink.publish)
+    assert files_of(folder) == after_newer
+    if newer_commits == 2:
+        with pytest.raises(EpochError) as caught:
+            run_batch(zombie, storage, 1, sink.publish)
+        assert caught.value.code == "MP408"
+    assert sorted(sink.published) == list(range(1, newer_commits + 1))
+    assert read_state(FileStorage(folder)) == state_after(newer_commits)
+
+
+@pytest.mark.parametrize("stall", ["create", "write", "link"])
+def test_a_zombie_that_merges_a_snapshot_late_changes_nothing_that_is_read(tmp_path, monkeypatch, stall):
+    """Its chunks are named by their content, and what waits for a manifest is named only if it is newer and fits."""
+    folder = tmp_path / "checkpoint"
+    storage = FileStorage(folder)
+    old = open_ledger(storage)
+    run_batch(old, storage, 0, MemorySink().publish)
+    manifest, digest = old.head, old.head_hash
+
+    def meanwhile():
+        monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
+        newer = open_ledger(FileStorage(folder))
+        for batch in (1, 2, 3):
+            run_batch(newer, FileStorage(folder), batch, MemorySink().publish)
+
+    door = StallingDoor(stall, meanwhile)
+    door.armed = True
+    compact(FileStorage(folder, door), manifest, digest, KEY_GROUPS)
+    assert read_state(FileStorage(folder)) == state_after(4)
+    again = open_ledger(FileStorage(folder))
+    assert again.head.snapshot_epoch in {2, 3}
+    run_batch(again, FileStorage(folder), 3, MemorySink().publish)
+    assert read_state(FileStorage(folder)) == state_after(4)
 
 
 def test_a_zombie_that_won_before_it_was_taken_for_dead_is_published_by_its_successor(tmp_path):

@@ -19,7 +19,7 @@ from millpond.storage.door import Door
 from millpond.storage.log import LogStorage
 from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 from tests.crash.log_disk import LogModelDoor
-from tests.crash.model_disk import PowerCutError
+from tests.crash.model_disk import Named, PowerCutError
 
 ROOT = "/data/log"
 
@@ -107,6 +107,44 @@ def test_after_a_power_cut_what_was_acknowledged_is_there_and_nothing_else_is_wr
     found, states = violations(story, door, range(0, len(door.log) + 1, step))
     assert found == []
     assert states > 1000 // step, states
+
+
+class Part(Story):
+    """A few steps of a story, after which only what is looked at follows."""
+
+    def __init__(self, *steps):
+        super().__init__()
+        self._steps = steps
+
+    def steps(self):
+        return iter(self._steps)
+
+
+def test_an_index_never_speaks_of_records_that_a_power_cut_can_take_away():
+    """Deletions are not synced, so an index that knows of them must see to it."""
+    puts = [("put", f"d/{number}", b"%d" % number * 8) for number in range(4)]
+    door, story = LogModelDoor(), Part(*puts, ("delete", "d/1", b""), ("delete", "d/2", b""))
+    storage = open_log(door, index_records_min=10**6)
+    story.run(storage, now=lambda: len(door.log))
+    before = len(door.log)
+    storage.write_index()
+    found, _ = violations(story, door, range(before, len(door.log) + 1))
+    assert found == []
+
+
+def test_what_compaction_moved_is_durable_before_the_old_file_goes():
+    puts = [("put", f"d/{number}", b"%d" % number * 30) for number in range(12)]
+    deletions = [("delete", f"d/{number}", b"") for number in (0, 2, 4)]
+    door, story = LogModelDoor(), Part(*puts, *deletions)
+    storage = open_log(door, index_records_min=10**6)
+    story.run(storage, now=lambda: len(door.log))
+    before = len(door.log)
+    storage.compact()
+    assert any(isinstance(record, Named) and record.inode is None for record in door.log[before:]), (
+        "nothing was emptied"
+    )
+    found, _ = violations(story, door, range(before, len(door.log) + 1))
+    assert found == []
 
 
 def test_a_process_that_died_before_a_sync_leaves_nothing_that_others_are_told_of_unsynced():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tidy.tree import Module, calls, imports, modules, parse
 
-SERIALISERS = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"})
+SERIALISERS = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "jsonpickle"})
 # Ships functions to Spark's own workers, which unpickle them anyway; nothing of it is durable.
 SHIPS_CODE = "millpond/runtime/spark/ship.py"
 RUNS_CODE = "millpond/compiler/codegen.py"
@@ -26,6 +26,17 @@ def serialisers(module: Module) -> Iterator[str]:
         for node, name in imports(module):
             if SERIALISERS & set(name.split(".")):
                 yield module.at(node, f"`{name}` runs code when it loads")
+
+
+def loading_code(module: Module) -> Iterator[str]:
+    """Readers that may run what they read, whatever module they come from."""
+    for node, name in calls(module):
+        allows = any(
+            word.arg == "allow_pickle" and not (isinstance(word.value, ast.Constant) and word.value.value is False)
+            for word in node.keywords
+        )
+        if name.split(".")[-1] == "read_pickle" or name in {"yaml.load", "yaml.unsafe_load", "torch.load"} or allows:
+            yield module.at(node, f"`{name}` may run code that it reads")
 
 
 def running_text(module: Module) -> Iterator[str]:
@@ -91,6 +102,12 @@ def left_undone(module: Module) -> Iterator[str]:
 
 BAD: dict[Rule, tuple[str, ...]] = {
     serialisers: ("import pickle", "from pyspark import cloudpickle", "def f():\n    from marshal import loads"),
+    loading_code: (
+        "pd.read_pickle(path)",
+        "yaml.load(text)",
+        "np.load(path, allow_pickle=True)",
+        "np.save(path, array, allow_pickle=flag)",
+    ),
     running_text: ("eval('1')", "exec(text)", "builtins.exec(text)"),
     unstable_hash: ("hash(key)", "x = hash((1, 2)) % 8"),
     hidden_time: (
@@ -108,6 +125,7 @@ BAD: dict[Rule, tuple[str, ...]] = {
 
 FINE: dict[Rule, tuple[str, str]] = {
     serialisers: (SHIPS_CODE, "from pyspark import cloudpickle"),
+    loading_code: ("millpond/state/arrays.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
     running_text: (RUNS_CODE, "exec(code, names)"),
     unstable_hash: ("millpond/keygroups.py", "keygroups.hash(key)\nself.hash()"),
     hidden_time: (TELLS_TIME, "import time"),

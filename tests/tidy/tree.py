@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 CODE = ("millpond", "tests", "examples", "benchmarks", "scripts")
 TEXT = (*CODE, "docs", ".ci")
 TEXT_SUFFIXES = frozenset({".py", ".md", ".sh", ".toml", ".txt", ".properties", ""})
+FROZEN = "format-"
+"""Checkpoints that earlier versions wrote: bytes, not text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,9 @@ def texts() -> Iterator[tuple[str, str]]:
     """Read every file that people read, code included: its path and its text."""
     below = [file for folder in TEXT for file in (ROOT / folder).rglob("*")]
     for file in sorted([*ROOT.iterdir(), *below]):
-        if file.is_file() and file.suffix in TEXT_SUFFIXES and "__pycache__" not in file.parts:
+        if "__pycache__" in file.parts or any(part.startswith(FROZEN) for part in file.parts):
+            continue
+        if file.is_file() and file.suffix in TEXT_SUFFIXES:
             yield file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
 
 

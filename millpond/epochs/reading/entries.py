@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from millpond.epochs.manifest import EpochDeltas, StateFile
 from millpond.epochs.reading.elements import ElementReader, Entry
-from millpond.epochs.reading.history import History, Point
+from millpond.epochs.reading.history import History, Point, find_element
 from millpond.epochs.reading.pieces import Pieces, Told, apply, tell_nobody
 from millpond.epochs.recovery import read_changes
 from millpond.errors import EpochError, StateError
@@ -111,15 +111,29 @@ def _find(
 
 def diff(history: History, before: Point, after: Point, name: str, told: Told = tell_nobody) -> Iterator[Change]:
     """What is different after one point from what was before, ordered by instance or key group and then by key."""
-    old, new = history.reader(name, before), history.reader(name, after)
-    old_files, new_files = before.files(), after.files()
+    old, new = sides(history, before, after, name)
+    old_files = before.files() if find_element(name, before) is not None else ()
+    new_files = after.files() if find_element(name, after) is not None else ()
     old_places, new_places = _places(old), _places(new)
     with Pieces(history.storage, told) as pieces:
-        pieces.load((*old_files, *new_files), {new.index})
+        pieces.load((*old_files, *new_files), {old.index, new.index})
         for place in sorted({*old_places, *new_places}):
             was = _units(pieces, old_files, old, old_places.get(place))
             now = _units(pieces, new_files, new, new_places.get(place))
-            yield from _differences(new, after.epoch, place if new.partial else None, was, now)
+            instance = place if new.partial else None
+            if old.schema.key == new.schema.key:
+                yield from _differences(old, new, after.epoch, instance, was, now)
+            else:
+                # Keys of two types are never the same one.
+                yield from _differences(old, old, after.epoch, instance, was, {})
+                yield from _differences(new, new, after.epoch, instance, {}, now)
+
+
+def sides(history: History, before: Point, after: Point, name: str) -> tuple[ElementReader, ElementReader]:
+    """What reads an element at two points; where there was no such element, what reads it at the other one."""
+    gone = find_element(name, after) is None and find_element(name, before) is not None
+    new = history.reader(name, before if gone else after)
+    return (new if find_element(name, before) is None else history.reader(name, before)), new
 
 
 def _places(reader: ElementReader) -> dict[int, int]:
@@ -157,7 +171,8 @@ def feed(
                 was = {unit_of(key): state[key] for key in touched if key in state}
                 now = {unit_of(key): value for key, value in touched.items() if value is not None}
                 if touched:
-                    yield from _differences(reader, delta.epoch, _instance(reader, next(iter(touched))), was, now)
+                    instance = _instance(reader, next(iter(touched)))
+                    yield from _differences(reader, reader, delta.epoch, instance, was, now)
                 apply(state, (list(touched), list(touched.values())))
 
 
@@ -167,13 +182,31 @@ def check_feed(history: History, since: Point, until: Point, name: str) -> tuple
         raise EpochError(
             "MP452", "changes go forward", expected=f"an epoch up to {until.epoch}", found=f"since epoch {since.epoch}"
         )
+    between = [epoch for epoch in history.epochs if since.epoch < epoch <= until.epoch]
+    _check_types(history, since, until, name, between)
     if history.reader(name, until).partial:
-        between = [epoch for epoch in history.epochs if since.epoch < epoch <= until.epoch]
         counts = {epoch: history.instances_of(history.manifest(epoch)[0]) for epoch in between}
         for epoch, count in ({since.epoch: since.instances} | counts).items():
             if count != until.instances:
                 raise _rescaled(name, since, until, f"{count} after epoch {epoch}")
     return history.deltas(since.epoch, until.epoch)
+
+
+def _check_types(history: History, since: Point, until: Point, name: str, between: list[int]) -> None:
+    """Refuse changes of an element that was another one at some epoch in between."""
+    index, schema = history.element(name, until)
+    if until.manifest is None or until.manifest.evolved <= since.epoch:
+        return
+    for point in (since, *map(history.point, between)):
+        found = find_element(name, point)
+        if found != (index, schema):
+            raise EpochError(
+                "MP447",
+                f"the type of `{name}` changed in between",
+                expected=f"{schema} since epoch {since.epoch}",
+                found=f"{'no such element' if found is None else found[1]} at epoch {point.epoch}",
+                hint="read the changes before and after the evolution, or compare two epochs: `millpond state diff`",
+            )
 
 
 def _rescaled(name: str, since: Point, until: Point, found: str) -> EpochError:
@@ -187,12 +220,17 @@ def _rescaled(name: str, since: Point, until: Point, found: str) -> EpochError:
 
 
 def _differences(
-    reader: ElementReader, epoch: int, instance: int | None, was: dict[bytes, bytes], now: dict[bytes, bytes]
+    old: ElementReader,
+    new: ElementReader,
+    epoch: int,
+    instance: int | None,
+    was: dict[bytes, bytes],
+    now: dict[bytes, bytes],
 ) -> Iterator[Change]:
     """Compare the bytes of values: equal values have equal bytes."""
     units = [unit for unit in sorted(was.keys() | now.keys()) if was.get(unit) != now.get(unit)]
-    olds, news = (_decoded(reader, units, side) for side in (was, now))
-    for unit, key in zip(units, reader.decode_keys(units), strict=True):
+    olds, news = _decoded(old, units, was), _decoded(new, units, now)
+    for unit, key in zip(units, new.decode_keys(units), strict=True):
         kind = Kind.ADDED if unit not in was else Kind.REMOVED if unit not in now else Kind.CHANGED
         yield Change(epoch, kind, instance, key, olds.get(unit), news.get(unit))
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from millpond.epochs.manifest import (
     EPOCH_DIGITS,
     MANIFESTS,
+    Elements,
     ElementSchema,
     EpochDeltas,
     Genesis,
     Manifest,
     StateFile,
     decode_manifest,
+    elements_of,
     manifest_hash,
     manifest_name,
 )
@@ -36,6 +38,7 @@ class Point:
     hash: ManifestHash
     instances: int
     manifest: Manifest | None
+    elements: Elements
 
     def files(self, groups: range | None = None) -> tuple[StateFile, ...]:
         """The files that hold the state of some key groups, in the order in which they apply."""
@@ -68,12 +71,12 @@ class History:
         if epoch is None:
             epoch = self.epochs[-1] if self.epochs else 0
         if epoch == 0:
-            return Point(0, self.genesis_hash, self.genesis.instances, None)
+            return Point(0, self.genesis_hash, self.genesis.instances, None, self.genesis.elements)
         if epoch not in self.epochs:
             raise _not_kept(epoch, self.epochs)
         manifest, digest = self.manifest(epoch)
         self.check_link(manifest)
-        return Point(epoch, digest, self.instances_of(manifest), manifest)
+        return Point(epoch, digest, self.instances_of(manifest), manifest, elements_of(self.genesis, manifest))
 
     def manifest(self, epoch: int) -> tuple[Manifest, ManifestHash]:
         """The manifest of a kept epoch and its hash; that it is this checkpoint's own is checked."""
@@ -85,13 +88,23 @@ class History:
         if manifest.checkpoint != self.genesis.uuid:
             raise misplaced(name, f"a manifest of checkpoint {self.genesis.uuid}", f"one of {manifest.checkpoint}")
         manifest.check_instances(self.genesis)
+        manifest.check_elements(self.genesis)
         return manifest, manifest_hash(data)
 
     def hash_of(self, epoch: int) -> ManifestHash | None:
         """The hash of an epoch's manifest as it is stored, of the genesis for epoch 0; None if it is not kept."""
         if epoch == 0:
             return self.genesis_hash
-        return manifest_hash(self.storage.get(manifest_name(epoch))) if epoch in self.epochs else None
+        try:
+            return manifest_hash(self.storage.get(manifest_name(epoch))) if epoch in self.epochs else None
+        except StorageError:
+            if self.holds(epoch):
+                raise
+            return None
+
+    def holds(self, epoch: int) -> bool:
+        """Whether the manifest of an epoch is still there: a job may delete old ones at any time."""
+        return self.storage.contains(manifest_name(epoch))
 
     def check_link(self, manifest: Manifest) -> None:
         """Refuse a manifest that is not the child of the one before it, if that one is kept."""
@@ -104,22 +117,23 @@ class History:
         """How many instances partial state has after an epoch: the genesis' number, unless the manifest has its own."""
         return manifest.instances or self.genesis.instances
 
-    def element(self, name: str) -> tuple[int, ElementSchema]:
-        """The index and the schema of an element."""
-        for index, schema in enumerate(self.genesis.elements):
-            if schema.name == name:
-                return index, schema
+    def element(self, name: str, point: Point | None = None) -> tuple[int, ElementSchema]:
+        """The index and the schema that an element has at a point, by default the newest."""
+        point = point or self.point()
+        found = find_element(name, point)
+        if found is not None:
+            return found
         raise StateError(
             "MP240",
             "the checkpoint has no such state element",
-            expected=", ".join(schema.name for schema in self.genesis.elements) or "none: the program has no state",
+            expected=", ".join(names_of(point)) or "none: the program has no state",
             found=ascii(name)[:80],
-            hint="use a name as the program declares it",
+            hint="use a name as the program declared it at that epoch",
         )
 
     def reader(self, name: str, point: Point) -> ElementReader:
         """What decodes the entries of an element at a point."""
-        index, schema = self.element(name)
+        index, schema = self.element(name, point)
         return ElementReader(index, schema, self.genesis.key_groups, point.instances)
 
     def deltas(self, since: int, until: int) -> tuple[EpochDeltas, ...]:
@@ -141,6 +155,20 @@ class History:
             found |= fresh
             at = min(fresh) - 1
         return tuple(found[epoch] for epoch in sorted(found))
+
+
+def find_element(name: str, point: Point) -> tuple[int, ElementSchema] | None:
+    """The index and the schema of an element at a point; None if there was no such element."""
+    for index, schema in enumerate(point.elements):
+        if schema is not None and schema.name == name:
+            return index, schema
+    return None
+
+
+def names_of(*points: Point) -> list[str]:
+    """The names of all elements at some points, by index."""
+    found = {schema.name: None for point in points for schema in point.elements if schema is not None}
+    return list(found)
 
 
 def kept_epochs(storage: Storage) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.epochs.deltas import FOLDERS, Changes
-from millpond.epochs.manifest import GENESIS_NAME, EpochDeltas, Manifest, OutputFile, StateFile, manifest_name
+from millpond.epochs.manifest import (
+    GENESIS_NAME,
+    EpochDeltas,
+    Manifest,
+    OutputFile,
+    StateFile,
+    elements_of,
+    manifest_name,
+)
 from millpond.epochs.reading.elements import ElementReader
 from millpond.epochs.reading.history import History, misplaced
 from millpond.epochs.reading.pieces import Told, cuts_of, tell_nobody
@@ -63,9 +71,10 @@ Begun = Callable[[int], Told]
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """All that some manifests name, each once, with the epochs that do."""
+    """All that some manifests name, each once, with the epochs that do; state files also with the epoch they are of."""
 
     states: dict[StateFile, range] = field(default_factory=dict)
+    written: dict[StateFile, int] = field(default_factory=dict)
     pending: dict[FileRef, range] = field(default_factory=dict)
     outputs: dict[OutputFile, range] = field(default_factory=dict)
 
@@ -73,6 +82,9 @@ class _Named:
         """Take up what a manifest names: its snapshot and all deltas that it lists."""
         for state_file in (*manifest.snapshot, *(file for delta in manifest.deltas for file in delta.files)):
             self.states[state_file] = _with(self.states.get(state_file), manifest.epoch)
+            self.written.setdefault(state_file, manifest.snapshot_epoch)
+        for delta in manifest.deltas:
+            self.written.update(dict.fromkeys(delta.files, delta.epoch))
         for ref in manifest.pending:
             self.pending[ref] = _with(self.pending.get(ref), manifest.epoch)
         for output in manifest.outputs:
@@ -130,7 +142,17 @@ def verify(
     if everything:
         there = [name for folder in (*FOLDERS.values(), PENDING) for name in storage.list(folder)]
         findings.unnamed = [name for name in there if name not in named.names()]
+        _check_savepoints(history, findings)
     return findings
+
+
+def _check_savepoints(history: History, findings: Findings) -> None:
+    # Late, because savepoints are put by who has read a history.
+    from millpond.epochs.savepoints import SAVEPOINTS, check_savepoint
+
+    for file in history.storage.list(SAVEPOINTS):
+        with findings.noting(file, NO_EPOCHS):
+            check_savepoint(history, file)
 
 
 def _count(findings: Findings, size_bytes: int, told: Told) -> None:
@@ -200,29 +222,75 @@ def _contradiction(manifest: Manifest, expected: str, found: str) -> EpochError:
 
 
 def _check_states(history: History, named: _Named, findings: Findings, told: Told) -> None:
-    genesis = history.genesis
-    readers = [
-        ElementReader(index, schema, genesis.key_groups, genesis.instances)
-        for index, schema in enumerate(genesis.elements)
-    ]
+    readers = _Readers(history)
     for state_file, of in named.states.items():
         name = state_file.file.name
         with findings.noting(name, of):
             changes = read_changes(history.storage, state_file)
             findings.entries += len(changes[0])
-            _check_entries(readers, name, changes)
+            known = readers.at(named.written[state_file], of[0])
+            if known is not None:
+                _check_entries(known, name, changes)
         _count(findings, state_file.file.size_bytes, told)
 
 
-def _check_entries(readers: list[ElementReader], name: str, changes: Changes) -> None:
-    for (index, group), (keys, values) in cuts_of(changes):
-        if index >= len(readers):
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What reads the entries of a file, by index; what it `brings_over` from older elements is gone from it."""
+
+    readers: tuple[ElementReader | None, ...]
+    brings_over: bool
+
+
+class _Readers:
+    """What reads the files of an epoch: elements may be of other types at each."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._held: dict[tuple[int, int], _Known | None] = {}
+
+    def at(self, epoch: int, named_at: int) -> _Known | None:
+        """For a file of one epoch, named by another; None if the types that it was written with are not kept."""
+        if (epoch, named_at) not in self._held:
+            self._held[epoch, named_at] = self._find(epoch, named_at)
+        return self._held[epoch, named_at]
+
+    def _find(self, epoch: int, named_at: int) -> _Known | None:
+        history = self._history
+        manifest = history.manifest(named_at)[0]
+        if manifest.evolved > epoch and epoch in history.epochs:
+            # A damaged manifest is told of itself, and not as a problem of the file.
+            with suppress(MillpondError):
+                manifest = history.manifest(epoch)[0]
+        if manifest.evolved > epoch:
+            return None
+        genesis = history.genesis
+        readers = tuple(
+            None if schema is None else ElementReader(index, schema, genesis.key_groups, genesis.instances)
+            for index, schema in enumerate(elements_of(genesis, manifest))
+        )
+        return _Known(readers, brings_over=manifest.evolved == epoch)
+
+
+def _check_entries(known: _Known, name: str, changes: Changes) -> None:
+    readers = known.readers
+    for (index, group), cut in cuts_of(changes):
+        # Entries that go with an evolution may be of elements, and have keys of types, that are no more.
+        keys, values = _entries_that_stay(cut) if known.brings_over else cut
+        if not keys:
+            continue
+        reader = readers[index] if index < len(readers) else None
+        if reader is None:
             raise _foreign(name, f"entries of {len(readers)} elements", f"one of element {index}")
-        reader = readers[index]
         _check_keys(reader, name, group, keys)
         for value in values:
             if value is not None:
                 reader.check_value(value)
+
+
+def _entries_that_stay(changes: Changes) -> Changes:
+    kept = [at for at, value in enumerate(changes[1]) if value is not None]
+    return [changes[0][at] for at in kept], [changes[1][at] for at in kept]
 
 
 def _check_keys(reader: ElementReader, name: str, group: int, keys: list[bytes]) -> None:

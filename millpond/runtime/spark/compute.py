@@ -11,6 +11,7 @@ from millpond.epochs.work import EpochWork, Parent
 from millpond.errors import EpochError
 from millpond.runtime.assemble import assemble
 from millpond.runtime.failures import leaving_out
+from millpond.runtime.inputlog import with_input
 from millpond.runtime.messages import Control, decode_control
 from millpond.runtime.placing import Placement, gathered_feeds
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan
@@ -69,7 +70,8 @@ def compute_epoch(
                 found="none",
                 hint="nothing was committed; please report it with the settings of the Spark session",
             )
-        return assemble(plan, controls, before, found[0].counters() if found else {}), controls
+        work = assemble(plan, controls, before, found[0].counters() if found else {})
+        return with_input(plan, epoch, work), controls
 
     return leaving_out(plan.steps, run)
 
@@ -91,7 +93,7 @@ def continue_epoch(
         controls = _controls(left.coalesce(1).mapInArrow(whole, CONTROL_DDL))
     else:
         controls = _all_steps(left.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
-    return assemble(plan, controls, before), controls
+    return with_input(plan, epoch, assemble(plan, controls, before)), controls
 
 
 def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:

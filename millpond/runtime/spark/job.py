@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,25 +25,37 @@ from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, Ep
 from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import RUN_PREFIX
 from millpond.epochs.refusal import refusal
+from millpond.epochs.retention import Keep
 from millpond.errors import EpochError, FeedError, MillpondError, RowError
-from millpond.program.epoch_time import now_us
+from millpond.keygroups import Layout
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import EpochSink, Sink
+from millpond.runtime.consolidation import Consolidation
+from millpond.runtime.evolving import Schemas, check_elements
+from millpond.runtime.loading import Into
 from millpond.runtime.messages import Control
-from millpond.runtime.opening import default_local_root
+from millpond.runtime.opening import Restore, default_local_root
 from millpond.runtime.pending import read_pending
-from millpond.runtime.plan import STEPS_MAX, Order, ProgramPlan, SinkPlan
+from millpond.runtime.plan import STEPS_MAX, Durability, Level, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
+from millpond.runtime.replaying import check_durability, has_input, refuse_load, replay_lost
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
+from millpond.runtime.spark.checks import check_feeds, check_restore, check_rows, check_steps
 from millpond.runtime.spark.compute import compute_epoch, continue_epoch
 from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
+from millpond.runtime.spark.loading import Load, make_load, run_load
 from millpond.runtime.spark.noted import only_file
 from millpond.runtime.spark.progress import EpochReport, Progress, report_of
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.ship import Shipment, pack
-from millpond.storage.contract import Storage, shown_url
-from millpond.storage.files import FileStorage
+from millpond.runtime.spark.ticks import Ticker, TimerFeeds, TimerRun, tick_seconds
+from millpond.runtime.spark.workroot import WorkRoot
+from millpond.runtime.timekeeping import Timekeeper
+from millpond.runtime.timers import nothing_fed
+from millpond.storage.contract import shown_url
+from millpond.storage.layered import own_storage
+from millpond.storage.near import durable, near_storage
 from millpond.storage.open import open_storage
 
 START_SECONDS_MAX = 120
@@ -57,13 +70,11 @@ GROWTH_MAX = 8
 LOCAL_BYTES_MAX = 4 << 20
 """Replies of an epoch up to this size are handed over from the driver's memory: reading them costs no Spark job."""
 
-OUTPUTS = "outputs"
-SPARK = "spark"
-
 Session: TypeAlias = SparkSession
 """The user's own Spark session."""
 
 _CLOCK = SystemClock()
+_KEEP = Keep()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +107,48 @@ class Job:
         retries: int = 3,
         small_epoch: int = SMALL_EPOCH_ROWS,
         steps: int = STEPS_MAX,
+        work: str | Path | None = None,
+        restore: Restore = "lazy",
+        keep: Keep | None = _KEEP,
+        durability: Level = "exactly_once",
     ) -> None:
         self._class = program
         self._spark = spark
         self._program: CompiledProgram = compile_program(program)
+        self._one_host = _one_host(spark)
+        self._durability = check_durability(self._program, durability, one_host=self._one_host)
         self._storage = open_storage(str(checkpoint))
-        self._root = _folder_of(self._storage)
-        self._checkpoint = Checkpoint.open(self._storage, element_schemas(self._program), key_groups, instances)
-        self._local_root = str(local_root or default_local_root(self._storage.url, tempfile.gettempdir()))
+        # By the address without its password, which may change.
+        known_as = shown_url(self._storage.url)
+        self._local_root = str(local_root or default_local_root(known_as, tempfile.gettempdir()))
+        if self._durability is Durability.REPLAY:
+            self._storage = near_storage(self._storage, known_as, self._local_root)
+        schemas = element_schemas(self._program)
+        self._checkpoint = Checkpoint.open(
+            self._storage, schemas, key_groups, instances, evolving=True, keep=keep or Keep.all()
+        )
+        uuid = self._checkpoint.genesis.uuid
+        self._work = WorkRoot.of(own_storage(self._storage), work, self._local_root, uuid, one_host=self._one_host)
+        self._restore = check_restore(restore)
+        # Elsewhere the stores are on the hosts of the executors, where tasks do it when they open them.
+        self._consolidation = Consolidation(self._storage, self._local_root) if self._one_host else None
+        self._schemas = Schemas(self._checkpoint, self._program, self._local_root, shown=progress)
         self._instances = Instances(self._checkpoint, self._program, instances, self._local_root, shown=progress)
         most = self._checkpoint.genesis.key_groups
         self._layout = self._instances.layout(min(_parallelism(spark), most) if partitions is None else partitions)
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
         # Elsewhere one task would draw the state of all partitions to one executor.
-        self._one_host = _one_host(spark)
-        self._small_epoch = _rows(small_epoch) if self._one_host else 0
-        self._steps_max = _steps(steps)
+        self._small_epoch = check_rows(small_epoch) if self._one_host else 0
+        self._steps_max = check_steps(steps)
         self._last_rows: int | None = None
         self._feeds: list[Feed] = []
+        self._loads: list[Load] = []
+        self._times = Timekeeper(self._program, lambda: self._checkpoint.head)
+        self._timers = TimerFeeds(self._program, self._times.handlers)
+        self._ticker: Ticker | None = None
+        # Ticks come from a thread of their own, and an epoch is offered by one at a time.
+        self._one_epoch = threading.RLock()
         self._reports: list[EpochReport] = []
         # A bounded run returns its reports; those of a query without an end would fill the memory.
         self._gathers = False
@@ -137,6 +171,7 @@ class Job:
         orders rows; without it the source must number them (Parquet, Kafka), unless order can't be seen. A bad row
         fails the run, is skipped and counted (`"skip"`), or goes to a dead-letter sink.
         """
+        self._timers.check_feed(entry, name or entry)
         feed = make_feed(
             self._program,
             len(self._feeds),
@@ -147,7 +182,7 @@ class Job:
             order_by=order_by,
             on_bad_row=on_bad_row,
             name=name,
-            outputs=self._root / OUTPUTS,
+            outputs=self._work.outputs,
         )
         if any(other.plan.name == feed.plan.name for other in self._feeds):
             raise FeedError(
@@ -159,6 +194,22 @@ class Job:
         self._feeds.append(feed)
         return self
 
+    def on_timer(self, handler: str, *, to: Sink) -> Job:
+        """Send what a method marked `@on_timer` replies to a sink, with its key and the moment of the timer."""
+        self._timers.send(handler, to)
+        return self
+
+    def load(self, element: str, frame: DataFrame, *, into: Into | None = None, name: str | None = None) -> Job:
+        """Fill a state element with the rows of a DataFrame, before the first rows of the feeds.
+
+        Columns are `key` and `value` as in `read_state`, and the element must be empty. It is done once, under its
+        `name` (by default the element's), which it must have on a checkpoint that has worked on rows. Of partial state,
+        `into` says whether the first instance is filled or all of them. docs/EVOLUTION.md tells all of it.
+        """
+        refuse_load(self._durability)
+        self._loads.append(make_load(self._program, element, frame, into, name, self._loads))
+        return self
+
     def start(
         self,
         trigger: str | None = None,
@@ -166,16 +217,22 @@ class Job:
         name: str | None = None,
         adopt: bool = False,
         spark_checkpoint: str | None = None,
+        tick: timedelta | None = None,
     ) -> StreamingQuery:
         """Start a streaming query over all feeds and return Spark's own handle of it.
 
         `trigger` is an interval ("1 second"), "available now", or None for as fast as it goes. `adopt=True` accepts a
-        first batch that does not follow the checkpoint (a replaced Spark checkpoint, changed feeds) as new data.
+        first batch that does not follow the checkpoint (a replaced Spark checkpoint, changed feeds) as new data. `tick`
+        is how often a program with timers or a time to live looks at the clock while its feeds are idle (1 second; a
+        length of 0 for never); what goes wrong then ends the query, and is in `error`.
         """
-        self._check_feeds(streaming=True)
+        tick_s = tick_seconds(tick)
+        check_feeds(self._feeds, streaming=True)
+        spark_root = Path(spark_checkpoint or self._work.spark_folder())
+        if self._ticker is not None:
+            self._ticker.end()
         run = self._prepare()
         self._check_sources(run.sources, adopt=adopt, resumes=spark_checkpoint is None)
-        spark_root = Path(spark_checkpoint or self._root / SPARK)
         named = threading.Event()
         identity: list[str] = []
         first = [adopt]
@@ -200,7 +257,23 @@ class Job:
         query = writer.start()
         identity.append(str(query.id))
         named.set()
+        if self._times.timed and tick_s and trigger != "available now":
+            self._start_ticks(run, query, tick_s)
         return query
+
+    def _start_ticks(self, run: _Run, query: StreamingQuery, seconds: float) -> None:
+        def tick() -> None:
+            with self._one_epoch:
+                if query.isActive and self._times.ticks():
+                    self._fire(run, self._times.moment())
+
+        def failed(error: MillpondError) -> None:
+            # Spark has no way to fail a query from outside.
+            self.error = error
+            query.stop()
+
+        self._ticker = Ticker(seconds, tick, lambda: bool(query.isActive), failed)
+        self._ticker.start()
 
     def run(self, name: str = "run", *, adopt: bool = False) -> RunReport:
         """Run over bounded input to its end.
@@ -216,15 +289,23 @@ class Job:
             if self._feeds and self._feeds[0].frame.isStreaming:
                 self._run_stream(adopt)
             else:
-                self._check_feeds(streaming=False)
+                check_feeds(self._feeds, streaming=False)
                 run = self._prepare()
                 batch = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds])
                 self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt)
         finally:
             self._gathers = False
             self._progress.stop()
+            self._suggest()
             self._checkpoint.close()
+            if self._consolidation is not None:
+                self._consolidation.close()
         return RunReport(tuple(self._reports), self._checkpoint.epoch)
+
+    def _suggest(self) -> None:
+        if self._durability is Durability.EXACTLY_ONCE and self._one_host:
+            told = self._reports
+            self._progress.suggest_level(sum(one.bytes_in for one in told), sum(one.bytes_changed for one in told))
 
     def _run_stream(self, adopt: bool) -> None:
         query = self.start("available now", adopt=adopt)
@@ -243,12 +324,20 @@ class Job:
 
     def _prepare(self) -> _Run:
         self.error = None
-        publisher = Publisher(self._sinks(), self._hand_over, _show)
+        kept = self._work.kept_replies(self._local_root)
+        publisher = Publisher(self._sinks(), self._hand_over, _show, kept)
         self._checkpoint.finish_publication(publisher.publish)
+        if has_input(self._checkpoint.head):
+            replay_lost(self._plan_run(publisher).plan, self._storage, self._checkpoint, self._progress.replayed)
+        self._schemas.bring(durable(self._storage), publisher.publish)
         run = self._plan_run(publisher)
-        self._finish(run, now_us())
+        self._finish(run, self._times.going_on())
+        self._fire_owed(run)
         # Messages that were left are for the instances that were, so these are worked on first.
-        return self._plan_run(publisher) if self._instances.bring(self._storage, publisher.publish) else run
+        run = self._plan_run(publisher) if self._instances.bring(durable(self._storage), publisher.publish) else run
+        for load in self._loads:
+            run_load(load, run.plan, run.shipment, self._checkpoint, self._times, publisher, self._retries)
+        return run
 
     def _plan_run(self, publisher: Publisher) -> _Run:
         self._layout = self._instances.layout(self._layout.partitions)
@@ -259,20 +348,35 @@ class Job:
             self._storage.url,
             self._local_root,
             self._steps_max,
+            restore=self._restore,
+            elements=self._schemas.elements,
+            durability=self._durability,
         )
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
-        return _Run(plan, pack(plan, self._class), shape, publisher, tuple(feed.signature for feed in self._feeds))
+        sources = tuple(feed.signature for feed in self._feeds)
+        return _Run(plan, pack(plan, self._class), shape, publisher, sources, self._plan_timers(plan))
+
+    def _plan_timers(self, plan: ProgramPlan) -> TimerRun | None:
+        if not self._times.handlers:
+            return None
+        feeds = self._timer_feeds()
+        timers = replace(plan, feeds=tuple(feed.plan for feed in feeds))
+        return TimerRun(timers, pack(timers, self._class), self._timers, feeds)
+
+    def _timer_feeds(self) -> list[Feed]:
+        return self._timers.feeds(self._spark, self._work.outputs) if self._times.handlers else []
 
     def _sinks(self) -> dict[str, tuple[Sink, SinkPlan]]:
         sinks: dict[str, tuple[Sink, SinkPlan]] = {}
-        for feed in self._feeds:
+        for feed in (*self._feeds, *self._timer_feeds()):
             for sink, plan in ((feed.to, feed.plan.replies), (feed.dead_letters, feed.plan.dead_letters)):
                 if sink is not None and plan is not None:
                     sinks[plan.name] = (sink, plan)
         return sinks
 
     def _hand_over(self, sink: EpochSink, files: list[Path], epoch: int) -> None:
-        if sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX:
+        small = sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX
+        if small or not self._work.shares_files:
             frame = self._spark.createDataFrame(pa.concat_tables([pq.read_table(path) for path in files]))
         else:
             frame = self._spark.read.parquet(*(str(path) for path in files))
@@ -290,13 +394,14 @@ class Job:
 
     def _guarded(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None = None) -> None:
         try:
-            self._epoch(run, offer, batch, adopt=adopt, only_file=only_file)
+            with self._one_epoch:
+                self._epoch(run, offer, batch, adopt=adopt, only_file=only_file)
         except MillpondError as error:
             self.error = error
             raise
 
     def _epoch(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None) -> None:
-        moment = now_us()
+        moment = self._times.moment()
 
         def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
             return compute_epoch(
@@ -312,9 +417,39 @@ class Job:
                 now_us=moment,
             )
 
-        outcome = self._commit(run, offer, compute, adopt=adopt)
+        outcome = self._commit(run, offer, compute, moment, adopt=adopt)
         if outcome.manifest.pending:
             self._finish(run, moment)
+        self._fire_owed(run)
+
+    def _fire_owed(self, run: _Run) -> None:
+        """Fire the timers that are due at the end of the last epoch, in an epoch that belongs to it."""
+        moment = self._times.owed()
+        if moment is not None:
+            self._fire(run, moment)
+
+    def _fire(self, run: _Run, moment: int) -> None:
+        """Run an epoch without rows of any feed: timers that are due fire."""
+        left: list[int | None] = [None]
+
+        def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
+            if run.timers is None:
+                return nothing_fed(self._counters()), []
+            if self._consolidation is not None:
+                # It may enlarge the stores, below which nobody of this process may be reading.
+                self._consolidation.wait()
+            work, controls, left[0] = run.timers.compute(
+                self._spark,
+                self._storage,
+                parent,
+                self._counters(),
+                moment,
+                small_epoch=self._small_epoch,
+                one_host=self._one_host,
+            )
+            return work, controls
+
+        self._commit(run, Offer.tick(), compute, moment, adopt=False, left=left)
 
     def _finish(self, run: _Run, moment: int) -> None:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
@@ -337,22 +472,31 @@ class Job:
                     now_us=moment,
                 )
 
-            self._commit(run, head.offer, compute, adopt=False)
+            self._commit(run, head.offer, compute, moment, adopt=False)
 
     def _counters(self) -> dict[str, int]:
         head = self._checkpoint.head
         return {} if head is None else head.counters
 
     def _commit(
-        self, run: _Run, offer: Offer, compute: Callable[[Parent], tuple[EpochWork, list[Control]]], *, adopt: bool
+        self,
+        run: _Run,
+        offer: Offer,
+        compute: Callable[[Parent], tuple[EpochWork, list[Control]]],
+        moment: int,
+        *,
+        adopt: bool,
+        left: Sequence[int | None] = (None,),
     ) -> EpochOutcome:
         begun = _CLOCK.ticks()
         controls: list[Control] = []
 
         def computed(parent: Parent) -> EpochWork:
             check_instances(parent, run.plan.layout)
+            check_elements(parent, run.plan.elements)
             work, controls[:] = compute(parent)
-            return work
+            indexes = run.plan.element_indexes
+            return self._times.noted(work, moment, indexes, left_us=left[0], fires=offer.ticks)
 
         outcome = self._checkpoint.run_epoch(
             offer,
@@ -363,12 +507,22 @@ class Job:
             adopt=adopt,
         )
         if outcome.result is EpochResult.COMMITTED:
-            report = report_of(outcome, controls, _CLOCK.ticks() - begun)
+            report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
             self._last_rows = report.rows or self._last_rows
             if self._gathers:
                 self._reports.append(report)
             self._progress.epoch(report)
         return outcome
+
+    def _consolidating(self, report: EpochReport, layout: Layout) -> EpochReport:
+        """Bring the stores of this host to the epoch, behind its back; the report tells what that took before it."""
+        if self._consolidation is None:
+            return report
+        seconds = self._consolidation.take_seconds()
+        self._consolidation.start(self._checkpoint.parent, layout)
+        if seconds is None:
+            return report
+        return replace(report, task_seconds={**report.task_seconds, "consolidation": seconds})
 
     def _one_task_rows(self) -> int:
         """How many rows the next epoch may have to run in one task, if the last one makes that likely."""
@@ -380,7 +534,7 @@ class Job:
         """Refuse changed feeds before Spark trips over them with an error of its own."""
         head = self._checkpoint.head
         last = None if head is None else head.stream
-        if last is None or last.sources == sources or not (resumes and (self._root / SPARK / "offsets").exists()):
+        if last is None or last.sources == sources or not (resumes and self._work.has_spark_checkpoint()):
             return
         if not adopt:
             raise refusal(Reason.SOURCES_CHANGED, Head(self._checkpoint.epoch, last), Offer(last.query, 0, sources))
@@ -393,30 +547,6 @@ class Job:
                 hint="give start() a new spark_checkpoint= besides adopt=True: all sources are read from their start",
             )
 
-    def _check_feeds(self, *, streaming: bool) -> None:
-        if not self._feeds:
-            raise FeedError("MP508", "the job has no feeds", expected='job.feed("entry", df) before start or run')
-        kinds = {feed.frame.isStreaming for feed in self._feeds}
-        if kinds != {streaming}:
-            raise FeedError(
-                "MP509",
-                "streaming and batch DataFrames can't be mixed, nor one kind run as the other",
-                expected="streaming DataFrames for start(), all of one kind for run()",
-                found=", ".join(
-                    f"{f.plan.name}: {'streaming' if f.frame.isStreaming else 'batch'}" for f in self._feeds
-                ),
-                hint="read all sources with spark.readStream, or all with spark.read",
-            )
-        ordered = {feed.plan.order is Order.COLUMN for feed in self._feeds}
-        if len(ordered) > 1:
-            raise FeedError(
-                "MP515",
-                "some feeds have order_by and some have not, so their rows have no common order",
-                expected="order_by for every feed, or for none",
-                found=", ".join(f"{f.plan.name}: {f.plan.order.value}" for f in self._feeds),
-                hint="name an order column of the same kind for each feed",
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class _Run:
@@ -427,38 +557,12 @@ class _Run:
     shape: Shape
     publisher: Publisher
     sources: tuple[str, ...]
-
-
-def _folder_of(storage: Storage) -> Path:
-    """The folder of a checkpoint, where Spark's own checkpoint and staged replies lie too."""
-    if not isinstance(storage, FileStorage):
-        raise FeedError(
-            "MP520",
-            "a job on Spark keeps its checkpoint in a folder, for now",
-            expected="a path, or file:///...",
-            found=shown_url(storage.url),
-            hint="other backends hold what simulated runs and your own code put there; see docs/BACKENDS.md",
-        )
-    return Path(storage.url.removeprefix("file://"))
+    timers: TimerRun | None = None
 
 
 def _parallelism(spark: SparkSession) -> int:
     # Partitions near the number of cores are best, and the session's own setting is the public word for that.
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-
-
-def _rows(small_epoch: int) -> int:
-    if type(small_epoch) is not int or small_epoch < 0:
-        raise FeedError("MP518", "small_epoch is a number of rows", expected="0 or more", found=repr(small_epoch)[:40])
-    return small_epoch
-
-
-def _steps(steps: int) -> int:
-    if type(steps) is not int or steps < 1:
-        raise FeedError(
-            "MP519", "steps is how many steps an epoch may take", expected="1 or more", found=repr(steps)[:40]
-        )
-    return steps
 
 
 def _one_host(spark: SparkSession) -> bool:

@@ -8,14 +8,19 @@ from rich.console import Console
 from rich.text import Text
 
 from millpond.epochs.checkpoint import EpochOutcome
-from millpond.runtime.messages import Control
+from millpond.runtime.messages import BYTES_IN, Control
+
+REPLAY_FACTOR = 4
+REPLAY_BYTES_MIN = 16 * 1024 * 1024
+"""From here on it pays to think about another durability."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
     """One committed epoch in figures.
 
-    `snapshot_epoch` is the epoch whose whole state was written last: what a recovery begins with.
+    `snapshot_epoch` is the epoch whose whole state was written last: what a recovery begins with. `bytes_in` is how
+    large the rows are, `bytes_changed` the state that they changed.
     Rows over several keys run component by component: `components` of the rows that were looked at, and the share of
     the largest one in them, which bounds the time.
     """
@@ -29,6 +34,8 @@ class EpochReport:
     commit_seconds: float
     task_seconds: dict[str, float]
     snapshot_epoch: int = 0
+    bytes_in: int = 0
+    bytes_changed: int = 0
     aborted: int = 0
     components: int = 0
     largest_share: float = 0.0
@@ -57,6 +64,8 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
         commit_seconds=timings.segment_s + timings.commit_s + timings.publish_s,
         task_seconds=spent,
         snapshot_epoch=outcome.manifest.snapshot_epoch,
+        bytes_in=counters.get(BYTES_IN, 0),
+        bytes_changed=sum(state.file.size_bytes for state in outcome.manifest.deltas[-1].files),
         aborted=_sum(counters, "aborted."),
         components=counters.get("gathered.components", 0),
         largest_share=counters.get("gathered.largest", 0) / (counters.get("gathered.surveyed", 0) or 1),
@@ -102,6 +111,17 @@ class Progress:
         line.pad_right(max(0, self._console.width - line.cell_len - 1))
         self._console.print(line, end="\r")
         self._open = True
+
+    def replayed(self, done: int, total: int) -> None:
+        """Tell that epochs are computed again before the run begins."""
+        if self._shown:
+            self._console.print(f"{self._title}: computing epoch {done + 1} of {total} again from its input")
+
+    def suggest_level(self, bytes_in: int, bytes_changed: int) -> None:
+        """Say if logging rows would write much less than logging changes does."""
+        if self._shown and bytes_changed > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * bytes_in):
+            told = f"{bytes_in / 1e6:,.0f} MB of rows changed {bytes_changed / 1e6:,.0f} MB of state"
+            self._console.print(f'{self._title}: {told}: durability="replay" would write less (docs/DURABILITY.md)')
 
     def stop(self) -> None:
         """Leave the last line on the screen."""

@@ -361,3 +361,26 @@ def test_a_file_is_judged_the_same_whether_it_is_imported_or_not(write, case):
     ]
     if case.parent.name == "errors":
         assert case.stem.partition("_")[0] in {error.code for p in imported.programs for error in p.errors}
+
+
+@MODES
+def test_state_that_expires_and_timers_are_seen(write, mode):
+    text = """
+        from datetime import datetime, timedelta
+        from millpond import Counter, Partitioned, Program, entry, on_timer
+
+        class Timed(Program):
+            seen = Partitioned(Counter[str], ttl=timedelta(minutes=2 * 3))
+
+            @entry
+            def visit(self, key: str) -> None:
+                self.seen[key] += 1
+                self.leave.set(key, self.now + timedelta(hours=1))
+
+            @on_timer
+            def leave(self, key: str, at: datetime) -> int:
+                return self.seen.pop(key, 0)
+    """
+    assert codes(check(write(text), "--format", "json", *mode)) == {"Timed": []}
+    unhinted = text.replace("at: datetime", "at")
+    assert codes(check(write(unhinted), "--format", "json", *mode)) == {"Timed": ["MP104"]}

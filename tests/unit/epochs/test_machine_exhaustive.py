@@ -3,7 +3,8 @@
 A world is what is durable plus two drivers, each a real machine with the actions it still has to perform and at most
 one answer not yet delivered. One transition performs one action or delivers one answer, so a crash can fall between
 any two of them. Small budgets bound what goes wrong: two crashes, one aborted job, one mistake. A second, smaller
-exploration has three epochs, one of which may change the number of instances.
+exploration has three epochs, one of which may change the number of instances; two smaller ones have an evolution of
+state elements, or a load of initial state.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from millpond.epochs.machine import (
+    ACCEPTED,
     ADOPTABLE,
     Aborted,
     Compute,
@@ -44,6 +46,9 @@ FEEDS = ("rate",)
 EPOCHS = 2
 RETRIES = 1
 RESCALE = Offer.rescale(2)
+EVOLVE = Offer.evolve(())
+LOAD = Offer("load:seed", 0, ())
+TICK = Offer.tick()
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +83,7 @@ class World:
     mistakes: int = 1
     leftovers: int = 1
     epochs: int = EPOCHS
-    rescales: bool = False
+    change: Offer | None = None
 
 
 def head_of(world):
@@ -107,8 +112,8 @@ def offers(world):
     following = Offer("q", world.spark_done + 1, FEEDS)
     head = head_of(world)
     yield Offered(following, retries=RETRIES), 0
-    if world.rescales:
-        yield Offered(RESCALE), 0
+    if world.change is not None:
+        yield Offered(world.change), 0
     if head.unfinished is not None:
         # A driver goes on with what it finds unfinished before anything else.
         yield Offered(head.unfinished, retries=RETRIES), 0
@@ -178,7 +183,7 @@ def perform(world, index, driver):
             assert epoch == driver.machine.head.epoch + 1
             assert driver.machine.head.epoch in world.published | {0}, "computing on what the world has not seen"
             yield with_driver(world, index, replace(waiting, answer=Computed()))
-            if world.leftovers and driver.offered.offer != RESCALE:
+            if world.leftovers and driver.offered.offer != world.change:
                 left = with_driver(world, index, replace(waiting, answer=Computed(leaves=True)))
                 yield replace(left, leftovers=world.leftovers - 1)
             if world.aborts:
@@ -221,11 +226,13 @@ def check(world):
     head = Head()
     for commit in world.commits:
         verdict = judge(head, commit.offer)
-        going_on = {Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW_RUN, Reason.CONTINUED, Reason.RESCALED}
+        going_on = ACCEPTED - {Reason.ADOPTED}
         assert commit.adopted or verdict in going_on, world
         head = advance(head, commit.offer, leaves=commit.leaves)
     # A batch that left something is committed once more for each time that it did, and no more.
-    ended = [commit for commit in world.commits if not commit.adopted and not commit.leaves]
+    # Ticks have no rows: there may be any number of them.
+    done = [commit for commit in world.commits if not commit.offer.ticks]
+    ended = [commit for commit in done if not commit.adopted and not commit.leaves]
     applied = Counter((commit.offer.query, commit.offer.batch) for commit in ended)
     assert all(times == 1 for times in applied.values()), world
     assert world.published >= set(range(1, len(world.commits))), world
@@ -261,7 +268,22 @@ def worlds():
 
 @pytest.fixture(scope="module")
 def rescaled_worlds():
-    return explore(World(epochs=3, rescales=True, crashes=1, aborts=0, leftovers=0))
+    return explore(World(epochs=3, change=RESCALE, crashes=1, aborts=0, leftovers=0))
+
+
+@pytest.fixture(scope="module")
+def evolved_worlds():
+    return explore(World(change=EVOLVE, crashes=1, aborts=0, leftovers=0))
+
+
+@pytest.fixture(scope="module")
+def loaded_worlds():
+    return explore(World(change=LOAD, crashes=1, aborts=0, leftovers=0))
+
+
+@pytest.fixture(scope="module")
+def ticked_worlds():
+    return explore(World(change=TICK, crashes=1, aborts=0, leftovers=0))
 
 
 def test_no_order_of_events_applies_a_batch_twice_or_skips_one(worlds):
@@ -269,8 +291,9 @@ def test_no_order_of_events_applies_a_batch_twice_or_skips_one(worlds):
     assert len(worlds) > 10_000, len(worlds)
 
 
-def test_every_reason_is_reached(worlds, rescaled_worlds):
-    reached = {reason for world in (*worlds, *rescaled_worlds) for reason in reasons_in(world)}
+def test_every_reason_is_reached(worlds, rescaled_worlds, evolved_worlds, loaded_worlds, ticked_worlds):
+    explored = (*worlds, *rescaled_worlds, *evolved_worlds, *loaded_worlds, *ticked_worlds)
+    reached = {reason for world in explored for reason in reasons_in(world)}
     assert reached == set(Reason)
 
 
@@ -280,7 +303,20 @@ def test_a_rescale_between_any_two_batches_is_committed_once_and_loses_no_batch(
     assert all(end.count("rescale:2") <= 1 for end in ends)
 
 
-@pytest.mark.parametrize("explored", ["worlds", "rescaled_worlds"])
+@pytest.mark.parametrize(("explored", "change"), [("evolved_worlds", EVOLVE), ("loaded_worlds", LOAD)])
+def test_an_evolution_or_a_load_is_committed_once_and_loses_no_batch(explored, change, request):
+    worlds = request.getfixturevalue(explored)
+    ends = {tuple(commit.offer.query for commit in world.commits) for world in worlds if all_done(world)}
+    assert {(change.query, "q"), ("q", change.query), ("q", "q")} <= ends
+    assert all(end.count(change.query) <= 1 for end in ends)
+
+
+def test_ticks_may_come_between_any_two_batches_and_lose_none(ticked_worlds):
+    ends = {tuple(commit.offer.query for commit in world.commits) for world in ticked_worlds if all_done(world)}
+    assert {("tick:0", "q"), ("q", "tick:0"), ("q", "q")} <= ends
+
+
+@pytest.mark.parametrize("explored", ["worlds", "rescaled_worlds", "evolved_worlds", "loaded_worlds", "ticked_worlds"])
 def test_from_every_world_the_work_can_still_be_finished(explored, request):
     worlds = request.getfixturevalue(explored)
     reaching = {world for world in worlds if all_done(world)}

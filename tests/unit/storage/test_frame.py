@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.errors import StorageError
-from millpond.storage.frame import FRAME_VERSION, MAGIC, OVERHEAD_BYTES, FrameKind, seal, unseal
+from millpond.storage.frame import FRAME_VERSION, MAGIC, OVERHEAD_BYTES, SIGNED_VERSION, FrameKind, seal, unseal
 
 NAME = "deltas/some-file"
 
@@ -54,7 +54,7 @@ def test_every_truncation_and_any_trailing_byte_is_seen():
 
 def test_a_newer_format_is_refused_by_its_own_code():
     payload = seal(FrameKind.DELTA, b"")[-32:]
-    assert refused(header(version=FRAME_VERSION + 1) + payload) == "MP302"
+    assert refused(header(version=SIGNED_VERSION + 1) + payload) == "MP302"
 
 
 def test_another_kind_is_refused_and_both_kinds_are_named():

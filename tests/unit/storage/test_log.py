@@ -16,7 +16,7 @@ from millpond.storage import log
 from millpond.storage.contract import PutOutcome
 from millpond.storage.door import Door
 from millpond.storage.log import LogStorage
-from millpond.storage.logrecord import FILE_HEADER_BYTES, MARK_BYTES, mark_of
+from millpond.storage.logrecord import FILE_HEADER_BYTES, MARK_BYTES, RecordKind, encode, mark_of
 
 
 class QuickDoor(Door):
@@ -201,6 +201,21 @@ def test_records_of_other_places_are_not_believed(tmp_path):
     assert small(tmp_path / "two").list("") == []
 
 
+@pytest.mark.parametrize(("number", "shift"), [(1, 8), (1, -8), (2, 0)])
+def test_a_record_that_belongs_to_another_place_is_cut_off(tmp_path, number, shift):
+    """As a disk may leave one that wrote to the wrong place: its checksums are right."""
+    storage = small(tmp_path, file_bytes_max=10**6)
+    names = fill(storage, 2)
+    path = logs(tmp_path)[0]
+    end = real_end(path)
+    stray, _ = encode(RecordKind.PUT, "deltas/stray", b"stray", number, end + shift)
+    path.write_bytes(path.read_bytes()[:end] + stray)
+    assert_holds(small(tmp_path), names)
+    again = small(tmp_path)
+    assert again.put("deltas/more", content("deltas/more")) is PutOutcome.WON
+    assert_holds(small(tmp_path), [*names, "deltas/more"])
+
+
 def test_the_log_rotates_and_every_file_is_read_again(tmp_path):
     storage = small(tmp_path)
     names = fill(storage, 60)
@@ -335,6 +350,23 @@ def test_a_deletion_is_remembered_as_long_as_the_deleted_record_is_there(tmp_pat
     left = [*(f"deltas/{number:04d}" for number in (0, 2, 3, 4)), "deltas/kept"]
     assert later
     assert_holds(small(tmp_path), left)
+
+
+def test_a_file_that_holds_nothing_but_a_needed_deletion_stays(tmp_path):
+    storage = small(tmp_path)
+    kept = fill(storage, 60)
+    storage.put("deltas/large", content("deltas/large", 3000))
+    storage.delete("deltas/0001")
+    with_deletion = logs(tmp_path)[-1]
+    gone = fill(storage, 14, start=100)
+    assert logs(tmp_path)[-1] != with_deletion, "the deletion is in a file that is full"
+    for name in gone:
+        storage.delete(name)
+    assert with_deletion.exists()
+    for index in indexes(tmp_path):
+        index.unlink()
+    assert not small(tmp_path).contains("deltas/0001")
+    assert set(small(tmp_path).list("deltas")) == {*kept, "deltas/large"} - {"deltas/0001"}
 
 
 def test_compaction_takes_back_room_and_keeps_what_lives(tmp_path):

@@ -1,0 +1,175 @@
+"""A new checkpoint that begins at an epoch of another one, without copying it.
+
+A fork has a genesis of its own, so that its timeline and its local stores are never taken for those of its base, and
+one manifest, that of the epoch it begins at, with the same state. What that manifest names is read from the base
+(`storage/layered.py`), where a savepoint holds it as long as the fork is there. The stream's place is not taken over:
+the first batch of any query is the fork's first one. Bounded runs and loads up to there count as done.
+
+In order: the savepoint in the base, the file that names the base, the manifest, the genesis. A fork without a genesis
+is none: whoever dies before that leaves a folder that nobody opens.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from millpond.clock import Clock, SystemClock
+from millpond.epochs.manifest import FORK_PREFIX as FORK_QUERY
+from millpond.epochs.manifest import GENESIS_NAME, Genesis, Manifest, encode_genesis, encode_manifest, manifest_hash
+from millpond.epochs.reachable import names_of
+from millpond.epochs.reading.history import History, Point
+from millpond.epochs.recovery import read_genesis
+from millpond.epochs.savepoints import (
+    FORK_PREFIX,
+    Savepoint,
+    add_savepoint,
+    find_savepoint,
+    named_point,
+    remove_savepoint,
+)
+from millpond.errors import EpochError, MillpondError, StateError
+from millpond.ids import ManifestHash
+from millpond.storage.contract import PutOutcome, Storage, shown_url
+from millpond.storage.layered import BASE_NAME, Base, encode_base
+from millpond.storage.open import forks, open_storage
+
+Told = Callable[[int], None]
+Begun = Callable[[int], Told]
+"""Is told how many bytes there are to copy, and gives what is told of each file."""
+
+_CLOCK = SystemClock()
+_EMPTY = "a place where nothing is"
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A fork that was made: where, from what, and whether it needs its base."""
+
+    url: str
+    uuid: str
+    base: str
+    epoch: int
+    hash: ManifestHash
+    copied: bool
+    files: int
+    size_bytes: int
+
+
+def fork(
+    source: str | Path,
+    new: str | Path,
+    epoch: int | str | None = None,
+    *,
+    copy: bool = False,
+    clock: Clock = _CLOCK,
+    begun: Begun = lambda _size_bytes: lambda _read_bytes: None,
+) -> Fork:
+    """Make a new checkpoint that begins at an epoch of another one: a number, the name of a savepoint, or the newest.
+
+    With `copy`, its files are copied, and nothing is written to the source; without, they are read from there for as
+    long as the new checkpoint names them, so the source must stay. Give `new` to `Program.on(checkpoint=...)`.
+    """
+    base, target = open_storage(str(source)), open_storage(str(new))
+    point = point_of(History(base), epoch)
+    manifest = _fit(base, point)
+    if not copy and not forks(str(new)):
+        raise _unfit_place("a folder, log:// or perkey://", shown_url(target.url), "copy it: copy=True, or --copy")
+    if target.list(""):
+        raise _unfit_place(_EMPTY, f"files in {shown_url(target.url)}", "choose another one")
+    genesis = replace(History(base).genesis, uuid=str(uuid.uuid4()), created_ms=clock.now_ms())
+    states = (*manifest.snapshot, *(state for delta in manifest.deltas for state in delta.files))
+    sizes = {state.file.name: state.file.size_bytes for state in states}
+    if copy:
+        told = begun(sum(sizes.values()))
+        for name in sorted(names_of(manifest)):
+            if base.contains(name):
+                target.put(name, base.get(name))
+                told(sizes.get(name, 0))
+    else:
+        _hold(base, target, genesis, point, clock)
+    _begin(target, genesis, manifest, History(base).genesis.uuid)
+    return Fork(target.url, genesis.uuid, base.url, point.epoch, point.hash, copy, len(sizes), sum(sizes.values()))
+
+
+def point_of(history: History, which: int | str | None) -> Point:
+    """The state after an epoch, given by its number, by a savepoint or not at all."""
+    if not isinstance(which, str):
+        return history.point(which)
+    if which.isdecimal():
+        return history.point(int(which))
+    return named_point(history, find_savepoint(history.storage, which))
+
+
+def forget_fork(storage: Storage, savepoint: Savepoint) -> None:
+    """Take away the savepoint of a fork that is gone; one that is there still needs it."""
+    try:
+        there = read_genesis(open_storage(savepoint.fork))
+    except MillpondError:
+        there = None
+    if there is not None and savepoint.name == f"{FORK_PREFIX}{there[0].uuid}":
+        raise StateError(
+            "MP248",
+            "a fork still reads its files from here",
+            expected="a fork that is gone",
+            found=shown_url(savepoint.fork),
+            hint="remove the fork first; or fork it once more with --copy, and go on with the copy",
+        )
+    remove_savepoint(storage, savepoint.name)
+
+
+def _fit(base: Storage, point: Point) -> Manifest:
+    manifest = point.manifest
+    if manifest is None:
+        raise _unfit_epoch("an epoch from 1 on", "the empty state before the first one", "use a new checkpoint")
+    if manifest.pending:
+        found = f"epoch {point.epoch}, which left messages for the next one"
+        raise _unfit_epoch("an epoch that ends its batch", found, "choose the next epoch, or one before")
+    for state in point.files():
+        if not base.contains(state.file.name):
+            found = f"no {state.file.name}, which epoch {point.epoch} needs"
+            hint = "choose another epoch; changes that are only logged (durability replay) must be in a snapshot first"
+            raise _unfit_epoch("every file of the state", found, hint)
+    return manifest
+
+
+def _hold(base: Storage, target: Storage, genesis: Genesis, point: Point, clock: Clock) -> None:
+    add_savepoint(base, f"{FORK_PREFIX}{genesis.uuid}", point.epoch, fork=target.url, clock=clock)
+    about = Base(base.url, History(base).genesis.uuid, point.epoch, point.hash)
+    if target.put(BASE_NAME, encode_base(about)) is PutOutcome.PRESENT:
+        raise _unfit_place(_EMPTY, "another fork, made at the same time", "choose another one")
+
+
+def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str) -> None:
+    """Write the first manifest, and then the genesis: it is a checkpoint from that put on."""
+    born = encode_genesis(genesis)
+    # Epoch 1 stands on the genesis, and that is another one now.
+    root = manifest_hash(born)
+    deltas = tuple(replace(delta, parent=root) if delta.epoch == 1 else delta for delta in manifest.deltas)
+    first = replace(
+        manifest,
+        checkpoint=genesis.uuid,
+        parent=deltas[-1].parent,
+        deltas=deltas,
+        query=f"{FORK_QUERY}{base_uuid}",
+        batch=0,
+        sources=(),
+        # What the base published is not published again, and the stream goes on with the base.
+        outputs=(),
+        stream=None,
+    )
+    mine = target.put(first.name, encode_manifest(first)) is PutOutcome.WON
+    if not mine or target.put(GENESIS_NAME, born) is PutOutcome.PRESENT:
+        raise _unfit_place(_EMPTY, "another checkpoint, made at the same time", "choose another one")
+
+
+def _unfit_epoch(expected: str, found: str, hint: str) -> EpochError:
+    return EpochError("MP424", "this epoch can't have a savepoint or a fork", expected=expected, found=found, hint=hint)
+
+
+def _unfit_place(expected: str, found: str, hint: str) -> EpochError:
+    return EpochError("MP423", "a fork can't be made here", expected=expected, found=found, hint=hint)

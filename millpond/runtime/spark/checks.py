@@ -1,0 +1,63 @@
+"""What a job refuses before anything runs: feeds that do not go together, and options that make no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from millpond.errors import FeedError
+from millpond.runtime.opening import Restore
+from millpond.runtime.plan import Order
+from millpond.runtime.spark.feeds import Feed
+
+
+def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
+    """Refuse feeds of both kinds, or of the other kind than is run, or without a common order."""
+    if not feeds:
+        raise FeedError("MP508", "the job has no feeds", expected='job.feed("entry", df) before start or run')
+    kinds = {feed.frame.isStreaming for feed in feeds}
+    if kinds != {streaming}:
+        raise FeedError(
+            "MP509",
+            "streaming and batch DataFrames can't be mixed, nor one kind run as the other",
+            expected="streaming DataFrames for start(), all of one kind for run()",
+            found=", ".join(f"{f.plan.name}: {'streaming' if f.frame.isStreaming else 'batch'}" for f in feeds),
+            hint="read all sources with spark.readStream, or all with spark.read",
+        )
+    ordered = {feed.plan.order is Order.COLUMN for feed in feeds}
+    if len(ordered) > 1:
+        raise FeedError(
+            "MP515",
+            "some feeds have order_by and some have not, so their rows have no common order",
+            expected="order_by for every feed, or for none",
+            found=", ".join(f"{f.plan.name}: {f.plan.order.value}" for f in feeds),
+            hint="name an order column of the same kind for each feed",
+        )
+
+
+def check_rows(small_epoch: int) -> int:
+    """Return a number of rows, if it is one."""
+    if type(small_epoch) is not int or small_epoch < 0:
+        raise FeedError("MP518", "small_epoch is a number of rows", expected="0 or more", found=repr(small_epoch)[:40])
+    return small_epoch
+
+
+def check_steps(steps: int) -> int:
+    """Return a number of steps, if it is one."""
+    if type(steps) is not int or steps < 1:
+        raise FeedError(
+            "MP519", "steps is how many steps an epoch may take", expected="1 or more", found=repr(steps)[:40]
+        )
+    return steps
+
+
+def check_restore(restore: Restore) -> Restore:
+    """Return a way to restore state, if it is one."""
+    if restore not in get_args(Restore):
+        raise FeedError(
+            "MP523",
+            "no such way to restore state",
+            expected=" or ".join(f'"{choice}"' for choice in get_args(Restore)),
+            found=repr(restore)[:40],
+        )
+    return restore

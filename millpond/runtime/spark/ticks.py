@@ -1,0 +1,264 @@
+"""Timers on Spark: those that are due as a batch of rows for their handlers, and ticks while no feed has rows.
+
+Spark does not call `foreachBatch` for a source that is idle. So a thread of the driver looks at the clock, and offers
+an epoch of its own when a timer may be due. Nothing is written while none is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from millpond.compiler.compiled import CompiledProgram
+from millpond.epochs.work import EpochWork, Parent
+from millpond.errors import EpochError, MillpondError
+from millpond.graph.model import Dispatch
+from millpond.ids import PartitionId
+from millpond.program.sinks import Sink
+from millpond.runtime.arrowtypes import arrow_type, to_arrow
+from millpond.runtime.intake import feed_column
+from millpond.runtime.messages import Control
+from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.spark.collecting import collect
+from millpond.runtime.spark.compute import compute_epoch
+from millpond.runtime.spark.feeds import Feed, make_feed
+from millpond.runtime.spark.route import Shape
+from millpond.runtime.spark.ship import Shipment, unpack
+from millpond.runtime.spark.worker import CONTROL_DDL, StepFunction
+from millpond.runtime.timers import Due, due_in_partition, due_timers, nothing_fed
+from millpond.state.wire import decode_values, encode_values
+from millpond.storage.contract import Storage
+from millpond.storage.open import open_storage
+
+TICK: Final = datetime.timedelta(seconds=1)
+"""How often the clock is looked at by default: looking costs nothing, and few timers need to be more exact."""
+
+_DUE: Final = ("timers", "next_us")
+_SHAPE: Final = Shape(feed=True, group=True, order=True, source=False)
+
+
+class TimerFeeds:
+    """The handlers of a program as feeds: what they take, and where their replies go."""
+
+    def __init__(self, program: CompiledProgram, handlers: tuple[str, ...]) -> None:
+        self._program = program
+        self.handlers = handlers
+        self._sinks: dict[str, Sink] = {}
+
+    def check_feed(self, entry: str, name: str) -> None:
+        """Refuse rows for a handler, and a feed with the name of one."""
+        if entry in self.handlers or name in self.handlers:
+            raise EpochError(
+                "MP461",
+                f"`{entry if entry in self.handlers else name}` is called by timers, not by rows",
+                expected="an entry point, and a feed name that no handler has",
+                found=f'job.feed("{entry}", ...)',
+                hint="to send what it replies to a sink: job.on_timer(name, to=...)",
+            )
+
+    def send(self, handler: str, to: Sink) -> None:
+        """Let the replies of a handler go to a sink."""
+        if handler not in self.handlers or handler in self._sinks:
+            raise EpochError(
+                "MP462",
+                f"`{handler}` has its sink already" if handler in self._sinks else f"there is no handler `{handler}`",
+                expected=", ".join(self.handlers) or "a program with methods marked @on_timer",
+                found=f'job.on_timer("{handler}", ...)',
+            )
+        self._sinks[handler] = to
+
+    def feeds(self, spark: SparkSession, outputs: Path) -> list[Feed]:
+        """A feed for each handler, in their order, without rows."""
+        return [
+            make_feed(
+                self._program,
+                number,
+                handler,
+                spark.createDataFrame(self.table(handler, [])),
+                to=self._sinks.get(handler),
+                keep=None,
+                order_by=self._place(handler),
+                on_bad_row="fail",
+                name=handler,
+                outputs=outputs,
+            )
+            for number, handler in enumerate(self.handlers)
+        ]
+
+    def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
+        """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
+        parameters = self._program.entries[handler].point.parameters
+        columns = {
+            name: to_arrow([row[at] for row in rows], hint).cast(arrow_type(hint))
+            for at, (name, hint) in enumerate(parameters)
+        }
+        return pa.table({**columns, self._place(handler): pa.array([row[2] for row in rows], pa.int64())})
+
+    def _place(self, handler: str) -> str:
+        """The column of places, under a name that the handler does not take."""
+        taken = {name for name, _ in self._program.entries[handler].point.parameters}
+        return next(name for name in ("place", "place_", "place__") if name not in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRun:
+    """What stays the same over the ticks of one start."""
+
+    plan: ProgramPlan
+    shipment: Shipment
+    handlers: TimerFeeds
+    feeds: list[Feed]
+
+    def compute(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        parent: Parent,
+        before: dict[str, int],
+        moment: int,
+        *,
+        small_epoch: int,
+        one_host: bool,
+    ) -> tuple[EpochWork, list[Control], int | None]:
+        """Fire what is due at a moment; the work, what its tasks told, and when the next timer is due."""
+        due = find_due(spark, self.plan, self.shipment, storage, parent, moment, one_host=one_host)
+        if not due.timers:
+            return nothing_fed(before), [], due.next_us
+        work, controls = compute_epoch(
+            self.plan,
+            self.shipment,
+            _SHAPE,
+            self._batch(spark, due),
+            parent,
+            before,
+            one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
+            one_host=one_host,
+            only_file=None,
+            now_us=moment,
+        )
+        return work, controls, due.next_us
+
+    def _batch(self, spark: SparkSession, due: Due) -> DataFrame:
+        """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
+        rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
+        for place, (handler, (key, at)) in enumerate(due.rows(self.handlers.handlers)):
+            rows.setdefault(handler, []).append((key, at, place))
+        tables = [self._routed(feed, rows[feed.plan.entry]) for feed in self.feeds if feed.plan.entry in rows]
+        return spark.createDataFrame(pa.concat_tables(tables, promote_options="default"))
+
+    def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
+        table = self.handlers.table(feed.plan.entry, rows)
+        names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
+        by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
+        groups = [self.plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
+        columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
+        return pa.table(columns, names=["grp", "feed", *names, "ord"])
+
+
+def find_due(
+    spark: SparkSession,
+    plan: ProgramPlan,
+    shipment: Shipment,
+    storage: Storage,
+    parent: Parent,
+    moment: int,
+    *,
+    one_host: bool,
+) -> Due:
+    """The timers that are due. On one host the driver looks into the stores itself; elsewhere their hosts do."""
+    if one_host:
+        return due_timers(plan, storage, parent, moment)
+    count = plan.layout.partitions
+    numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
+    here = numbers.repartitionById(count, F.col("part"))
+    rows = collect(here.mapInArrow(_due_function(shipment, parent, moment), CONTROL_DDL))
+    told = [decode_values(bytes(row.body)) for row in rows]
+    return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
+
+
+def _due_function(shipment: Shipment, parent: Parent, moment: int) -> StepFunction:
+    """The function that looks for timers in the store of its partition."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        context = TaskContext.get()
+        assert context is not None
+        plan = unpack(shipment)
+        storage = open_storage(plan.storage_url)
+        due = due_in_partition(plan, storage, parent, PartitionId(context.partitionId()), moment)
+        yield pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
+
+    return run
+
+
+def tick_seconds(tick: datetime.timedelta | None) -> float:
+    """How many seconds are between two looks at the clock; 0 for none at all."""
+    given: object = TICK if tick is None else tick
+    if not isinstance(given, datetime.timedelta) or given < datetime.timedelta():
+        raise EpochError(
+            "MP463",
+            "tick is a length of time",
+            expected="tick=timedelta(...), or timedelta(0) for no ticks at all",
+            found=repr(tick)[:60],
+        )
+    return given.total_seconds()
+
+
+class Ticker:
+    """A thread that ticks as long as a query is alive; if a tick fails, it tells so and ends."""
+
+    def __init__(
+        self,
+        seconds: float,
+        tick: Callable[[], None],
+        alive: Callable[[], bool],
+        failed: Callable[[MillpondError], None],
+    ) -> None:
+        self._seconds = seconds
+        self._tick = tick
+        self._alive = alive
+        self._failed = failed
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="millpond-ticks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Tick no more, and wait for a tick that is under way."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds) and self._alive():
+            try:
+                self._tick()
+            except MillpondError as error:
+                self._failed(error)
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would hear of it
+                if self._alive():
+                    self._failed(_broken(error))
+                return
+
+
+def _broken(error: Exception) -> EpochError:
+    broken = EpochError(
+        "MP464",
+        "an epoch without rows could not be run",
+        found=f"{type(error).__name__}: {str(error)[:300]}",
+        hint="nothing of it was committed; timers that are due fire when the job is started again",
+    )
+    broken.__cause__ = error
+    return broken

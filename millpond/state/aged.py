@@ -1,0 +1,141 @@
+"""Overlays of elements whose entries expire: what is over when it is loaded is as absent as in plain Python.
+
+What was over at the committed parent already is never loaded at all: a store may have dropped it or not, and nothing
+that an epoch computes or writes may depend on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from operator import ne
+from typing import Any
+
+from millpond.state.expiry import AgedType, Expiring, Ttl, expiring_entries, stamp_of
+from millpond.state.lazy import MISSING
+from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay, Remembered
+from millpond.state.value import THE_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """How an element ages in an epoch: its time to live, the epoch's time, and what was over before it.
+
+    Entries with a stamp up to `floor_us` were over at the parent: they are gone, also if the time to live is longer
+    now than it was.
+    """
+
+    ttl: Ttl
+    now_us: int
+    floor_us: int
+
+    def entries(self, element: AgedType) -> Expiring:
+        """Entries that expire, at the time of the epoch."""
+        return expiring_entries(element, self.ttl, self._now)
+
+    def _now(self) -> int:
+        return self.now_us
+
+    def known(self, stored: Sequence[bytes | None]) -> list[bytes | None]:
+        """Entries as the base has them, without those that were over at the parent."""
+        floor = self.floor_us
+        return [None if value is None or stamp_of(value) <= floor else value for value in stored]
+
+
+def stored_values(
+    element: AgedType, aging: Aging, entries: Expiring, units: Sequence[Any], before: Sequence[bytes | None]
+) -> list[bytes | None]:
+    """Entries as they are to be stored; None where there is none, or its time is over."""
+    stamps = list(map(entries.ages.stamps.get, units))
+    cutoff = aging.ttl.cutoff(aging.now_us)
+    live = [(unit, stamp) for unit, stamp in zip(units, stamps, strict=True) if stamp is not None and stamp > cutoff]
+    pairs = iter(element.values.encode_many([(stamp, dict.__getitem__(entries, unit)) for unit, stamp in live]))
+    stored = [None if stamp is None or stamp <= cutoff else next(pairs) for stamp in stamps]
+    for at, (value, old, stamp) in enumerate(zip(stored, before, stamps, strict=True)):
+        if value is not None and value != old and stamp != aging.now_us:
+            # Nobody wrote it, and yet it is another: it was changed in place.
+            stored[at] = element.values.encode((aging.now_us, dict.__getitem__(entries, units[at])))
+    return stored
+
+
+class AgedOverlay(KeyedOverlay):
+    """A partitioned element whose entries expire; its entries are not counted, since they go by themselves."""
+
+    entries: Expiring
+
+    def __init__(self, element: AgedType, index: int, base: Base, key_groups: int, owned: range, aging: Aging) -> None:
+        super().__init__(element, index, base, key_groups, owned)
+        self._aged = element
+        self._aging = aging
+        self.entries = aging.entries(element)
+        self.container = element.wrap(self.entries)
+
+    def _load(self, units: Sequence[Any], stored: list[bytes | None]) -> list[bytes | None]:
+        known = self._aging.known(stored)
+        there = [value for value in known if value is not None]
+        present = compress(units, [value is not None for value in known])
+        for unit, (stamp, value) in zip(present, self._aged.values.decode_many(there), strict=True):
+            self.entries.put(unit, stamp, value)
+        return known
+
+    def remember(self, units: Iterable[Any], *, encoded: bool) -> dict[Any, Any]:
+        """The stamps and values of units as they are now, or MISSING."""
+        remembered: dict[Any, Any] = {}
+        for unit in units:
+            stamp = self.entries.ages.stamps.get(unit)
+            pair = MISSING if stamp is None else (stamp, dict.__getitem__(self.entries, unit))
+            remembered[unit] = self._aged.values.encode(pair) if encoded and pair is not MISSING else pair
+        return remembered
+
+    def bring_back(self, remembered: Mapping[Any, Any], *, encoded: bool) -> None:
+        """Give units the stamps and values that were remembered."""
+        for unit, pair in remembered.items():
+            if pair is MISSING:
+                self.entries.drop(unit)
+            else:
+                self.entries.put(unit, *(self._aged.values.decode(pair) if encoded else pair))
+
+    def changes(self) -> Changes:
+        """What differs from the base, in the order in which it was loaded."""
+        self._check_loaded(self._units)
+        values = stored_values(self._aged, self._aging, self.entries, self._units, self._before)
+        changed = list(map(ne, values, self._before))
+        return list(compress(self._keys, changed)), list(compress(values, changed))
+
+
+class AgedValue(LazyOverlay):
+    """An element of a single key whose entry expires."""
+
+    entries: Expiring
+
+    def __init__(self, element: AgedType, index: int, group: int, base: Base, aging: Aging) -> None:
+        super().__init__(element, index, group, base)
+        self._aged = element
+        self._aging = aging
+        self._key = self._prefix + element.keys.encode(THE_KEY)
+        self._stored = aging.known([base.get(self._key)])[0]
+        self.entries = aging.entries(element)
+        self.container = element.wrap(self.entries)
+        self._put(self._stored)
+
+    def _put(self, stored: bytes | None) -> None:
+        self.entries.drop(THE_KEY)
+        if stored is not None:
+            self.entries.put(THE_KEY, *self._aged.values.decode(stored))
+
+    def remember(self) -> Remembered:
+        """The entry as it is now."""
+        stamps = self.entries.ages.stamps
+        pairs = {unit: (stamp, dict.__getitem__(self.entries, unit)) for unit, stamp in stamps.items()}
+        values = {unit: self._aged.values.encode(pair) for unit, pair in pairs.items()}
+        return Remembered(values, frozenset((THE_KEY,)))
+
+    def bring_back(self, remembered: Remembered) -> None:
+        """Make the entry what it was; if nothing was remembered yet, what the base has."""
+        self._put(remembered.values.get(THE_KEY) if remembered.loaded else self._stored)
+
+    def changes(self) -> Changes:
+        """What differs from the base."""
+        (value,) = stored_values(self._aged, self._aging, self.entries, [THE_KEY], [self._stored])
+        return ([self._key], [value]) if value != self._stored else ([], [])

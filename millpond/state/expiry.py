@@ -1,0 +1,337 @@
+"""Entries with a time to live: as absent once their time is over.
+
+An entry carries the time of its last write, or of its last access. Whether it is there is a function of that stamp and
+of the time of the row that asks, and of nothing else: so every run of a row sees the same, and dropping what is over
+changes no answer.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+
+import msgspec
+
+from millpond.errors import MillpondError
+from millpond.state.counter import Counter
+from millpond.state.element import ElementType
+from millpond.state.map import Map
+from millpond.state.vector import Vector
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_keys, dict_values
+
+Refresh: TypeAlias = Literal["write", "access"]
+"""What an entry's time to live is counted from: its last write, or its last access."""
+
+Clock: TypeAlias = Callable[[], int]
+"""Tells the time of the row at work, in microseconds since 1970."""
+
+_Stamped: TypeAlias = tuple[int, msgspec.Raw]
+_stamped: Final[msgspec.msgpack.Decoder[_Stamped]] = msgspec.msgpack.Decoder(_Stamped)
+
+
+def stamp_of(stored: bytes) -> int:
+    """The stamp of an entry as it is stored."""
+    return _stamped.decode(stored)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Ttl:
+    """How long entries live, in microseconds, and what that is counted from."""
+
+    length_us: int
+    refresh: Refresh = "write"
+
+    @property
+    def on_access(self) -> bool:
+        """Whether finding an entry renews it."""
+        return self.refresh == "access"
+
+    def cutoff(self, now_us: int) -> int:
+        """At a time, entries with a stamp up to this one are over."""
+        return now_us - self.length_us
+
+
+@dataclass(frozen=True)
+class AgedType(ElementType):
+    """The type of an element whose entries carry a stamp: what is stored is the pair of stamp and value."""
+
+    @classmethod
+    def of(cls, element: ElementType) -> AgedType:
+        """The stored form of an element."""
+        return cls(*(getattr(element, field.name) for field in dataclasses.fields(ElementType)))
+
+    @cached_property
+    def bare_type(self) -> ElementType:
+        """The element as the program sees it."""
+        return ElementType(self.container, self.arguments, self.by)
+
+    @cached_property
+    def value_hint(self) -> Any:
+        """The type of what is stored for an entry."""
+        return tuple[int, self.bare_type.value_hint]  # type: ignore[name-defined]
+
+
+class Ages:
+    """The stamps of some entries, and what it takes to keep them.
+
+    In plain Python `element` is given: writes are checked, and values that are handed out and could be changed in place
+    are noted in `seen` as bytes, until the time moves on. `firsts` are what entries were when undoing began, the
+    innermost last.
+    """
+
+    __slots__ = ("clock", "element", "firsts", "moment", "seen", "stamps", "ttl", "watches")
+
+    def __init__(self, ttl: Ttl, clock: Clock, element: ElementType | None = None) -> None:
+        self.ttl = ttl
+        self.clock = clock
+        self.element = element
+        self.stamps: dict[Any, int] = {}
+        self.seen: dict[Any, bytes] = {}
+        self.moment = 0
+        self.firsts: list[dict[Any, tuple[Any, int, bytes | None] | None]] = []
+        # What is renewed by access needs no watching: it was renewed when it was handed out.
+        self.watches = element is not None and not ttl.on_access and not element.values.immutable
+
+    def is_over(self, stamp: int, now: int) -> bool:
+        """Whether an entry with a stamp is as absent at a time."""
+        return stamp <= self.ttl.cutoff(now)
+
+    def differs(self, value: Any, before: bytes) -> bool:
+        """Whether a value is no longer what it was; one that can't even be stored any more is not."""
+        assert self.element is not None
+        try:
+            return self.element.values.encode(value) != before
+        except MillpondError:
+            return True
+
+
+class Expiring(Map[Any, Any]):
+    """A map whose entries are as absent once their time is over."""
+
+    ages: Ages
+
+    __slots__ = ("ages",)
+
+    def _now(self) -> int:
+        ages = self.ages
+        now = ages.clock()
+        if now != ages.moment:
+            self.settle()
+            ages.moment = now
+        return now
+
+    def settle(self) -> None:
+        """Let values count as written that were changed in place, at the moment when they were handed out."""
+        ages = self.ages
+        for key, before in ages.seen.items():
+            if ages.differs(dict.__getitem__(self, key), before):
+                ages.stamps[key] = ages.moment
+        ages.seen.clear()
+
+    def put(self, key: Any, stamp: int, value: Any) -> None:
+        """Set an entry as it is stored."""
+        dict.__setitem__(self, key, value)
+        self.ages.stamps[key] = stamp
+
+    def drop(self, key: Any) -> None:
+        """Forget an entry, whether its time is over or not."""
+        dict.pop(self, key, None)
+        self.ages.stamps.pop(key, None)
+        self.ages.seen.pop(key, None)
+
+    def live(self, now: int) -> list[Any]:
+        """The keys of the entries that are there at a time, unordered."""
+        cutoff = self.ages.ttl.cutoff(now)
+        return [key for key, stamp in self.ages.stamps.items() if stamp > cutoff]
+
+    # --- undoing
+
+    def begin(self) -> None:
+        """Keep what entries are before they are touched, so that `undo` can bring it back."""
+        self._now()
+        self.ages.firsts.append({})
+
+    def keep(self) -> None:
+        """Let what was changed since `begin` stay."""
+        firsts = self.ages.firsts
+        first = firsts.pop()
+        if firsts:
+            firsts[-1] = first | firsts[-1]
+
+    def undo(self) -> None:
+        """Bring entries back to what they were at `begin`."""
+        for key, before in self.ages.firsts.pop().items():
+            self.drop(key)
+            if before is not None:
+                value, stamp, seen = before
+                self.put(key, stamp, value)
+                if seen is not None:
+                    self.ages.seen[key] = seen
+
+    def _note(self, key: Any) -> None:
+        ages = self.ages
+        if not ages.firsts or key in ages.firsts[-1]:
+            return
+        stamp = ages.stamps.get(key)
+        if stamp is None:
+            ages.firsts[-1][key] = None
+        else:
+            ages.firsts[-1][key] = copy.deepcopy(dict.__getitem__(self, key)), stamp, ages.seen.get(key)
+
+    # --- what a dict does
+
+    def _finds(self, key: Any) -> bool:
+        """Whether an entry is there for an operation that names its key; finding it may renew it."""
+        ages, now = self.ages, self._now()
+        stamp = ages.stamps.get(key)
+        self._note(key)
+        if stamp is None or ages.is_over(stamp, now):
+            return False
+        if ages.ttl.on_access:
+            ages.stamps[key] = now
+        return True
+
+    def _hand_out(self, key: Any) -> Any:
+        value = dict.__getitem__(self, key)
+        ages = self.ages
+        if ages.watches and key not in ages.seen:
+            assert ages.element is not None
+            ages.seen[key] = ages.element.values.encode(value)
+        return value
+
+    def _absent(self, key: Any) -> Any:
+        raise KeyError(key)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._hand_out(key) if self._finds(key) else self._absent(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self._finds(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The entry, or `default`."""
+        return self._hand_out(key) if self._finds(key) else default
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        ages = self.ages
+        if ages.element is not None:
+            ages.element.keys.check(key)
+            ages.element.values.check(value)
+        now = self._now()
+        self._note(key)
+        ages.seen.pop(key, None)
+        self.put(key, now, value)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The entry; set to `default` first if there was none."""
+        if not self._finds(key):
+            self[key] = default
+        return self._hand_out(key)
+
+    def __delitem__(self, key: Any) -> None:
+        self.pop(key)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Remove and return the entry, or `default`."""
+        if self._finds(key):
+            value = dict.__getitem__(self, key)
+            self.drop(key)
+            return value
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._now()
+        for key in list(dict.__iter__(self)):
+            self._note(key)
+            self.drop(key)
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Put many entries in."""
+        for key, value in dict(*others, **named).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[misc]
+        self.update(other)
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(self.live(self._now())))
+
+    def __len__(self) -> int:
+        return len(self.live(self._now()))
+
+    def _ordered(self) -> dict[Any, Any]:
+        keys: Iterable[Any] = list(self)
+        for key in keys:
+            self._note(key)
+        return {key: self._hand_out(key) for key in keys}
+
+    def keys(self) -> dict_keys[Any, Any]:
+        """The keys, in order."""
+        return dict.fromkeys(self).keys()
+
+    def values(self) -> dict_values[Any, Any]:
+        """The values, in the order of their keys."""
+        return self._ordered().values()
+
+    def items(self) -> dict_items[Any, Any]:
+        """The keys and values, in the order of the keys."""
+        return self._ordered().items()
+
+    def copy(self) -> dict[Any, Any]:
+        """The entries that are there, as a dict."""
+        return self._ordered()
+
+    def __eq__(self, other: object) -> bool:
+        return self._ordered() == (other._ordered() if isinstance(other, Expiring) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self)()
+        memo[id(self)] = made
+        made.ages = copy.deepcopy(self.ages, memo)
+        for key in dict.__iter__(self):
+            dict.__setitem__(made, key, copy.deepcopy(dict.__getitem__(self, key), memo))
+        return made
+
+
+class ExpiringCounter(Expiring, Counter[Any]):
+    """A counter whose entries expire: one whose time is over reads as 0."""
+
+    __slots__ = ()
+
+    def _absent(self, key: Any) -> int:  # noqa: ARG002
+        return 0
+
+
+class ExpiringVector(Expiring, Vector[Any]):
+    """A vector whose entries expire: one whose time is over reads as 0."""
+
+    __slots__ = ()
+
+    def _absent(self, key: Any) -> float:  # noqa: ARG002
+        return 0.0
+
+
+_EXPIRING: Final[Mapping[type, type[Expiring]]] = {Counter: ExpiringCounter, Vector: ExpiringVector}
+
+
+def expiring_entries(element: ElementType, ttl: Ttl, clock: Clock, *, checked: bool = False) -> Expiring:
+    """Entries of an element that expire; `checked` for plain Python, where each write is looked at."""
+    bare = element.bare_type if isinstance(element, AgedType) else element
+    entries = _EXPIRING.get(bare.container, Expiring)()
+    entries.ages = Ages(ttl, clock, bare if checked else None)
+    return entries

@@ -1,0 +1,188 @@
+"""Timers: for each key of a handler at most one moment at which it is called.
+
+A timer is stored twice: under its key, to be moved or cancelled, and under its moment, so that those which are due are
+the beginning of a range. The second entry follows from the first, and is written with it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
+
+import msgspec
+
+from millpond.errors import StateError
+from millpond.state.access import READ_KEY, WRITE_KEY, Operation
+from millpond.state.element import ElementType
+from millpond.state.map import Map
+from millpond.state.overlay import Base, Changes, KeyedOverlay
+from millpond.state.set import Set
+from millpond.state.shown import shown
+from millpond.state.storekey import store_prefix, unit_of
+from millpond.state.units import store_keys_of
+
+K = TypeVar("K")
+
+DUE: Final = ".due"
+"""What the name of the element that orders timers by their moments ends with."""
+
+_ZERO: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+_NOTHING: Final = msgspec.msgpack.encode(None)
+
+
+def microseconds(at: datetime.datetime) -> int:
+    """A moment in microseconds since 1970; one without a time zone is refused."""
+    given: object = at
+    if not isinstance(given, datetime.datetime) or given.tzinfo is None:
+        raise StateError(
+            "MP280",
+            "a timer is set to a moment with a time zone",
+            expected="a datetime with a zone, such as self.now + timedelta(minutes=5)",
+            found=shown(at),
+        )
+    return (at - _ZERO) // _MICROSECOND
+
+
+class Timers(Generic[K]):
+    """The timers of a handler: `self.handler.set(key, at)`, `.cancel(key)`, `.at(key)`, `key in self.handler`."""
+
+    kind: ClassVar[str] = "timers"
+    OPERATIONS: ClassVar[dict[str, Operation]] = {
+        "set": WRITE_KEY,
+        "cancel": WRITE_KEY,
+        "fired": WRITE_KEY,
+        "at": READ_KEY,
+        "__contains__": READ_KEY,
+    }
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, *, entries: Map[K, int] | None = None) -> None:
+        self._entries: Map[K, int] = Map() if entries is None else entries
+
+    def set(self, key: K, at: datetime.datetime) -> None:
+        """Let the handler be called with this key at a moment; a timer that the key has is moved."""
+        self._entries[key] = microseconds(at)
+
+    def cancel(self, key: K) -> None:
+        """Take the timer of a key away, if it has one."""
+        self._entries.pop(key, None)
+
+    def fired(self, key: K, at: datetime.datetime) -> None:
+        """Take the timer of a key away if it is set to this moment: what happens right before its handler runs."""
+        if self._entries.get(key) == microseconds(at):
+            self._entries.pop(key, None)
+
+    def at(self, key: K) -> datetime.datetime | None:
+        """The moment that the timer of a key is set to, in UTC; None if it has none."""
+        us = self._entries.get(key)
+        return None if us is None else _ZERO + us * _MICROSECOND
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def due(self, now_us: int) -> list[tuple[int, K]]:
+        """The timers up to a time, each with its moment, unordered."""
+        return [(at, key) for key, at in dict.items(self._entries) if at <= now_us]
+
+    def __repr__(self) -> str:
+        return f"Timers({ {key: str(self.at(key)) for key in self._entries}!r})"
+
+
+@dataclass(frozen=True)
+class TimersType(ElementType):
+    """The type of the timers of a handler whose keys are of one type."""
+
+    @classmethod
+    def by_key(cls, key: Any) -> TimersType:
+        """The type of timers by keys of a type."""
+        return cls(Timers, (key,), "")
+
+    @cached_property
+    def value_hint(self) -> Any:
+        """The type of a moment: microseconds since 1970."""
+        return int
+
+    @cached_property
+    def due(self) -> ElementType:
+        """The type of the element that orders these timers: a set of moments and keys."""
+        parts = get_args(self.key_hint) if get_origin(self.key_hint) is tuple else (self.key_hint,)
+        together: Any = tuple
+        return ElementType(Set, (together[(int, *parts)],), "")
+
+
+def due_unit(at: int, key: Any) -> tuple[Any, ...]:
+    """A timer as the element that orders timers has it."""
+    return (at, *key) if type(key) is tuple else (at, key)
+
+
+def timer_of(element: TimersType, unit: tuple[Any, ...]) -> tuple[int, Any]:
+    """The moment and the key of what orders a timer."""
+    at, *key = unit
+    return at, tuple(key) if get_origin(element.key_hint) is tuple else key[0]
+
+
+def scan_due(
+    base: Base, element: TimersType, index: int, groups: Iterable[int], until_us: int
+) -> tuple[list[tuple[int, Any]], int | None]:
+    """The timers in some key groups that are due, and the first moment after that; `index` is of what orders them."""
+    due: list[tuple[int, Any]] = []
+    next_us: int | None = None
+    codec = element.due.keys
+    for group in groups:
+        for key, _ in base.scan(store_prefix(index, group)):
+            at, timer = timer_of(element, codec.decode(unit_of(key)))
+            if at > until_us:
+                next_us = at if next_us is None else min(at, next_us)
+                break
+            due.append((at, timer))
+    return due, next_us
+
+
+class TimersOverlay(KeyedOverlay):
+    """Timers by key; what orders them by their moments is changed with them, in whichever key groups that lies.
+
+    `soonest_us` is the first moment that a timer of these keys is set to, known once `changes` was called: of all of
+    them, since a handler may set the timer that called it to the same moment again.
+    """
+
+    def __init__(
+        self, element: TimersType, index: int, due_index: int, base: Base, key_groups: int, owned: range
+    ) -> None:
+        super().__init__(element, index, base, key_groups, owned)
+        self._timers = element
+        self._due_index = due_index
+        self._groups = key_groups
+        self.soonest_us: int | None = None
+
+    def prefetch(self, units: Any) -> Any:
+        """Load the timers of distinct keys."""
+        ranks = super().prefetch(units)
+        # What orders the timers goes elsewhere.
+        self.in_order = False
+        return ranks
+
+    def changes(self) -> Changes:
+        """What differs from the base, unordered."""
+        keys, values = super().changes()
+        self.soonest_us = min(self.entries.values(), default=None)
+        if not keys:
+            return keys, values
+        known = dict(zip(self._keys, zip(self._units, self._before, strict=True), strict=True))
+        decode = self._timers.values.decode
+        gone: list[tuple[Any, ...]] = []
+        come: list[tuple[Any, ...]] = []
+        for key, value in zip(keys, values, strict=True):
+            unit, before = known[key]
+            if before is not None:
+                gone.append(due_unit(decode(before), unit))
+            if value is not None:
+                come.append(due_unit(decode(value), unit))
+        codec = self._timers.due.keys
+        places = store_keys_of(self._due_index, codec, [*gone, *come], self._groups)
+        marks: list[bytes | None] = [*([None] * len(gone)), *([_NOTHING] * len(come))]
+        return keys + places, values + marks

@@ -1,0 +1,17 @@
+"""The plan by which messages that were left in a frozen checkpoint are read."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from millpond.compiler.compile import compile_program
+from millpond.runtime.simulated import Simulated
+from tests.frozen import programs
+
+
+@cache
+def pending_plan():
+    with tempfile.TemporaryDirectory() as folder:
+        return Simulated(compile_program(programs.Wandering), Path(folder), 2, 12, 2)._plan
