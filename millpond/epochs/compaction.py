@@ -19,7 +19,7 @@ from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.epochs.recovery import read_changes
 from millpond.epochs.snapshots import Snapshot
 from millpond.epochs.times import Times, is_over
-from millpond.errors import StorageError
+from millpond.errors import MillpondError
 from millpond.ids import ManifestHash
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, seal, unseal
@@ -57,7 +57,7 @@ def last_merged(storage: Storage) -> Snapshot | None:
     for name in storage.list(MERGED)[-1:]:
         try:
             return _decoder.decode(unseal(FrameKind.MERGED, storage.get(name), name))
-        except (StorageError, msgspec.MsgspecError):
+        except (MillpondError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
     return None
 

@@ -18,8 +18,10 @@ from millpond.runtime.replies import IN_CHECKPOINT, KEPT, is_over, staging_mark
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
 
-HANDED = "outputs/_handed"
-"""The folder of notes, each about a sink's files of an epoch."""
+HANDED = "_handed"
+"""The folder of notes, beside the staged files, each about a sink's files of an epoch."""
+
+_NOTES = f"outputs/{HANDED}"
 
 Give = Callable[[list[Path]], None]
 """Hands files over; they are gone when it returns."""
@@ -34,7 +36,7 @@ class KeptReplies:
 
     def deliver(self, manifest: Manifest, sink: str, outputs: Sequence[OutputFile], give: Give) -> None:
         """Hand the files of an epoch over to a sink, unless a note says that this is done."""
-        note = _note(manifest.epoch, manifest.checkpoint, sink)
+        note = f"{_NOTES}/{handed_note(manifest, sink)}"
         if not self._storage.contains(note):
             self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="handed-", dir=self._scratch) as folder:
@@ -45,7 +47,7 @@ class KeptReplies:
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove what earlier tries left, and notes about earlier epochs."""
-        for folder, until in ((KEPT, manifest.epoch), (HANDED, manifest.epoch - 1)):
+        for folder, until in ((KEPT, manifest.epoch), (_NOTES, manifest.epoch - 1)):
             for name in self._storage.list(folder):
                 if is_over(name.removeprefix(f"{folder}/"), until, manifest.checkpoint):
                     self._storage.delete(name)
@@ -71,5 +73,7 @@ def is_kept(output: OutputFile) -> bool:
     return output.root == IN_CHECKPOINT
 
 
-def _note(epoch: int, checkpoint: str, sink: str) -> str:
-    return f"{HANDED}/{staging_mark(epoch, checkpoint)}-{hashlib.sha256(sink.encode()).hexdigest()[:16]}"
+def handed_note(manifest: Manifest, sink: str) -> str:
+    """The name of the note that a sink has got the files of an epoch."""
+    mark = staging_mark(manifest.epoch, manifest.checkpoint)
+    return f"{mark}-{hashlib.sha256(sink.encode()).hexdigest()[:16]}"

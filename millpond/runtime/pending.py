@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.recovery import read_changes
-from millpond.errors import EpochError
+from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.runtime.messages import MESSAGE_SCHEMA, decode_control
@@ -61,8 +61,7 @@ def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) 
     """The messages that an epoch left, each for the partition that owns it now."""
     tables = []
     for ref in files:
-        with pa.ipc.open_stream(unseal(FrameKind.PENDING, get_content(storage, ref), ref.name)) as reader:
-            table = reader.read_all()
+        table = decode_pending(unseal(FrameKind.PENDING, get_content(storage, ref), ref.name), ref.name)
         if (table.schema.metadata or {}).get(_PROGRAM) != program_mark(plan.program):
             raise EpochError(
                 "MP417",
@@ -71,8 +70,41 @@ def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) 
                 found=ref.name,
                 hint="run the program as it was until nothing is left, then change it",
             )
+        _check_targets(plan, table, ref.name)
         tables.append(table.replace_schema_metadata(None))
     return _placed(plan, pa.concat_tables(tables))
+
+
+def decode_pending(payload: bytes, name: str) -> pa.Table:
+    """Read the messages of a file, or raise a `StorageError` that names it."""
+    try:
+        with pa.ipc.open_stream(payload) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _nonsense(name, str(error)) from error
+    if not table.schema.equals(MESSAGE_SCHEMA):
+        raise _nonsense(name, str(table.schema))
+    if any(column.null_count for column, told in zip(table.columns, MESSAGE_SCHEMA, strict=True) if not told.nullable):
+        raise _nonsense(name, "nulls")
+    return table
+
+
+def _check_targets(plan: ProgramPlan, table: pa.Table, name: str) -> None:
+    for column, end in (("grp", plan.layout.key_groups), ("task", len(plan.tasks))):
+        found = table.column(column).to_numpy()
+        if len(found) and not 0 <= found.min() <= found.max() < end:
+            raise _nonsense(name, f"{column} from {found.min()} to {found.max()}")
+
+
+def _nonsense(name: str, found: str) -> StorageError:
+    return StorageError(
+        "MP357",
+        f"the messages in {name} make no sense",
+        expected="rows of messages as Arrow writes them",
+        found=found[:200],
+        hint="restore this file from a copy of the checkpoint",
+    )
 
 
 def _placed(plan: ProgramPlan, table: pa.Table) -> pa.Table:

@@ -15,10 +15,11 @@ from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import Manifest, OutputFile
 from millpond.errors import StorageError
 from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, Sink
-from millpond.runtime.keptreplies import KeptReplies, is_kept
+from millpond.runtime.keptreplies import HANDED, KeptReplies, handed_note, is_kept
 from millpond.runtime.plan import SinkPlan
 from millpond.runtime.replies import IN_CHECKPOINT, STAGING, is_over
 from millpond.storage.door import Door, Entry
+from millpond.storage.files import FileStorage
 
 HandOver = Callable[[EpochSink, list[Path], int], None]
 """Gives the files of an epoch to a user's function; Spark makes a DataFrame of them."""
@@ -57,7 +58,7 @@ class Publisher:
                 sink = self._sinks[name][0]
                 self._kept.deliver(manifest, name, outputs, partial(self._give, sink, name, manifest.epoch))
             elif name in self._sinks:
-                self._deliver(self._sinks[name][0], name, files, manifest.epoch)
+                self._deliver(self._sinks[name][0], name, Path(root), files, manifest)
         self._sweep(manifest)
 
     def _sweep(self, manifest: Manifest) -> None:
@@ -66,11 +67,12 @@ class Publisher:
         if self._kept is not None and IN_CHECKPOINT in roots:
             self._kept.sweep(manifest)
         for root in sorted(roots - {IN_CHECKPOINT}):
-            folder = Path(root) / STAGING
-            if self._entry(folder) is not None:
-                with _coded("list", folder):
-                    names = self._door.listdir(folder)
-                self._forget([folder / n for n in names if is_over(n, manifest.epoch, manifest.checkpoint)])
+            for part, until in ((STAGING, manifest.epoch), (HANDED, manifest.epoch - 1)):
+                folder = Path(root) / part
+                if self._entry(folder) is not None:
+                    with _coded("list", folder):
+                        names = self._door.listdir(folder)
+                    self._forget([folder / n for n in names if is_over(n, until, manifest.checkpoint)])
 
     def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile]) -> None:
         if not any(self._entry(path) for path in staged):
@@ -89,22 +91,20 @@ class Publisher:
             self._door.sync_folder(root)
         self._forget(staged)
 
-    def _deliver(self, sink: Sink, name: str, files: list[Path], epoch: int) -> None:
-        first, *others = files
-        if self._entry(first) is None:
-            # Handed over before the last crash: cleaning up begins after that, and with the first file.
-            self._forget(others)
-            return
-        for path in others:
-            if self._entry(path) is None:
-                raise _missing(path.name, str(path))
-        self._give(sink, name, epoch, files)
-        self._forget([first])
-        if others:
-            # The first one must be gone for good before the others go, or a part would be handed over again.
-            with _coded("sync", first.parent):
-                self._door.sync_folder(first.parent)
-            self._forget(others)
+    def _deliver(self, sink: Sink, name: str, root: Path, files: list[Path], manifest: Manifest) -> None:
+        """Hand files over, unless a note says that this is done; it is durable before the first file goes.
+
+        Whatever a driver stages that has been overtaken meanwhile is told from that by the note.
+        """
+        notes, note = FileStorage(root), f"{HANDED}/{handed_note(manifest, name)}"
+        # Versions without notes began to clean up with the first file.
+        if not notes.contains(note) and self._entry(files[0]) is not None:
+            for path in files:
+                if self._entry(path) is None:
+                    raise _missing(path.name, str(path))
+            self._give(sink, name, manifest.epoch, files)
+            notes.put(note, b"")
+        self._forget(files)
 
     def _give(self, sink: Sink, name: str, epoch: int, files: list[Path]) -> None:
         match sink:

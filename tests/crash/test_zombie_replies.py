@@ -51,7 +51,6 @@ def test_a_zombie_that_stages_nothing_or_all_of_an_epoch_again_is_harmless(tmp_p
     assert driver.replies() == {number: reply for number, reply in WANTED.replies.items() if number < 30}
 
 
-@pytest.mark.xfail(reason="the publisher takes a file that was staged again for one that was never handed over (MP320)")
 def test_a_zombie_that_stages_a_part_of_an_epoch_again_is_harmless(tmp_path, monkeypatch):
     overtaken(tmp_path, {}, 1, monkeypatch)
     Simulated(compile_program(Store), tmp_path, 2).epoch(ROWS[30:])

@@ -16,7 +16,6 @@ from millpond.epochs.manifest import Manifest
 from millpond.epochs.recovery import last_manifest, read_genesis, read_state
 from millpond.errors import Aborted, MillpondError
 from millpond.program import ProgramBase
-from millpond.runtime.replies import STAGING
 from millpond.runtime.sequential import Sequential
 from millpond.state.localstore import LocalStore
 from millpond.storage.files import FileStorage
@@ -45,11 +44,6 @@ CALM_TURNS_MAX: Final = 3 * BATCHES_MAX
 
 EXPECTED: Final = frozenset({"MP307", "MP308", "MP309", "MP409"}) | OVERTAKEN
 """What faults may be told as: the disk, another driver, a job that was aborted too often. Never as damage."""
-
-
-STAGED_AGAIN: Final = "MP320"
-"""Not mended yet: an overtaken driver stages a part of an epoch again that is published and cleaned up, and whoever
-starts next misses the rest (`tests/crash/test_zombie_replies.py`). Whoever runs it removes that part by hand."""
 
 
 @dataclass(slots=True)
@@ -192,23 +186,11 @@ class _Run:
             # Whoever started it may take it for dead, or let it try again. What a relaxed epoch left is for a new one.
             if self._sites.calm or self._script.compiled.graph.relaxed or self._dice.chance(0.5):
                 self._forget(driver)
-            if error.code == STAGED_AGAIN and self._ended.drivers > 1:
-                self._remove_staged(error)
-                return ""
             if error.code not in EXPECTED:
                 return f"a fault was told as {error}"
             if self._sites.calm and error.code not in OVERTAKEN:
                 return f"without faults there is an error: {error}"
         return ""
-
-    def _remove_staged(self, error: MillpondError) -> None:
-        """Remove what was staged again of a sink: the rest of it was handed over before."""
-        head = self._head()
-        assert head is not None
-        sinks = {output.sink for output in head.outputs if output.file.name in error.summary}
-        for output in head.outputs:
-            if output.sink in sinks:
-                (self._folder / "outputs" / STAGING / output.file.name).unlink(missing_ok=True)
 
     def _forget(self, driver: FaultyDriver | None) -> None:
         self._drivers = [other for other in self._drivers if other is not driver]
