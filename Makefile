@@ -18,13 +18,16 @@ check: lint types unit ## Check style and types, and run every quick test that n
 
 test: check slow spark ## Run everything: check, the campaigns of generated programs, the tests on Spark
 
-bench: $(READY) ## Measure keyed state, word count, latency, transfers, backends and compile time, one after the other
+bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
 	@$(PYTHON) -m benchmarks word_count
 	@$(PYTHON) -m benchmarks latency
 	@$(PYTHON) -m benchmarks transfers
 	@$(PYTHON) -m benchmarks backends
 	@$(PYTHON) -m benchmarks compile_time
+	@$(PYTHON) -m benchmarks snapshots
+	@$(PYTHON) -m benchmarks restore
+	@$(PYTHON) -m benchmarks large_state
 
 crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,000 generated programs, 10,000 transactional ones; hours
 	@$(PYTHON) -m pytest -q -n 2 -m campaign --timeout 7200 $(PYTEST_ARGS)
@@ -32,8 +35,7 @@ crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,00
 	@$(PYTHON) -m millpond.testing.transactions --count 10000 --seed 1
 	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
 
-# Tests the tests: breaks the package by hand in some fifty ways, and sees each caught by its test.
-mutants: $(READY)
+mutants: $(READY) ## Test the tests: break the package by hand in some fifty ways, each must be caught by its test
 	@$(PYTHON) -m pytest -q -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
 
 docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol
+from urllib.parse import unquote
 
 from millpond.errors import StorageError
 
@@ -17,6 +18,9 @@ _PART = re.compile(rf"[A-Za-z0-9_=-][A-Za-z0-9._=-]{{0,{PART_CHARS_MAX - 1}}}", 
 
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
 """Up to the last @: a password may hold any character, also one that should have been quoted."""
+
+_NEAR = re.compile(r"near:\?kept=([^&]*)")
+"""Deltas that stay near do not matter to people: the storage below has the address that they know."""
 
 COMMITS = "manifests/"
 """The folder whose puts are commit points: the crash tests look inside these puts."""
@@ -85,6 +89,9 @@ def inside(prefix: str, names: Iterable[str]) -> Names:
 
 def shown_url(url: str) -> str:
     """An address as people may see it: user and password in it are replaced by `***`."""
+    near = _NEAR.match(url)
+    if near is not None:
+        return shown_url(unquote(near[1]))
     return _USER.sub(r"\1***@", url)
 
 
