@@ -121,7 +121,11 @@ class Lowering:
         inside = [site for site in self._sites.head(statement) if not site.certain] + self._sites.inside(statement)
         if any(self._is_asking(node) for part in inside_of(statement) for node in ast.walk(part)):
             return True
-        return self._disagree(inside, inside, assigned_inside(statement))
+        changed = assigned_inside(statement)
+        # What such a variable holds when the head is evaluated is not what it holds after the statement.
+        if any(isinstance(site.key, ast.Name) and site.key.id in changed for site in self._sites.head(statement)):
+            return True
+        return self._disagree(inside, inside, changed)
 
     def _is_asking(self, node: ast.AST) -> bool:
         return is_each(node, self._method.scope) or is_merged(node, self._method.scope)

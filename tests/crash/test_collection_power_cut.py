@@ -64,18 +64,20 @@ def violation(tree, models, least):
     return None
 
 
-@pytest.mark.slow
-def test_after_a_power_cut_while_epochs_are_deleted_every_manifest_that_is_there_is_whole():
+@pytest.mark.parametrize(
+    "every", [pytest.param(5, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.campaign)]
+)
+def test_after_a_power_cut_while_epochs_are_deleted_every_manifest_that_is_there_is_whole(every):
     door, models = ModelDoor(), {0: {}}
     learnt = run(door, models, EPOCHS)
     models[EPOCHS + 1] = after(models[EPOCHS], row_of(EPOCHS + 1))
     begin = learnt[10]
     seen = set()
-    for cut in range(begin, len(door.log) + 1):
+    for cut in range(begin, len(door.log) + 1, every):
         least = max(epoch for epoch, at in learnt.items() if at <= cut)
         for tree in door.after_power_cut(cut):
             known = (repr(sorted(tree.items())), least)
             if known not in seen:
                 seen.add(known)
                 assert violation(tree, models, least) is None, cut
-    assert len(seen) > 200
+    assert len(seen) > 200 // every

@@ -12,8 +12,8 @@ from millpond.testing.compare import Outcome, Verdict
 from millpond.testing.shrink import shrink
 
 SEED = 20_261_116
-PROGRAMS = 600
-PARTS = 6
+PROGRAMS = 300
+PARTS = 3
 REFUSED_MAX = 0.15
 """Of a part, which is small; a whole campaign is to stay under 0.10."""
 FAULTY_MAX = 60

@@ -14,10 +14,10 @@ from millpond.testing.transactions.campaign import TransactionReport, case_of, t
 from millpond.testing.transactions.worlds import WORLDS
 
 SEED = 20_261_117
-PROGRAMS = 320
-PARTS = 4
+PROGRAMS = 160
+PARTS = 2
 REFUSED_MAX = 0.15
-WORLD_SEEDS = 12
+WORLD_SEEDS = 6
 WORLD_ROWS = 80
 
 
@@ -62,7 +62,7 @@ def test_random_transactions_do_what_plain_python_does(part):
     assert min(report.aborted, report.raised) > report.programs
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_rows_that_run_in_the_order_of_their_arrival_are_found_and_made_small(monkeypatch):
     monkeypatch.setattr(Places, "sorting", lambda self: None)
     for number in range(60):
