@@ -245,6 +245,8 @@ def test_a_damaged_file_is_named_and_never_read_as_state(begun, job, monkeypatch
         monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
         job().run()
         write_rows(begun / "in", (3,))
+        job().run()  # names the snapshot that was merged after the commit before
+        write_rows(begun / "in", (4,))
     shutil.rmtree(begun / "local")  # or the files would not be read at all
     seen = len(visible(begun / "out"))
     path = newest(begun / "ck" / what)
@@ -256,6 +258,6 @@ def test_a_damaged_file_is_named_and_never_read_as_state(begun, job, monkeypatch
     assert len(visible(begun / "out")) == seen
     path.write_bytes(whole)
     job().run()
-    parts = (0, 1, 2, 3) if what == "snapshots" else (0, 1, 2)
+    parts = (0, 1, 2, 3, 4) if what == "snapshots" else (0, 1, 2)
     assert committed_state(begun / "ck") == state_after(*parts)
     assert len(visible(begun / "out")) == 2 * len(parts)
