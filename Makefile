@@ -60,7 +60,7 @@ slow: $(READY)
 	@$(PYTHON) -m pytest -q -n 2 -m "slow and not spark and not campaign" $(PYTEST_ARGS)
 
 spark: $(READY)
-	@$(PYTHON) -m pytest -q -m "spark and not campaign" $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)
 
 $(READY): pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
