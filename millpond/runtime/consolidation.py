@@ -33,11 +33,13 @@ class Consolidation:
         self._clock = clock
         self._thread: threading.Thread | None = None
         self._seconds: float | None = None
+        self._ending = threading.Event()
 
     def start(self, parent: Parent, layout: Layout) -> None:
         """Begin with a committed epoch, unless an earlier one is still under way: a later one takes them together."""
         if self._thread is not None and self._thread.is_alive():
             return
+        self._ending.clear()
         # Not a daemon: the end of the program waits for the rest of a transaction, not for much.
         self._thread = threading.Thread(target=self._run, args=(parent, layout), name="millpond-consolidation")
         self._thread.start()
@@ -54,7 +56,8 @@ class Consolidation:
         return seconds
 
     def close(self) -> None:
-        """End with nothing under way, and with no store open in this process."""
+        """End with nothing under way, and with no store open in this process; what is not begun yet is left."""
+        self._ending.set()
         self.wait()
         with _AT_STORES:
             LocalStore.close_below(Path(self._local_root))
@@ -63,6 +66,8 @@ class Consolidation:
         begun = self._clock.ticks()
         caught_up = False
         for partition in range(layout.partitions):
+            if self._ending.is_set():
+                return
             # Whatever it is, the next task that opens this store meets the same, and tells it with its epoch.
             with suppress(Exception), _AT_STORES:
                 caught_up |= catch_up(self._storage, self._local_root, parent, layout, PartitionId(partition))

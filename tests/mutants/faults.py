@@ -404,8 +404,8 @@ RUNTIME = (
         "publishing: a part of an epoch is handed over as the whole",
         "runtime/publish.py",
         "unit/runtime/test_publish.py::test_a_part_of_an_epoch_that_was_lost_is_not_handed_over_as_the_whole",
-        "        for path in others:\n            if self._entry(path) is None:\n",
-        "        for path in others:\n            if path is None:\n",
+        "            for path in files:\n                if self._entry(path) is None:\n",
+        "            for path in files:\n                if path is None:\n",
     ),
     mutant(
         "pending: messages of another program are worked on",

@@ -152,6 +152,7 @@ class Job:
         self._reports: list[EpochReport] = []
         # A bounded run returns its reports; those of a query without an end would fill the memory.
         self._gathers = False
+        self._goes_on = True
         self.error: MillpondError | None = None
 
     def feed(
@@ -292,9 +293,12 @@ class Job:
                 check_feeds(self._feeds, streaming=False)
                 run = self._prepare()
                 batch = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds])
+                # There is no next epoch that would gain by it.
+                self._goes_on = False
                 self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt)
         finally:
             self._gathers = False
+            self._goes_on = True
             self._progress.stop()
             self._suggest()
             self._checkpoint.close()
@@ -516,7 +520,7 @@ class Job:
 
     def _consolidating(self, report: EpochReport, layout: Layout) -> EpochReport:
         """Bring the stores of this host to the epoch, behind its back; the report tells what that took before it."""
-        if self._consolidation is None:
+        if self._consolidation is None or not self._goes_on:
             return report
         seconds = self._consolidation.take_seconds()
         self._consolidation.start(self._checkpoint.parent, layout)
