@@ -147,6 +147,7 @@ class Expiring(Map[Any, Any]):
 
     def live(self, now: int) -> list[Any]:
         """The keys of the entries that are there at a time, unordered."""
+        self._now()  # What was changed in place before counts as written then.
         cutoff = self.ages.ttl.cutoff(now)
         return [key for key, stamp in self.ages.stamps.items() if stamp > cutoff]
 
