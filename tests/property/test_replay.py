@@ -14,6 +14,8 @@ from examples.baskets import Baskets
 from millpond import Counter, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
+from millpond.epochs.reading.history import History
+from millpond.epochs.reading.verify import verify
 from millpond.epochs.recovery import read_state
 from millpond.errors import MillpondError
 from millpond.runtime import working
@@ -91,6 +93,23 @@ def test_going_back_to_exactly_once_computes_what_is_not_kept(tmp_path):
     run.epoch(rows[24:])
     assert read_state(FileStorage(tmp_path / "checkpoint")) == oracle(program, rows).state
     assert Simulated(compile_program(program), tmp_path, 3).replayed == 0
+
+
+def test_readers_tell_what_is_only_near_and_verify_checks_the_rows(tmp_path):
+    program = PROGRAMS[0]
+    rows = random_rows(program, 3, 24)
+    run_on(program, tmp_path, 2, rows)
+    kept = FileStorage(tmp_path / "checkpoint")
+    history = History(kept)
+    name = next(iter(program.elements()))
+    assert code_of(lambda: history.reader(name, history.point())) == "MP456"
+    assert verify(kept, everything=True).problems == []
+    path = tmp_path / "checkpoint" / kept.list("inputs")[0]
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert [problem.error.code for problem in verify(kept, everything=True).problems] == ["MP301"]
+    path.unlink()
+    assert [problem.error.code for problem in verify(kept, everything=True).problems] == ["MP304"]
 
 
 def test_an_epoch_that_comes_out_differently_is_told(tmp_path, monkeypatch):

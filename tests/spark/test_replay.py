@@ -45,3 +45,10 @@ def test_an_unknown_level_is_refused(spark, tmp_path):
     with pytest.raises(MillpondError) as caught:
         run_on(spark, tmp_path, "now and then")
     assert caught.value.code == "MP494"
+
+
+@pytest.mark.parametrize("keep", [5, "all"])
+def test_something_else_than_epochs_to_keep_is_refused(spark, tmp_path, keep):
+    with pytest.raises(MillpondError) as caught:
+        run_on(spark, tmp_path, keep=keep)
+    assert caught.value.code == "MP524"

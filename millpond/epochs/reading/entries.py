@@ -62,6 +62,7 @@ def entries(
 
 def sizes(history: History, point: Point, told: Told = tell_nobody) -> Iterator[Size]:
     """How much each element has in each key group; those without entries are left out."""
+    history.check_here(point)
     files = point.files()
     with Pieces(history.storage, told) as pieces:
         pieces.load(files)

@@ -30,6 +30,11 @@ _SHOWN_MAX = 12
 """How many epochs or elements an error lists."""
 
 
+def is_here(storage: Storage, delta: EpochDeltas) -> bool:
+    """Whether all that an epoch changed is in a storage; of one whose rows were logged it may be elsewhere."""
+    return all(storage.contains(state.file.name) for state in delta.files)
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A committed epoch and its state; epoch 0 is the empty checkpoint before the first one."""
@@ -133,8 +138,26 @@ class History:
 
     def reader(self, name: str, point: Point) -> ElementReader:
         """What decodes the entries of an element at a point."""
+        self.check_here(point)
         index, schema = self.element(name, point)
         return ElementReader(index, schema, self.genesis.key_groups, point.instances)
+
+    def check_here(self, point: Point) -> None:
+        """Refuse a state of which a part is only near the host that ran the job."""
+        manifest = point.manifest
+        if manifest is None:
+            return
+        for delta in manifest.deltas:
+            logged = delta.input is not None and delta.epoch > manifest.snapshot_epoch
+            if logged and not is_here(self.storage, delta):
+                raise EpochError(
+                    "MP456",
+                    f"the state of epoch {point.epoch} is not in the checkpoint as a whole",
+                    expected=f"what epoch {delta.epoch} changed",
+                    found='its rows, since the job ran with durability="replay"',
+                    hint=f"read epoch {manifest.snapshot_epoch} if it is kept, or start the job once with "
+                    'durability="exactly_once": that computes and keeps what is missing',
+                )
 
     def deltas(self, since: int, until: int) -> tuple[EpochDeltas, ...]:
         """What each epoch after `since` changed, up to `until`; each is in its own manifest or in a later one."""

@@ -18,7 +18,7 @@ from millpond.epochs.manifest import (
     manifest_name,
 )
 from millpond.epochs.reading.elements import ElementReader
-from millpond.epochs.reading.history import History, misplaced
+from millpond.epochs.reading.history import History, is_here, misplaced
 from millpond.epochs.reading.pieces import Told, cuts_of, tell_nobody
 from millpond.epochs.recovery import read_changes
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
@@ -77,10 +77,18 @@ class _Named:
     written: dict[StateFile, int] = field(default_factory=dict)
     pending: dict[FileRef, range] = field(default_factory=dict)
     outputs: dict[OutputFile, range] = field(default_factory=dict)
+    inputs: dict[str, range] = field(default_factory=dict)
 
-    def add(self, manifest: Manifest) -> None:
-        """Take up what a manifest names: its snapshot and all deltas that it lists."""
-        for state_file in (*manifest.snapshot, *(file for delta in manifest.deltas for file in delta.files)):
+    def add(self, manifest: Manifest, storage: Storage) -> None:
+        """Take up what a manifest names: its snapshot and all deltas that it lists.
+
+        What an epoch changed whose rows were logged may be near its host alone: then the rows must be there.
+        """
+        here = [delta for delta in manifest.deltas if delta.input is None or is_here(storage, delta)]
+        for delta in manifest.deltas:
+            for _, name in delta.input.rows if delta.input is not None else ():
+                self.inputs[name] = _with(self.inputs.get(name), manifest.epoch)
+        for state_file in (*manifest.snapshot, *(file for delta in here for file in delta.files)):
             self.states[state_file] = _with(self.states.get(state_file), manifest.epoch)
             self.written.setdefault(state_file, manifest.snapshot_epoch)
         for delta in manifest.deltas:
@@ -137,6 +145,10 @@ def verify(
         with findings.noting(ref.name, of):
             unseal(FrameKind.PENDING, get_content(storage, ref), ref.name)
         _count(findings, ref.size_bytes, told)
+    for name, of in named.inputs.items():
+        with findings.noting(name, of):
+            unseal(FrameKind.INPUT, storage.get(name), name)
+        findings.files += 1
     if staged is not None:
         _check_outputs(named, staged, findings)
     if everything:
@@ -171,7 +183,7 @@ def _check_manifests(history: History, chosen: Iterable[int], findings: Findings
             manifest, digest = history.manifest(epoch)
             hashes[epoch] = digest
             own[epoch] = manifest.deltas[-1]
-            named.add(manifest)
+            named.add(manifest, history.storage)
             _check_ranges(manifest, history.genesis.key_groups)
             for delta in manifest.deltas:
                 if delta.epoch - 1 not in hashes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from millpond.epochs.retention import Keep
 from millpond.errors import FeedError
 from millpond.runtime.opening import Restore
 from millpond.runtime.plan import Order
@@ -49,6 +50,21 @@ def check_steps(steps: int) -> int:
             "MP519", "steps is how many steps an epoch may take", expected="1 or more", found=repr(steps)[:40]
         )
     return steps
+
+
+def check_keep(keep: Keep | None) -> Keep:
+    """Return which epochs stay, if that is what was given; None keeps all."""
+    if keep is None:
+        return Keep.all()
+    if not isinstance(keep, Keep):
+        raise FeedError(
+            "MP524",
+            "keep says which epochs stay readable",
+            expected="Keep(last=100), Keep(last=100, every=1000), or None for all",
+            found=repr(keep)[:80],
+            hint="from millpond import Keep",
+        )
+    return keep
 
 
 def check_restore(restore: Restore) -> Restore:

@@ -41,7 +41,7 @@ from millpond.runtime.publish import Publisher
 from millpond.runtime.replaying import check_durability, has_input, refuse_load, replay_lost
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
-from millpond.runtime.spark.checks import check_feeds, check_restore, check_rows, check_steps
+from millpond.runtime.spark.checks import check_feeds, check_keep, check_restore, check_rows, check_steps
 from millpond.runtime.spark.compute import compute_epoch, continue_epoch
 from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
 from millpond.runtime.spark.loading import Load, make_load, run_load
@@ -125,7 +125,7 @@ class Job:
             self._storage = near_storage(self._storage, known_as, self._local_root)
         schemas = element_schemas(self._program)
         self._checkpoint = Checkpoint.open(
-            self._storage, schemas, key_groups, instances, evolving=True, keep=keep or Keep.all()
+            self._storage, schemas, key_groups, instances, evolving=True, keep=check_keep(keep)
         )
         uuid = self._checkpoint.genesis.uuid
         self._work = WorkRoot.of(own_storage(self._storage), work, self._local_root, uuid, one_host=self._one_host)
