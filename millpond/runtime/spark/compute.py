@@ -15,6 +15,7 @@ from millpond.runtime.inputlog import with_input
 from millpond.runtime.messages import Control, decode_control
 from millpond.runtime.placing import Placement, gathered_feeds
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan
+from millpond.runtime.spark.batching import unmeasured
 from millpond.runtime.spark.collecting import collect
 from millpond.runtime.spark.gather import exchange_gathered, find_placement
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
@@ -98,11 +99,16 @@ def continue_epoch(
 
 def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
     """The steps of an epoch, one exchange and one pass over local state each, as one job."""
-    rows = rows.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
+    told = rows.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
     for step in range(1, plan.steps):
-        here = rows.repartitionById(plan.layout.partitions, F.col("part"))
-        rows = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
-    return _controls(rows.select("body"))
+        here = told.repartitionById(plan.layout.partitions, F.col("part"))
+        told = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
+    controls = told.select("body")
+    if plan.steps > 1:
+        # What steps send each other can be of any size.
+        return _controls(controls)
+    with unmeasured(rows):
+        return _controls(controls)
 
 
 def _controls(rows: DataFrame) -> list[Control]:

@@ -9,6 +9,7 @@ from millpond.program.epoch_time import epoch_time
 from millpond.runtime.intake import feed_column
 from millpond.runtime.placing import Placement, decode_survey, gathered_feeds, place_surveyed, survey
 from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.spark.batching import unmeasured
 from millpond.runtime.spark.collecting import collect, running
 from millpond.runtime.spark.route import Shape, place
 from millpond.runtime.spark.ship import Shipment
@@ -33,7 +34,8 @@ def find_placement(frame: DataFrame, plan: ProgramPlan, shipment: Shipment, now_
         sampled = place_surveyed(plan, [survey(plan, sample)])
     if sampled.one is not None or sample.num_rows < SAMPLE_ROWS:
         return sampled
-    surveys = collect(columns.mapInArrow(survey_function(shipment, now_us), CONTROL_DDL))
+    with unmeasured(columns):
+        surveys = collect(columns.mapInArrow(survey_function(shipment, now_us), CONTROL_DDL))
     return place_surveyed(plan, [decode_survey(bytes(row.body)) for row in surveys])
 
 
