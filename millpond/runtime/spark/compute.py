@@ -54,7 +54,13 @@ def compute_epoch(
 
     def one_task(epoch: EpochPlan, rows_max: float, placement: Placement | None = None) -> list[Control]:
         whole = epoch_function(shipment, epoch, rows_max, placement)
-        return _controls(place(named, plan, shape).coalesce(1).mapInArrow(whole, CONTROL_DDL))
+        rows = place(named, plan, shape)
+        controls = rows.coalesce(1).mapInArrow(whole, CONTROL_DDL)
+        if rows_max < math.inf:
+            # Asking for what Spark's limits are takes longer than measuring a few rows.
+            return _controls(controls)
+        with unmeasured(rows):
+            return _controls(controls)
 
     def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> tuple[EpochWork, list[Control]]:
         epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until)
