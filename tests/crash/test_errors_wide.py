@@ -17,6 +17,8 @@ from millpond.storage.log import LogStorage
 from millpond.storage.perkey import PerKeyStorage
 from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
 
+pytestmark = pytest.mark.slow
+
 BATCH_COUNT = 2
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EMFILE, errno.EINTR, errno.EROFS)
 CODES = {"MP307", "MP308", "MP309"}
@@ -111,7 +113,6 @@ def test_an_error_at_some_call_is_coded_and_loses_nothing(tmp_path, backend):
         check(backend, tmp_path / str(at), ERRORS[at % len(ERRORS)], {at})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_error_at_any_call_is_coded_and_loses_nothing(tmp_path, backend):
     calls = count_calls(backend, tmp_path / "counted")

@@ -19,6 +19,8 @@ from millpond.testing.faults.disk import FaultyDoor
 from millpond.testing.faults.run import run_seed
 from millpond.testing.faults.sites import FIRE_SHARE, ON_SHARE, DiedError, Sites
 
+pytestmark = pytest.mark.slow
+
 
 def ended_well(seed, count):
     said = []
@@ -33,7 +35,6 @@ def test_runs_with_faults_end_as_if_there_had_been_none():
     assert report.fired
 
 
-@pytest.mark.slow
 def test_many_runs_with_faults_end_as_if_there_had_been_none():
     report = ended_well(int.from_bytes(os.urandom(4), "big"), 40)
     assert report.deaths > 40

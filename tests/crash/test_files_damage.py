@@ -10,6 +10,8 @@ from millpond.errors import MillpondError
 from millpond.storage.memory import MemoryStorage
 from tests.crash.ledger import BATCHES, open_ledger, small_checkpoint, state_after
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("genesis", "manifests", "deltas", "snapshots")
 PICKLE = b"cposix\nsystem\n(S'touch pickle-was-loaded'\ntR."
 

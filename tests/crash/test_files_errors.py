@@ -14,6 +14,8 @@ from millpond.storage.door import Door
 from millpond.storage.files import FileStorage
 from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
 
+pytestmark = pytest.mark.slow
+
 PRIMITIVES = ("create", "write", "sync", "close", "link", "unlink", "mkdir", "sync_folder", "read", "listdir", "entry")
 SYNCS = ("sync", "sync_folder")
 BATCH_COUNT = 2

@@ -14,6 +14,8 @@ from millpond.epochs.recovery import read_state
 from millpond.storage.files import FileStorage
 from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 
+pytestmark = pytest.mark.slow
+
 POINTS = (
     "checkpoint.created",
     "epoch.offered",

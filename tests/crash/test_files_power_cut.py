@@ -11,6 +11,8 @@ from millpond.storage.files import FileStorage
 from tests.crash.ledger import open_ledger, run_batch, state_after
 from tests.crash.model_disk import FolderSynced, ModelDoor, Named, PowerCutError
 
+pytestmark = pytest.mark.slow
+
 ROOT = "/data/checkpoint"
 BATCH_COUNT = 3
 

@@ -21,6 +21,8 @@ from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 from tests.crash.log_disk import LogModelDoor
 from tests.crash.model_disk import Named, PowerCutError
 
+pytestmark = pytest.mark.slow
+
 ROOT = "/data/log"
 
 

@@ -17,6 +17,8 @@ from tests.children import in_child
 from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
 from tests.spark.programs import committed_state, fresh_seed, say
 
+pytestmark = pytest.mark.slow
+
 POINTS = (
     "epoch.offered",
     "delta.written",

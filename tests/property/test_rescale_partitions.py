@@ -20,6 +20,8 @@ from tests.property.rescaled import Kinds
 from tests.property.rescaled import random_row as kinds_row
 from tests.spark.programs import Fraud, Recommender, Store, committed_state, fresh_seed, random_row, shown
 
+pytestmark = pytest.mark.slow
+
 KEY_GROUPS = 9
 
 

@@ -11,6 +11,8 @@ from millpond.testing.helpers import HEAD
 from millpond.testing.transactions.compare import compare
 from tests.property.transaction_traps import TRAPS
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(3)
 
 

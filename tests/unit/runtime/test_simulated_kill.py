@@ -18,6 +18,8 @@ from millpond.runtime.simulated import Simulated
 from tests.children import in_child
 from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 
+pytestmark = pytest.mark.slow
+
 ROWS = random_rows(Recommender, 11, 60)
 EPOCH_ROWS = 12
 WANTED = oracle(Recommender, ROWS)
