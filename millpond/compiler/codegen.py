@@ -47,8 +47,9 @@ def generate(draft: Draft) -> Draft:
     callees = Callees(draft.program, draft.elements, make_function)
     functions: dict[str, TaskFunction] = {}
     for method in draft.methods:
+        copied = _copied(draft, method)
         for number, piece in enumerate(method.pieces):
-            written = _Writer(draft, method, piece, callees).function(f"{method.name}_{number}")
+            written = _Writer(draft, method, piece, callees, copied).function(f"{method.name}_{number}")
             functions[piece.name] = written
     finders = {
         method.name: key_finder(draft, method, callees)
@@ -69,11 +70,18 @@ def key_finder(draft: Draft, method: Method, callees: Callees) -> KeyFunction:
 def task_tree(draft: Draft, method: Method, piece: Piece, number: int) -> ast.FunctionDef:
     """The generated function of a task as a syntax tree, for showing."""
     callees = Callees(draft.program, draft.elements, make_function)
-    return _Writer(draft, method, piece, callees).tree(f"{method.name}_{number}")
+    return _Writer(draft, method, piece, callees, _copied(draft, method)).tree(f"{method.name}_{number}")
+
+
+def _copied(draft: Draft, method: Method) -> frozenset[tuple[int, int]]:
+    """The places of returns that give a copy, since what they return may be an object of state."""
+    return Sharing(method, method.body, draft.elements).returned()
 
 
 class _Writer:
-    def __init__(self, draft: Draft, method: Method, piece: Piece, callees: Callees) -> None:
+    def __init__(
+        self, draft: Draft, method: Method, piece: Piece, callees: Callees, copied: frozenset[tuple[int, int]]
+    ) -> None:
         self._draft = draft
         self._method = method
         self._piece = piece
@@ -89,7 +97,7 @@ class _Writer:
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
         self._sends = any(way.fan_out for way in piece.exits)
-        self._copied = Sharing(method, method.body, draft.elements).returned()
+        self._copied = copied
         made = ("deepcopy", "sent", "send", "fanned", "Done", "block", "UNBOUND", "bound")
         self._names = {name: self._name(name) for name in made}
         loose = frozenset[str]().union(*(other.loose for other in method.pieces))
