@@ -101,6 +101,22 @@ def test_a_row_that_should_have_raised_is_a_mismatch(monkeypatch):
     assert (outcome.verdict, outcome.found) == (Verdict.MISMATCH, "no failure")
 
 
+def test_a_row_that_raises_in_a_loop_sent_away_and_in_the_rest_may_tell_either():
+    text = """
+class Loop(Program):
+    e0 = Partitioned(Map[int, int])
+
+    @entry
+    def walk(self, a: int) -> int:
+        for key in [a, a + 1]:
+            self.e0[key] = 1 // (a - 3)
+        assert a != 3
+        return a
+"""
+    outcome = compare(HEAD + text, [("walk", (1,)), ("walk", (3,))], seed=1)
+    assert (outcome.verdict, outcome.rows, outcome.raised) == (Verdict.SAME, 1, True)
+
+
 def test_cuts_take_every_row_once():
     for seed in range(50):
         cuts = Cuts.random(seed, 20)
