@@ -1,4 +1,7 @@
-"""Entries for plain Python: a key or value that a checkpoint could not hold is refused when it is written."""
+"""Entries for plain Python: a key or value that a checkpoint could not hold is refused, as it is on Spark.
+
+A key is refused where it is only asked for, too: a dict would take 1, 1.0 and True for one key.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,34 @@ from millpond.state.vector import Vector
 
 
 class Checked(Map[Any, Any]):
-    """A map that checks what is put into it."""
+    """A map that checks what is put into it, and what it is asked for."""
 
     key_codec: KeyCodec
     value_codec: ValueCodec
 
     __slots__ = ("key_codec", "value_codec")
+
+    def __getitem__(self, key: Any) -> Any:
+        self.key_codec.check(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.key_codec.check(key)
+        return super().__contains__(key)
+
+    def __delitem__(self, key: Any) -> None:
+        self.key_codec.check(key)
+        super().__delitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The entry, or `default` if there is none."""
+        self.key_codec.check(key)
+        return super().get(key, default)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Take the entry out and return it; `default` if there is none."""
+        self.key_codec.check(key)
+        return super().pop(key, *default)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.key_codec.check(key)

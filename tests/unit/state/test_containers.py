@@ -108,6 +108,35 @@ def test_plain_python_refuses_what_a_checkpoint_could_not_hold(write, code):
     assert refused(write) == code
 
 
+@pytest.mark.parametrize("key", [True, 1.0, 2**63, None])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda entries, key: entries[key],
+        lambda entries, key: key in entries,
+        lambda entries, key: entries.get(key, 0),
+        lambda entries, key: entries.pop(key, 0),
+        lambda entries, key: entries.__delitem__(key),
+        lambda entries, key: entries.setdefault(key, 1),
+    ],
+    ids=["[]", "in", "get", "pop", "del", "setdefault"],
+)
+def test_plain_python_refuses_to_ask_for_a_key_that_no_checkpoint_could_hold(ask, key):
+    for kind in (Map[int, int], Counter[int]):
+        entries = plain(kind)
+        entries[1] = 1
+        assert refused(ask, entries, key) in ("MP201", "MP207"), kind
+        assert dict(entries) == {1: 1}
+
+
+def test_a_set_is_asked_for_what_it_could_hold():
+    members = plain(Set[int])
+    members.add(1)
+    assert refused(members.__contains__, True) == "MP207"
+    assert refused(members.discard, True) == "MP207"
+    assert list(members) == [1]
+
+
 def test_a_second_cell_of_a_line_is_checked_like_the_first():
     matrix = plain(Matrix[int, int, float])
     matrix[1, 1] = 1.0
