@@ -1,0 +1,60 @@
+"""Line charts as SVG, as plain as a page needs them: logarithmic heights, a line and its name per series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+WIDTH, HEIGHT = 620, 360
+LEFT, RIGHT, TOP, BOTTOM = 70, 150, 44, 48
+COLOURS = ("#0b6e99", "#c2571a", "#3d7a3d", "#8a4f9e", "#666666")
+
+Points = Sequence[tuple[float, float]]
+
+
+def line_chart(title: str, across: str, up: str, series: Mapping[str, Points]) -> str:
+    """Draw series of points; heights are above zero."""
+    xs = [x for points in series.values() for x, _ in points]
+    ys = [y for points in series.values() for _, y in points if y > 0]
+    low = math.floor(math.log10(min(ys)))
+    high = max(low + 1, *(math.ceil(math.log10(y)) for y in ys))
+    widest = max(1, *xs)
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        across_part = LEFT + x / widest * (WIDTH - LEFT - RIGHT)
+        up_part = (math.log10(max(y, 10**low)) - low) / (high - low)
+        return round(across_part, 1), round(HEIGHT - BOTTOM - up_part * (HEIGHT - TOP - BOTTOM), 1)
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"',
+        ' font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="24" font-size="15">{escape(title)}</text>',
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{escape(across)}</text>',
+        f'<text x="14" y="{HEIGHT / 2}" transform="rotate(-90 14 {HEIGHT / 2})"',
+        f' text-anchor="middle">{escape(up)}</text>',
+    ]
+    for power in range(low, high + 1):
+        _, y = at(0, 10.0**power)
+        lines.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
+        lines.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{10.0**power:,.0f}</text>')
+    below = HEIGHT - BOTTOM + 16
+    lines += [f'<text x="{at(x, 1)[0]}" y="{below}" text-anchor="middle">{x:g}</text>' for x in sorted(set(xs))]
+    ends = _apart(sorted((at(*points[-1])[1], name) for name, points in series.items()))
+    for colour, (name, points) in zip(COLOURS, series.items(), strict=False):
+        path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in points))
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        lines += [f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in (at(*point) for point in points)]
+        lines.append(f'<text x="{WIDTH - RIGHT + 8}" y="{ends[name] + 4}" fill="{colour}">{escape(name)}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _apart(ends: list[tuple[float, str]]) -> dict[str, float]:
+    """Heights for the names, near the ends of their lines, so that none covers another."""
+    placed: dict[str, float] = {}
+    last = -math.inf
+    for y, name in ends:
+        last = max(y, last + 14)
+        placed[name] = last
+    return placed

@@ -1,0 +1,133 @@
+"""What a window computes: lift a record, combine partials in order, lower the last one to a result.
+
+Only associativity is asked for, and order is kept. An aggregate that says more about itself is computed faster:
+`commutative` if the order does not matter, `inverse` if the oldest part of a partial can be taken out again. Partials
+are plain values (numbers, tuples, bytes), never changed in place, so that state can hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from millpond.errors import WindowError
+from millpond.windowing.columnar import ColumnForm
+
+Field = str | Callable[[Any], Any] | None
+"""What of a record counts: the name of a column or key, a function of the record, or the record itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Lift, combine and lower with their identity, and what may be made use of.
+
+    `inverse(whole, oldest)` takes a partial that stands at the front of another out of it. `partial_type` is the type
+    that a state element declares for partials. `columns` is the form that works on whole columns, if there is one;
+    `parts` are the aggregates that this one computes in one pass.
+    """
+
+    name: str
+    lift: Callable[[Any], Any]
+    combine: Callable[[Any, Any], Any]
+    lower: Callable[[Any], Any]
+    identity: Any
+    commutative: bool = False
+    inverse: Callable[[Any, Any], Any] | None = None
+    partial_type: Any = Any
+    columns: ColumnForm | None = field(default=None, compare=False)
+    parts: tuple[tuple[str, Aggregate], ...] = ()
+
+
+def aggregate(
+    *,
+    lift: Callable[[Any], Any],
+    combine: Callable[[Any, Any], Any],
+    lower: Callable[[Any], Any],
+    identity: Any,
+    commutative: bool = False,
+    invertible: Callable[[Any, Any], Any] | None = None,
+    partial_type: Any = Any,
+    name: str = "aggregate",
+) -> Aggregate:
+    """Make an aggregate of your own functions; `combine` must be associative and leave its arguments as they are.
+
+    >>> longest = aggregate(lift=len, combine=max, lower=int, identity=0, commutative=True)
+    >>> longest.lower(longest.combine(longest.lift("ab"), longest.lift("abc")))
+    3
+    """
+    for what, function in (("lift", lift), ("combine", combine), ("lower", lower)):
+        if not callable(function):
+            raise bad_aggregate(f"`{what}` of an aggregate is a function", type(function).__name__)
+    if invertible is not None and not callable(invertible):
+        raise bad_aggregate("`invertible` is the function that takes the oldest part out", type(invertible).__name__)
+    return Aggregate(name, lift, combine, lower, identity, commutative, invertible, partial_type)
+
+
+def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggregate) -> Aggregate:
+    """Compute several aggregates in one pass; the result is a dict by name, the partial a tuple.
+
+    >>> from millpond.windowing import count, sum_of
+    >>> both = several(n=count(), total=sum_of())
+    >>> both.lower(both.combine(both.lift(3), both.lift(4)))
+    {'n': 2, 'total': 7}
+    """
+    parts = {**(aggregates or {}), **named}
+    if not parts:
+        raise bad_aggregate("at least one aggregate", "none")
+    names = tuple(parts)
+    lifts = tuple(part.lift for part in parts.values())
+    combines = tuple(part.combine for part in parts.values())
+    lowers = tuple(part.lower for part in parts.values())
+    inverses = tuple(part.inverse for part in parts.values() if part.inverse is not None)
+
+    def lift(record: Any) -> tuple[Any, ...]:
+        return tuple(one(record) for one in lifts)
+
+    def combine(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(one(a, b) for one, a, b in zip(combines, left, right, strict=True))
+
+    def lower(partial: tuple[Any, ...]) -> dict[str, Any]:
+        return {name: one(part) for name, one, part in zip(names, lowers, partial, strict=True)}
+
+    def inverse(whole: tuple[Any, ...], oldest: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(one(a, b) for one, a, b in zip(inverses, whole, oldest, strict=True))
+
+    return Aggregate(
+        f"several({', '.join(f'{name}={part.name}' for name, part in parts.items())})",
+        lift,
+        combine,
+        lower,
+        tuple(part.identity for part in parts.values()),
+        all(part.commutative for part in parts.values()),
+        inverse if len(inverses) == len(parts) else None,
+        tuple[tuple(part.partial_type for part in parts.values())],  # type: ignore[misc]
+        parts=tuple(parts.items()),
+    )
+
+
+def reader(of: Field) -> Callable[[Any], Any]:
+    """Return the function that reads what counts out of a record."""
+    if of is None:
+        return _itself
+    if isinstance(of, str):
+        return itemgetter(of)
+    if callable(of):
+        return of
+    raise bad_aggregate("the name of a column, a function of the record, or nothing", repr(of)[:60])
+
+
+def bad_aggregate(expected: str, found: str) -> WindowError:
+    """Return the error for an aggregate that is not described as it must be."""
+    return WindowError(
+        "MP610",
+        "this can't be an aggregate",
+        expected=expected,
+        found=found,
+        hint="see docs/WINDOWS.md, Aggregates",
+    )
+
+
+def _itself(record: Any) -> Any:
+    return record

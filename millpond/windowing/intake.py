@@ -1,0 +1,169 @@
+"""Columns as they come, from NumPy or Arrow, made into arrays that aggregates work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millpond.errors import WindowError
+from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.columnar import NUMBER, Array, ColumnForm, State
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Rows of a batch whose windows were all closed: their numbers in it, and by how many microseconds they were late.
+
+    `outside` are the rows that lie between windows, where windows are shorter than their slide.
+    """
+
+    rows: Ints
+    late_by: Ints
+    outside: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Windows that closed, by key and begin: a row of each array is a window, `values` holds a column per aggregate."""
+
+    keys: Ints
+    begins: Ints
+    ends: Ints
+    rows: Ints
+    values: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def to_arrow(self) -> pa.Table:
+        """The windows as a table; begins and ends are timestamps."""
+        bounds = {"window_begin": self.begins, "window_end": self.ends}
+        return pa.table(
+            {
+                "key": self.keys,
+                **{name: pa.array(points).cast(pa.timestamp("us")) for name, points in bounds.items()},
+                **{name: pa.array(column) for name, column in self.values.items()},
+            }
+        )
+
+
+def forms_of(aggregates: Mapping[str, Aggregate]) -> dict[str, ColumnForm]:
+    """The forms over columns, or the error that names an aggregate without one."""
+    forms: dict[str, ColumnForm] = {}
+    for name, aggregate in aggregates.items():
+        if aggregate.columns is None:
+            raise not_columnar(f"sum, count, mean, variance, min, max, first, last, argmin, argmax as {name!r}",
+                               aggregate.name)  # fmt: skip
+        aggregate.columns.needs  # noqa: B018 - refuses an aggregate without a column's name
+        forms[name] = aggregate.columns
+    return forms
+
+
+def not_columnar(expected: str, found: str) -> WindowError:
+    """Return the error for what can't be computed over columns."""
+    return WindowError(
+        "MP629",
+        "this can't be computed over whole columns",
+        expected=expected,
+        found=found,
+        hint="use `SharedWindows`, which takes records one by one",
+    )
+
+
+class Intake:
+    """Checks the columns of batches; a column keeps the type it came with first."""
+
+    def __init__(self, forms: Mapping[str, ColumnForm]) -> None:
+        self._needs: dict[str, str] = {}
+        for form in forms.values():
+            for column, need in form.needs.items():
+                # Whoever wants numbers decides: others take numbers too.
+                self._needs[column] = need if self._needs.get(column) != NUMBER else NUMBER
+        self.dtypes: dict[str, np.dtype[Any]] = {}
+
+    def take(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> tuple[Ints, Ints, dict[str, Array]]:
+        """The columns of a batch as arrays of one length."""
+        codes, points = _integers("keys", keys), _integers("times", times)
+        taken = {name: self._column(name, columns, need) for name, need in self._needs.items()}
+        lengths = {"times": len(points), **{name: len(column) for name, column in taken.items()}}
+        for name, size in lengths.items():
+            if size != len(codes):
+                raise _unfit(name, f"{len(codes)} rows, as there are keys", f"{size} rows")
+        if len(codes) and int(codes.min()) < 0:
+            raise _unfit("keys", "codes of keys: 0, 1, 2, …", str(int(codes.min())))
+        return codes, points, taken
+
+    def restored(self, forms: Mapping[str, ColumnForm], arrays: Mapping[str, Array]) -> dict[str, State] | None:
+        """The partials of an exported state; None if no row had come."""
+        if not self.dtypes and self._needs:
+            return None
+        sizes = {name: len(parts) for name, parts in start_states(forms, 0, self.dtypes).items()}
+        return {name: tuple(arrays[f"{name}.{i}"] for i in range(size)) for name, size in sizes.items()}
+
+    def _column(self, name: str, columns: Mapping[str, Any], need: str) -> Array:
+        if name not in columns:
+            raise _unfit(name, "a column of this name", ", ".join(columns) or "no column")
+        column = _to_numpy(name, columns[name])
+        if column.dtype.kind in "US":
+            column = column.astype(object)  # Or the longest text so far would cut the next.
+        if need == NUMBER:
+            if column.dtype.kind not in "biuf":
+                raise _unfit(name, "numbers", str(column.dtype))
+            column = column.astype(np.float64 if column.dtype.kind == "f" else np.int64, copy=False)
+        known = self.dtypes.setdefault(name, column.dtype)
+        if not np.can_cast(column.dtype, known, "safe"):
+            raise _unfit(name, f"{known}, as in earlier batches", str(column.dtype))
+        return column.astype(known, copy=False)
+
+
+def start_states(forms: Mapping[str, ColumnForm], size: int, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, State]:
+    """Partials of so many slices without rows, for each aggregate."""
+    return {name: form.start(size, dtypes) for name, form in forms.items()}
+
+
+def pack(keys: Array, points: Array) -> tuple[Array, int, int] | None:
+    """Keys and points as one number each, `key * width + point - low`, with width and low; None if it does not fit."""
+    if not len(keys):
+        return np.zeros(0, np.int64), 1, 0
+    low = int(points.min())
+    width = int(points.max()) - low + 1
+    if (int(keys.max()) + 1) * width >= 2**63:
+        return None
+    return keys * width + (points - low), width, low
+
+
+def _to_numpy(name: str, column: Any) -> Array:
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        if column.null_count:
+            raise _unfit(name, "no nulls", f"{column.null_count} nulls")
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        converted: Array = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
+        return converted
+    return np.asarray(column)
+
+
+def _integers(name: str, column: Any) -> Ints:
+    found = _to_numpy(name, column)
+    if found.dtype.kind == "M":
+        found = found.astype("datetime64[us]").astype(np.int64)
+    if found.dtype.kind not in "iu" and len(found):
+        raise _unfit(name, "integers", str(found.dtype))
+    return found.astype(np.int64, copy=False)
+
+
+def _unfit(column: str, expected: str, found: str) -> WindowError:
+    return WindowError(
+        "MP628",
+        f"the column {column!r} does not fit the windows",
+        expected=expected,
+        found=found,
+        hint="convert it before it is added",
+    )
