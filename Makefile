@@ -27,7 +27,10 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks compile_time
 	@$(PYTHON) -m benchmarks snapshots
 	@$(PYTHON) -m benchmarks restore
+	@$(PYTHON) -m benchmarks shared_windows
 	@$(PYTHON) -m benchmarks large_state
+	@$(PYTHON) -m benchmarks placement
+	@$(PYTHON) -m benchmarks recovery
 
 crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,000 generated programs, 10,000 transactional ones; hours
 	@$(PYTHON) -m pytest -q -n 2 -m campaign --timeout 7200 $(PYTEST_ARGS)

@@ -14,7 +14,10 @@ from benchmarks import (
     keyed_state,
     large_state,
     latency,
+    placement,
+    recovery,
     restore,
+    shared_windows,
     snapshots,
     transfers,
     word_count,
@@ -32,6 +35,9 @@ BENCHMARKS: dict[str, ModuleType] = {
     "snapshots": snapshots,
     "large_state": large_state,
     "restore": restore,
+    "shared_windows": shared_windows,
+    "placement": placement,
+    "recovery": recovery,
 }
 
 

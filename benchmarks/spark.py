@@ -13,6 +13,7 @@ from benchmarks.data import OUT
 from millpond.runtime.spark.session import local_session
 
 STDERR = 2
+EXECUTOR_MB = 1024
 
 
 @contextmanager
@@ -21,6 +22,20 @@ def session(name: str, cores: int, out: Path = OUT) -> Iterator[SparkSession]:
     out.mkdir(parents=True, exist_ok=True)
     with _stderr_to(out / f"{name}.spark.log"):
         spark = local_session(f"benchmark {name}", cores)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def cluster(name: str, executors: int, out: Path = OUT) -> Iterator[SparkSession]:
+    """Start Spark with executors in processes of their own, a core each, and stop it afterwards."""
+    out.mkdir(parents=True, exist_ok=True)
+    with _stderr_to(out / f"{name}.spark.log"):
+        master = f"local-cluster[{executors},1,{EXECUTOR_MB}]"
+        # On a machine with fewer cores than executors, a task takes longer than a partition waits for its place.
+        spark = local_session(f"benchmark {name}", executors, master=master, conf={"spark.locality.wait": "20s"})
     try:
         yield spark
     finally:

@@ -12,6 +12,7 @@ from millpond.errors import Aborted, MillpondError
 from millpond.front import Program
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
+from millpond.program.durability import Lazy
 from millpond.program.entries import entry
 from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
@@ -31,6 +32,7 @@ __all__ = [
     "Aborted",
     "Counter",
     "Keep",
+    "Lazy",
     "List",
     "Map",
     "Matrix",

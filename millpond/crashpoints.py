@@ -21,6 +21,8 @@ POINTS = (
     "output.staged",
     "snapshot.chunk",
     "snapshot.merged",
+    "save.written",
+    "near.kept",
     "manifest.staged",
     "manifest.linked",
     "manifest.committed",

@@ -96,6 +96,14 @@ class RowError(MillpondError):
     """MP6xx: a row of a feed is bad, or the user's code raised on it."""
 
 
+class WindowError(MillpondError):
+    """MP61x and MP62x: a window or an aggregate is not described as it must be, or what it is given does not fit."""
+
+
+class EventTimeError(MillpondError):
+    """MP63x: the event time of feeds is not described as it must be, or can't be gone on with."""
+
+
 class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a fault
     """What `self.abort(reason)` raises: the row is refused by the program itself, and leaves no trace."""
 

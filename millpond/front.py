@@ -57,12 +57,14 @@ class Program(ProgramBase):
         restore: Restore = "lazy",
         keep: Keep | None = _KEEP,
         durability: Level = "exactly_once",
+        keep_in_place: bool = True,
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
         `partitions` is by default the session's number of shuffle partitions. `key_groups` (128) is fixed when the
         checkpoint is made; another number of `instances` of partial state (8) changes the checkpoint once, before the
-        first epoch. `local_root` is where workers keep their copy of the state. `progress` shows epochs in the terminal
+        first epoch. `local_root` is where workers keep their copy of the state (on a cluster, by default in a folder of
+        each executor among Spark's local directories). `progress` shows epochs in the terminal
         (by default if there is one). `retries` is how often a job that Spark aborts is tried again. On one machine, an
         epoch after one of at most `small_epoch` rows runs in a single task, which saves the shuffles; 0 never does
         that. `steps` is how many steps an epoch may take where data decides (loops of relaxed entry points); what is
@@ -70,7 +72,9 @@ class Program(ProgramBase):
         Spark's own checkpoint if this one is not in a folder (by default beside the local copies; a cluster needs one).
         `restore` says when workers without a copy of a large state restore it: a key group when it is first used
         (`"lazy"`), or all before the first row (`"eager"`). `keep` says which epochs stay readable (the last 100; None
-        for all), `durability` what a commit keeps of an epoch: what it changed, or its rows (`"replay"`).
+        for all), `durability` what a commit keeps of an epoch: what it changed, its rows (`"replay"`), or of each key
+        what is due (`"lazy"`, `Lazy(...)`). On a cluster, partitions stay on the executor that has their state, unless
+        `keep_in_place` is false.
         """
         from millpond.runtime.spark.job import Job
 
@@ -90,4 +94,5 @@ class Program(ProgramBase):
             restore=restore,
             keep=keep,
             durability=durability,
+            keep_in_place=keep_in_place,
         )

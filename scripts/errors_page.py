@@ -28,9 +28,12 @@ FAMILIES = (
     ("MP3", "files of a checkpoint", "StorageError"),
     ("MP4", "epochs and their order", "EpochError"),
     ("MP5", "feeds and sinks", "FeedError"),
-    ("MP6", "rows", "RowError"),
+    ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
 )
+
+ALSO = {"MP6": ("WindowError",)}
+"""Classes that share the codes of a family."""
 
 INTRODUCTIONS = {
     "MP1": (
@@ -43,7 +46,10 @@ INTRODUCTIONS = {
         "table says *adopt*, `job.start(adopt=True)` accepts it as new data; read the hint of the error first."
     ),
     "MP5": "Found before a query starts.",
-    "MP6": "Nothing of the epoch is committed.",
+    "MP6": (
+        "Nothing of the epoch is committed. MP61x and MP62x are about windows and aggregates, mostly found when they\n"
+        "are described; [WINDOWS.md](WINDOWS.md) shows how."
+    ),
 }
 
 HEAD = """\
@@ -116,7 +122,7 @@ def collect(root: Path = ROOT) -> dict[str, Code]:
 
 def find_problems(codes: dict[str, Code]) -> Iterator[str]:
     """What is wrong with the codes: more than one meaning, no fix, words for a code that is not used."""
-    names = {name for _, _, name in FAMILIES}
+    names = {name for _, _, name in FAMILIES}.union(*ALSO.values())
     for code in codes.values():
         kinds = code.families & names
         if len(kinds) > 1:
@@ -190,7 +196,8 @@ def _lines(codes: dict[str, Code]) -> Iterator[str]:
     yield HEAD
     yield "| family | class | codes |\n|---|---|---|"
     for prefix, title, kind in FAMILIES:
-        yield f"| [{title}](#{_anchor(prefix, title)}) | `{kind}` | {prefix}xx |"
+        kinds = ", ".join(f"`{name}`" for name in (kind, *ALSO.get(prefix, ())))
+        yield f"| [{title}](#{_anchor(prefix, title)}) | {kinds} | {prefix}xx |"
     for prefix, title, _ in FAMILIES:
         inside = [code for code in codes.values() if code.code.startswith(prefix)]
         yield f"\n## {prefix}xx: {title}\n"

@@ -20,7 +20,9 @@ from millpond.epochs.reading.entries import lookup, sizes
 from millpond.epochs.reading.history import History, Point
 from millpond.epochs.reading.keytexts import parse_key
 from millpond.epochs.reading.plain import as_json, as_text, printable
+from millpond.epochs.times import EventTimes
 from millpond.errors import MillpondError, StateError
+from millpond.program.epoch_time import moment_of
 from millpond.storage.contract import shown_url
 
 Begin = Callable[[int], Callable[[int], None]]
@@ -164,6 +166,7 @@ def _manifest_report(manifest: Manifest) -> Report:
         "runs": list(manifest.runs),
         "partitions": manifest.partitions,
         "counters": dict(manifest.counters),
+        "watermark": _watermark(manifest),
         "outputs": [
             {
                 "sink": output.sink,
@@ -182,6 +185,16 @@ def _manifest_report(manifest: Manifest) -> Report:
     }
 
 
+def _watermark(manifest: Manifest) -> str | None:
+    """How far event time has come, as people write it; None without event time."""
+    event = EventTimes.of(manifest.counters)
+    if event is None:
+        return None
+    if event.ended:
+        return "the end of time"
+    return "none yet" if event.watermark_us is None else moment_of(event.watermark_us).isoformat()
+
+
 def _file(state_file: StateFile) -> Report:
     return {
         "file": state_file.file.name,
@@ -193,7 +206,11 @@ def _file(state_file: StateFile) -> Report:
 
 
 def _delta(delta: EpochDeltas) -> Report:
-    return {"epoch": delta.epoch, "parent": delta.parent, "files": [_file(state_file) for state_file in delta.files]}
+    told: Report = {"lazy": [name for name, _ in delta.lazy]} if delta.lazy else {}
+    if delta.loss is not None:
+        told["loss"] = str(delta.loss)
+    files = [_file(state_file) for state_file in delta.files]
+    return {"epoch": delta.epoch, "parent": delta.parent, "files": files, **told}
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -204,6 +221,8 @@ def print_report(console: Console, report: Report) -> None:
         facts.add_row("batch", Text(_batch({**report, "pending_files": report["pending"]})))
         facts.add_row("sources", Text(printable(", ".join(report["sources"])) or "none"))
         facts.add_row("partitions", str(report["partitions"]))
+        if report["watermark"] is not None:
+            facts.add_row("watermark", report["watermark"])
     facts.add_row("key groups", str(report["key_groups"]))
     if any(element["distribution"] == "partial" for element in report["elements"]):
         facts.add_row("instances", str(report["instances"]))

@@ -15,7 +15,8 @@ from millpond.crashpoints import crashpoint
 from millpond.epochs import machine
 from millpond.epochs.background import Snapshots
 from millpond.epochs.collection import Collected, Collector
-from millpond.epochs.commit import check_work, next_manifest, parent_of, write_segment
+from millpond.epochs.commit import check_work, next_manifest, parent_of, write_near, write_segment
+from millpond.epochs.compaction import last_merged
 from millpond.epochs.condemned import alive
 from millpond.epochs.genesis import check_elements, open_genesis
 from millpond.epochs.machine import Head, Reason
@@ -35,7 +36,16 @@ from millpond.epochs.refusal import refusal
 from millpond.epochs.retention import Keep
 from millpond.epochs.retired import given_away
 from millpond.epochs.snapshots import Snapshot, fits, snapshot_due
-from millpond.epochs.work import EpochOutcome, EpochResult, EpochTimings, EpochWork, JobAborted, Parent, PartResult
+from millpond.epochs.work import (
+    EpochOutcome,
+    EpochResult,
+    EpochTimings,
+    EpochWork,
+    JobAborted,
+    NearFile,
+    Parent,
+    PartResult,
+)
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.contract import PutOutcome, Storage
 from millpond.storage.near import durable
@@ -172,7 +182,7 @@ class Checkpoint:
         if result is EpochResult.COMMITTED:
             # While one is due, a snapshot may be on its way that nobody names yet.
             self._collector.tick(self._head.epoch, merging=snapshot_due(self._head))
-        return EpochOutcome(result, self._head, EpochTimings(**course.seconds))
+        return EpochOutcome(result, self._head, EpochTimings(**course.seconds), course.near)
 
     def finish_publication(self, publish: PublishEpoch) -> None:
         """Publish the head if that is not certain yet; for a start after which no batch may come for long."""
@@ -239,13 +249,14 @@ class Checkpoint:
         with course.timed("segment_s", self._clock):
             storage = durable(self._storage) if course.work.input is None else self._storage
             course.segment = write_segment(storage, course.work)
+            course.near = write_near(self._storage, course.work.near)
         crashpoint("segment.written")
 
     def _put_manifest(self, course: _Course) -> PutOutcome:
         assert course.offer is not None
         assert course.work is not None
         self._collector.refresh()
-        snapshot = self._ready_snapshot()
+        snapshot = self._ready_snapshot() if course.work.snapshot is None else self._named(course.work.snapshot)
         self._name_alive(course)
         count = course.offer.instances or self.instances
         elements = self.elements if course.work.elements is None else course.work.elements
@@ -255,6 +266,7 @@ class Checkpoint:
             course.offer,
             course.work,
             course.segment,
+            near=course.near,
             partitions=course.partitions,
             instances=None if count == self._genesis.instances else count,
             elements=None if elements == self._genesis.elements else elements,
@@ -281,13 +293,23 @@ class Checkpoint:
         self._sure_at = self._clock.ticks()
         return outcome
 
+    def waiting_snapshot(self) -> Snapshot | None:
+        """A snapshot that was finished, and that the next manifest may name; None if there is none."""
+        made = last_merged(self._storage)
+        return made if made is not None and self._may_name(made) else None
+
     def _ready_snapshot(self) -> Snapshot | None:
         made = self._snapshots.take()
-        if made is None or self._head is None or not fits(made, self._head, self._head_hash, self._genesis.key_groups):
-            return None
+        return self._named(made) if made is not None and self._may_name(made) else None
+
+    def _may_name(self, made: Snapshot) -> bool:
+        if self._head is None or not fits(made, self._head, self._head_hash, self._genesis.key_groups):
+            return False
         # Whoever tidies up behind us may have taken chunks that no manifest named yet.
-        if not all(self._storage.contains(file.file.name) for file in made.files):
-            return None
+        return all(self._storage.contains(file.file.name) for file in made.files)
+
+    def _named(self, made: Snapshot) -> Snapshot:
+        assert self._head is not None, made.epoch
         named = {state.file.name for state in self._head.snapshot}
         return replace(made, files=tuple(s if s.file.name in named else self._alive(s) for s in made.files))
 
@@ -299,8 +321,15 @@ class Checkpoint:
             return
         parts = tuple(replaced(part, files=tuple(map(self._alive, part.files))) for part in work.parts)
         salt, condemned = self._head_hash, self._collector.condemned
-        pending = tuple(alive(durable(self._storage), ref, condemned, salt) for ref in work.pending)
-        course.work = replaced(work, parts=parts, pending=pending)
+        kept = durable(self._storage)
+        pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
+        saves = tuple(replace(save, file=alive(kept, save.file, condemned, salt)) for save in work.saves)
+        near = self._storage
+        course.near = tuple(
+            replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
+            for one in course.near
+        )
+        course.work = replaced(work, parts=parts, pending=pending, saves=saves)
         course.segment = None if course.segment is None else self._alive(course.segment)
 
     def _alive(self, state: StateFile) -> StateFile:
@@ -335,6 +364,7 @@ class _Course:
     partitions: int
     work: EpochWork | None = None
     segment: StateFile | None = None
+    near: tuple[NearFile, ...] = ()
     abort: JobAborted | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 

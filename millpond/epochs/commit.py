@@ -6,7 +6,7 @@ from millpond.epochs.deltas import merge_segments, write_changes
 from millpond.epochs.machine import loads_with, runs_with
 from millpond.epochs.manifest import FORMAT, Elements, EpochDeltas, Genesis, Manifest, Offer, StateFile, elements_of
 from millpond.epochs.snapshots import Snapshot
-from millpond.epochs.work import EpochWork, Parent
+from millpond.epochs.work import EpochWork, NearChanges, NearFile, Parent, pack_events, unpack_events
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.contract import Storage
@@ -37,15 +37,27 @@ def check_work(work: EpochWork, key_groups: int, partitions: int) -> None:
     for part in work.parts:
         if not 0 <= part.partition < partitions:
             raise _misfit(f"partitions 0 to {partitions - 1}", f"partition {part.partition}")
-        for state in part.files:
-            if state.last_group >= key_groups:
-                raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
+    near = tuple(file.state for one in work.near for file in one.files)
+    for state in (*near, *(state for part in work.parts for state in part.files)):
+        if state.last_group >= key_groups:
+            raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
 
 
 def write_segment(storage: Storage, work: EpochWork) -> StateFile | None:
     """Write the small changes of all partitions as one delta; None if there are none."""
     keys, values = merge_segments([part.inline for part in work.parts if part.inline is not None])
     return write_changes(storage, FrameKind.DELTA, keys, values) if keys else None
+
+
+def write_near(storage: Storage, near: tuple[NearChanges, ...]) -> tuple[NearFile, ...]:
+    """Write the small changes of lazy elements as one delta near the host; it comes before the files of tasks."""
+    files = tuple(file for one in near for file in one.files)
+    keys, values = merge_segments([(one.keys, one.values) for one in near])
+    if not keys:
+        return files
+    met = {key: count for one in near for key, count in zip(one.keys, one.events, strict=True)}
+    segment = write_changes(storage, FrameKind.DELTA, keys, values)
+    return (NearFile(segment, pack_events([met[key] for key in keys])), *files)
 
 
 def next_manifest(
@@ -55,6 +67,7 @@ def next_manifest(
     work: EpochWork,
     segment: StateFile | None,
     *,
+    near: tuple[NearFile, ...] = (),
     partitions: int,
     instances: int | None = None,
     elements: Elements | None = None,
@@ -67,10 +80,19 @@ def next_manifest(
     """
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for part in work.parts for state in part.files)
-    own = EpochDeltas(epoch, parent.hash, files if segment is None else (segment, *files), work.input)
+    own = EpochDeltas(
+        epoch,
+        parent.hash,
+        ((segment,) if segment is not None else ()) + files + tuple(file.state for file in near),
+        work.input,
+        tuple((file.state.file.name, sum(unpack_events(file.events))) for file in near),
+        work.loss,
+    )
     last = snapshot or Snapshot(parent.snapshot_epoch, parent.hash, parent.snapshot)
-    # What is computed again if it is lost begins with the snapshot, and nothing leads back to before it.
-    oldest = last.epoch if work.input else min(last.epoch, epoch - DELTAS_KEPT)
+    # What may be near a host alone begins with the snapshot, and nothing leads back to before it.
+    oldest = last.epoch if work.input or near or work.loss else min(last.epoch, epoch - DELTAS_KEPT)
+    before = tuple(delta.without(work.lost) for delta in parent.deltas)
+    saves = (*(head.saves if head else ()), *work.saves)
     runs = head.runs if head else ()
     stream = head.stream if head else None
     return Manifest(
@@ -84,7 +106,7 @@ def next_manifest(
         partitions=partitions,
         snapshot_epoch=last.epoch,
         snapshot=last.files,
-        deltas=tuple(delta for delta in (*parent.deltas, own) if delta.epoch > oldest),
+        deltas=tuple(delta for delta in (*before, own) if delta.epoch > oldest),
         outputs=work.outputs,
         runs=runs_with(runs, offer),
         counters=dict(work.counters),
@@ -94,6 +116,7 @@ def next_manifest(
         elements=elements,
         evolved=epoch if offer.evolution is not None else head.evolved if head else EpochId(0),
         loads=loads_with(head.loads if head else (), offer),
+        saves=() if offer.tells_loss else tuple(save for save in saves if save.epoch > last.epoch),
     )
 
 

@@ -129,10 +129,16 @@ def write_changes(
 
 def write_delta(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
     """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many."""
+    return tuple(write_changes(storage, FrameKind.DELTA, *part) for part in delta_parts(keys, values))
+
+
+def delta_parts(keys: list[bytes], values: list[bytes | None]) -> Iterator[Changes]:
+    """The changes of an epoch as they are divided among files."""
     if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= FILE_BYTES:
-        return (write_changes(storage, FrameKind.DELTA, keys, values),)
+        yield keys, values
+        return
     parts = (within((keys, values), first, last) for first, last in _ranges(keys, values))
-    return tuple(write_changes(storage, FrameKind.DELTA, *part) for part in parts if part[0])
+    yield from (part for part in parts if part[0])
 
 
 def _ranges(keys: list[bytes], values: list[bytes | None]) -> list[tuple[int, int]]:

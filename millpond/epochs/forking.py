@@ -161,6 +161,8 @@ def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str
         # What the base published is not published again, and the stream goes on with the base.
         outputs=(),
         stream=None,
+        # All that was near a host is in the checkpoint as a whole, or the epoch had not been fit.
+        saves=(),
     )
     mine = target.put(first.name, encode_manifest(first)) is PutOutcome.WON
     if not mine or target.put(GENESIS_NAME, born) is PutOutcome.PRESENT:

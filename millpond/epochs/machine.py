@@ -34,6 +34,7 @@ class Reason(Enum):
     EVOLVED = "other state elements"
     LOADED = "a load of initial state that was not loaded before"
     TICKED = "time that moves on, and timers that are due"
+    LOST = "state that was lost with its host"
     ADOPTED = "a batch that does not follow, adopted as new data"
     BATCH_COMMITTED_BEFORE = "the batch is committed already"
     RUN_COMMITTED_BEFORE = "the bounded run is committed already"
@@ -62,6 +63,7 @@ ACCEPTED = frozenset(
         Reason.EVOLVED,
         Reason.LOADED,
         Reason.TICKED,
+        Reason.LOST,
         Reason.ADOPTED,
     }
 )
@@ -248,6 +250,8 @@ def judge(head: Head, offer: Offer) -> Reason:
         return Reason.LOADED_BEFORE if offer.load in head.loads else Reason.LOADED
     if offer.ticks:
         return Reason.TICKED
+    if offer.tells_loss:
+        return Reason.LOST
     if offer.run is not None:
         return Reason.RUN_COMMITTED_BEFORE if offer.run in head.runs else Reason.NEW_RUN
     last = head.stream

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -41,6 +41,9 @@ LOAD_PREFIX = "load:"
 
 TICK_PREFIX = "tick:"
 """How the query of a tick begins; `0` follows."""
+
+LOSS_PREFIX = "loss:"
+"""How the query of an epoch begins that tells what was lost with a host; `0` follows."""
 
 FORK_PREFIX = "fork:"
 """How the query of a fork's first manifest begins; the uuid of its base follows. Nobody ever offers one."""
@@ -141,21 +144,67 @@ class EpochInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         _claim_unique(numbers, "rows")
 
 
+class Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was near a host alone and is lost: the epochs that wrote it, and at most so many keys and updates.
+
+    `restored` keys had been saved, and are as their last save has them.
+    """
+
+    epochs: tuple[int, ...]
+    files: int
+    keys: int
+    updates: int
+    restored: int
+
+    def __str__(self) -> str:
+        if not self.epochs:
+            return "nothing was lost with the host"
+        first, last = self.epochs[0], self.epochs[-1]
+        numbers = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+        lost = f"at most {self.updates:,} updates of at most {self.keys:,} keys"
+        return f"{lost} of {numbers} were lost with their host; {self.restored:,} keys came back from their last save"
+
+
+class SaveRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file with saved keys of lazy elements, as they were after an epoch."""
+
+    epoch: EpochId
+    file: FileRef
+    entries: int
+
+
 class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What one epoch changed, and the hash of the manifest it changed: so a store knows which deltas it lacks.
 
-    With an `input`, the files may be near a host alone, and are computed again if they are lost.
+    With an `input`, the files may be near a host alone, and are computed again if they are lost. Those in `lazy`, each
+    with how many updates it holds, may be near a host alone too; if one is lost, an epoch with a `loss` says so, and
+    the file is no longer among those of its epoch. No store is brought over that epoch by deltas.
     """
 
     epoch: EpochId
     parent: ManifestHash
     files: tuple[StateFile, ...]
     input: EpochInput | None = None
+    lazy: tuple[tuple[str, int], ...] = ()
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
         _claim(self.epoch >= 1, "epoch", "1 or more", self.epoch)
         _claim(_HASH.fullmatch(self.parent) is not None, "parent", "a SHA-256 in hex", self.parent)
         _claim_unique((state.file.name for state in self.files if state.entries), "files")
+        strangers = self.lazy_names - {state.file.name for state in self.files}
+        _claim(not strangers, "lazy", "files of the epoch", sorted(strangers))
+
+    @property
+    def lazy_names(self) -> frozenset[str]:
+        """The files whose loss is borne."""
+        return frozenset(name for name, _ in self.lazy)
+
+    def without(self, lost: Container[str]) -> EpochDeltas:
+        """What is left of the epoch's changes when files are lost."""
+        files = tuple(state for state in self.files if state.file.name not in lost)
+        lazy = tuple(pair for pair in self.lazy if pair[0] not in lost)
+        return self if files == self.files else msgspec.structs.replace(self, files=files, lazy=lazy)
 
 
 class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,7 +227,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What somebody wants applied: a batch of Spark's query, the only batch of a bounded run, or a change by itself.
 
     A rescale changes the number of instances of partial state, an evolution the types of state elements, a load puts
-    entries into one of them, a tick fires timers. These have no rows and no feeds.
+    entries into one of them, a tick fires timers, a loss tells what is gone. These have no rows and no feeds.
     """
 
     query: str
@@ -189,7 +238,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _claim(self.query not in {"", RUN_PREFIX, LOAD_PREFIX}, "query", "a name", self.query)
         _claim(self.batch >= 0, "batch", "0 or more", self.batch)
         _claim(self.streams or self.batch == 0, "batch", "0, since this is one epoch", self.batch)
-        if self.query.startswith((RESCALE_PREFIX, EVOLUTION_PREFIX, LOAD_PREFIX, TICK_PREFIX, FORK_PREFIX)):
+        if not self.streams and self.run is None:
             _claim(not self.sources, "sources", "none, since no rows are fed", self.sources)
         if self.query.startswith(EVOLUTION_PREFIX):
             mark = self.query.removeprefix(EVOLUTION_PREFIX)
@@ -212,6 +261,16 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def tick(cls) -> Offer:
         """The offer of an epoch that no feed has rows for: the time moves on, and timers that are due fire."""
         return cls(f"{TICK_PREFIX}0", 0, ())
+
+    @classmethod
+    def of_loss(cls) -> Offer:
+        """The offer of an epoch that goes on without what was lost with a host."""
+        return cls(f"{LOSS_PREFIX}0", 0, ())
+
+    @property
+    def tells_loss(self) -> bool:
+        """Whether this epoch goes on without something."""
+        return self.query.startswith(LOSS_PREFIX)
 
     @property
     def ticks(self) -> bool:
@@ -242,7 +301,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def streams(self) -> bool:
         """Whether this is a batch of a stream."""
         return not self.query.startswith(
-            (RUN_PREFIX, RESCALE_PREFIX, EVOLUTION_PREFIX, LOAD_PREFIX, TICK_PREFIX, FORK_PREFIX)
+            (RUN_PREFIX, RESCALE_PREFIX, EVOLUTION_PREFIX, LOAD_PREFIX, TICK_PREFIX, LOSS_PREFIX, FORK_PREFIX)
         )
 
 
@@ -254,7 +313,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `pending` are files of messages that the batch left; the next epoch goes on with them before any other batch.
     `instances` is how many there are of partial state from this epoch on; None is the number of the genesis.
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
-    epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far.
+    epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
+    files of saved keys of lazy elements since the snapshot.
     """
 
     format: int
@@ -277,6 +337,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     elements: Elements | None = None
     evolved: EpochId = EpochId(0)
     loads: tuple[str, ...] = ()
+    saves: tuple[SaveRef, ...] = ()
 
     def __post_init__(self) -> None:
         _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -317,6 +378,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
                 _claim(self.evolved == self.epoch, "evolved", str(self.epoch), self.evolved)
             if offer.load is not None:
                 _claim(offer.load in self.loads, "loads", f"{offer.load} among them", self.loads)
+            lost = not offer.tells_loss or self.deltas[-1].loss is not None
+            _claim(lost, "loss", "what was lost", offer.query)
             told = () if offer.ticks else self.outputs
             _claim(not told and not self.pending, "outputs", "none, since no rows are fed", len(told))
 

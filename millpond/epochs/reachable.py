@@ -12,10 +12,11 @@ from millpond.storage.contract import Storage
 
 PENDING = "pending"
 INPUTS = "inputs"
+SAVES = "saves"
 ASIDE = "aside"
 """Where a repair puts manifests that it takes out of the chain, and damaged files."""
 
-COLLECTED = (*FOLDERS.values(), PENDING, INPUTS, MERGED)
+COLLECTED = (*FOLDERS.values(), PENDING, INPUTS, SAVES, MERGED)
 """The folders in which files are deleted; whatever else lies in a checkpoint is left alone."""
 
 UNNAMED_SNAPSHOTS = ("snapshots/", f"{MERGED}/")
@@ -25,6 +26,7 @@ UNNAMED_SNAPSHOTS = ("snapshots/", f"{MERGED}/")
 def names_of(manifest: Manifest) -> frozenset[str]:
     """All files that a manifest names in its checkpoint's storage; those of replies lie with their sinks."""
     names = {state.file.name for state in manifest.snapshot} | {ref.name for ref in manifest.pending}
+    names.update(save.file.name for save in manifest.saves)
     for delta in manifest.deltas:
         names.update(state.file.name for state in delta.files)
         if delta.input is not None:

@@ -76,6 +76,9 @@ def advance_files(
     missed = [delta for delta in parent.deltas if delta.epoch > stamp_epoch]
     if not missed or missed[0].epoch != stamp_epoch + 1 or missed[0].parent != stamp_hash:
         return None
+    if any(delta.loss is not None for delta in missed):
+        # The store may hold what is lost to all others.
+        return None
     files = (state for delta in missed for state in delta.files)
     return tuple(state for state in files if state.overlaps(first_group, last_group))
 

@@ -48,6 +48,9 @@ def fits(snapshot: Snapshot, head: Manifest, head_hash: ManifestHash, key_groups
     """Whether a manifest after `head` may name a snapshot: it is newer, of the same timeline, and speaks for all."""
     if snapshot.epoch <= head.snapshot_epoch or not covers_all(snapshot.files, key_groups):
         return False
+    if any(delta.loss is not None and delta.epoch > snapshot.epoch for delta in head.deltas):
+        # It holds what was given up since.
+        return False
     if snapshot.epoch == head.epoch:
         return snapshot.hash == head_hash
     return any(delta.epoch == snapshot.epoch + 1 and delta.parent == snapshot.hash for delta in head.deltas)

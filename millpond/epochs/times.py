@@ -1,7 +1,7 @@
 """The time of a committed epoch: when it was, which entries were over by then, and when the next timer may be due.
 
 Programs whose state has a time to live or timers keep it among the manifest's counters, as running totals: so epochs
-that know nothing of time hand it on.
+that know nothing of time hand it on. Programs whose feeds have event time keep their watermarks there too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,54 @@ _NOW: Final = PREFIX + "now"
 _FED: Final = PREFIX + "fed"
 _SOONEST: Final = PREFIX + "soonest"
 _OVER: Final = PREFIX + "over."
+_WATERMARK: Final = PREFIX + "watermark"
+_HORIZON: Final = PREFIX + "horizon"
+_ENDED: Final = PREFIX + "ended"
+_SEEN: Final = PREFIX + "seen."
+_HEARD: Final = PREFIX + "heard."
+
+
+@dataclass(frozen=True, slots=True)
+class FeedMark:
+    """What is committed of a feed with event time.
+
+    `heard_us` is the time of the last epoch that had rows of it, or of the first that knew it. `seen_us` is the highest
+    event time of its rows, None if there was none yet.
+    """
+
+    heard_us: int
+    seen_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimes:
+    """How far event time has come, in microseconds since 1970.
+
+    Rows before `watermark_us` are late, and timers up to it are due; None as long as some feed has not told anything.
+    No row and no handler has a `self.now` before `horizon_us`. If `ended`, a bounded run has moved the watermark to the
+    end of time.
+    """
+
+    watermark_us: int | None = None
+    horizon_us: int | None = None
+    ended: bool = False
+    feeds: Mapping[str, FeedMark] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, counters: Mapping[str, int]) -> EventTimes | None:
+        """The event times that a manifest's counters tell; None if its feeds had none."""
+        heard = {name.removeprefix(_HEARD): us for name, us in counters.items() if name.startswith(_HEARD)}
+        if not heard:
+            return None
+        feeds = {name: FeedMark(us, counters.get(_SEEN + name)) for name, us in heard.items()}
+        return cls(counters.get(_WATERMARK), counters.get(_HORIZON), bool(counters.get(_ENDED)), feeds)
+
+    def told(self) -> dict[str, int]:
+        """These times as counters."""
+        named = {_WATERMARK: self.watermark_us, _HORIZON: self.horizon_us, _ENDED: int(self.ended) or None}
+        named |= {_HEARD + name: mark.heard_us for name, mark in self.feeds.items()}
+        named |= {_SEEN + name: mark.seen_us for name, mark in self.feeds.items()}
+        return {name: us for name, us in named.items() if us is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +77,27 @@ class Times:
     """Moments in microseconds since 1970, each None if there was none yet.
 
     `now_us` is the time of the last epoch, `fed_us` that of the last one with rows. No timer is due before
-    `soonest_us`. `over_us` are stamps by the index of an element: entries up to them are over, and stay so.
+    `soonest_us`. `over_us` are stamps by the index of an element: entries up to them are over, and stay so. `event` is
+    there if the feeds have event time: then timers and entries follow it, and `now_us` only tells idle feeds.
     """
 
     now_us: int | None = None
     fed_us: int | None = None
     soonest_us: int | None = None
     over_us: Mapping[int, int] = field(default_factory=dict)
+    event: EventTimes | None = None
+
+    @property
+    def reached_us(self) -> int | None:
+        """The time up to which timers are due: that of the last epoch, or its watermark."""
+        return self.now_us if self.event is None else self.event.watermark_us
 
     @classmethod
     def of(cls, counters: Mapping[str, int]) -> Times:
         """The times that a manifest's counters tell."""
         over = {int(name.removeprefix(_OVER)): us for name, us in counters.items() if name.startswith(_OVER)}
-        return cls(counters.get(_NOW), counters.get(_FED), counters.get(_SOONEST), over)
+        event = EventTimes.of(counters)
+        return cls(counters.get(_NOW), counters.get(_FED), counters.get(_SOONEST), over, event)
 
     def noted(self, counters: Mapping[str, int]) -> dict[str, int]:
         """Counters that tell these times instead of those that they told."""
@@ -49,6 +105,7 @@ class Times:
         named = {_NOW: self.now_us, _FED: self.fed_us, _SOONEST: self.soonest_us}
         told = {name: us for name, us in named.items() if us is not None}
         told |= {f"{_OVER}{index}": us for index, us in self.over_us.items()}
+        told |= {} if self.event is None else self.event.told()
         return dict(sorted({**others, **told}.items()))
 
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 import msgspec
 
 from millpond.epochs.deltas import Changes
-from millpond.epochs.manifest import Elements, EpochDeltas, EpochInput, Manifest, OutputFile, StateFile
+from millpond.epochs.manifest import (
+    Elements,
+    EpochDeltas,
+    EpochInput,
+    Loss,
+    Manifest,
+    OutputFile,
+    SaveRef,
+    StateFile,
+)
+from millpond.epochs.snapshots import Snapshot
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash, PartitionId
 from millpond.storage.content import FileRef
+
+EVENT_BYTES = 4
 
 
 class JobAborted(EpochError):  # noqa: N818 - an event of the protocol, told by raising it
@@ -42,12 +57,47 @@ class PartResult:
     files: tuple[StateFile, ...] = ()
 
 
+class NearFile(msgspec.Struct, frozen=True):
+    """A file of lazy elements, and how many rows met each of its keys, four bytes each, big-endian."""
+
+    state: StateFile
+    events: bytes
+
+
+def pack_events(events: Iterable[int]) -> bytes:
+    """How many rows met each key, as bytes."""
+    packed = array("I", events)
+    assert packed.itemsize == EVENT_BYTES
+    if sys.byteorder == "little":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def unpack_events(data: bytes) -> array[int]:
+    """Read what `pack_events` wrote."""
+    events = array("I", data)
+    if sys.byteorder == "little":
+        events.byteswap()
+    return events
+
+
+class NearChanges(msgspec.Struct, frozen=True):
+    """What a task changed of lazy elements: small changes inline, large ones in files near the host."""
+
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    events: list[int] = []
+    files: tuple[NearFile, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class EpochWork:
     """All that an epoch computed; `pending` are files of messages that the next epoch goes on with.
 
     `elements` are those of the checkpoint from now on, if the epoch changes them. `input` is what it was computed from,
-    if that is kept instead of what it changed.
+    if that is kept instead of what it changed. `near` is what it changed of lazy elements, which stays near the host,
+    and `saves` are what was saved of them since the last epoch. With a `loss`, the epoch goes on without the files
+    that are `lost`. A `snapshot` is one that the manifest must name, because the work builds on it.
     """
 
     parts: tuple[PartResult, ...]
@@ -56,6 +106,11 @@ class EpochWork:
     pending: tuple[FileRef, ...] = ()
     elements: Elements | None = None
     input: EpochInput | None = None
+    near: tuple[NearChanges, ...] = ()
+    saves: tuple[SaveRef, ...] = ()
+    loss: Loss | None = None
+    lost: frozenset[str] = frozenset()
+    snapshot: Snapshot | None = None
 
 
 class EpochResult(Enum):
@@ -77,8 +132,9 @@ class EpochTimings:
 
 @dataclass(frozen=True, slots=True)
 class EpochOutcome:
-    """How an offer ended, and the manifest that holds it."""
+    """How an offer ended, and the manifest that holds it, with its files of lazy elements."""
 
     result: EpochResult
     manifest: Manifest
     timings: EpochTimings
+    near: tuple[NearFile, ...] = ()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
 from millpond.errors import ProgramError
-from millpond.program.epoch_time import epoch_now, us_of
+from millpond.program.epoch_time import epoch_now, row_turn, us_of
 from millpond.program.row_random import RowRandom, row_random
 
 AMBIENT: Final = frozenset(("now", "random"))
@@ -30,10 +30,11 @@ _ROW: Final = "_millpond_row"
 class Row:
     """A row that a plain program works on."""
 
-    __slots__ = ("now", "random")
+    __slots__ = ("now", "random", "turn")
 
     def __init__(self, entry: str, arguments: tuple[Any, ...]) -> None:
         self.now = epoch_now()
+        self.turn = row_turn()
         self.random = row_random(entry, *arguments)
 
 
@@ -114,6 +115,11 @@ class RowClock:
     def __call__(self) -> int:
         """The time of the row."""
         return us_of(now_of(self._program))
+
+    def turn(self) -> int:
+        """What tells the row's moment from others."""
+        row = vars(self._program).get(_ROW)
+        return row_turn() if row is None else row.turn
 
 
 def random_of(program: Any) -> RowRandom:

@@ -8,7 +8,8 @@ import enum
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
-from millpond.errors import ProgramError
+from millpond.errors import EpochError, ProgramError
+from millpond.program.durability import ElementLevel, Lazy, element_durability
 from millpond.program.evolution import NOTHING_SAID, Evolves, Migrate, Renamed
 from millpond.state.element import ElementType
 from millpond.state.expiry import AgedType, Clock, Refresh, Ttl, expiring_entries
@@ -45,6 +46,7 @@ class Element:
         merge: Merge | None = None,
         evolves: Evolves = NOTHING_SAID,
         ttl: Ttl | None = None,
+        durability: ElementLevel | Lazy | None = None,
     ) -> None:
         self.type = ElementType.parse(declared, by)
         self.distribution = distribution
@@ -54,6 +56,8 @@ class Element:
         self.merge = merge
         self.evolves = evolves
         self.ttl = ttl
+        self.durability = element_durability(durability)
+        _check_lazy(self)
 
     def __set_name__(self, owner: type, name: str) -> None:
         if self.name:
@@ -70,10 +74,13 @@ class Element:
         """Whether the element has instances that diverge."""
         return self.distribution is Distribution.PARTIAL
 
-    def plain(self, clock: Clock) -> Any:
-        """The element's container for a plain Python run, in which the clock tells the time of the row."""
+    def plain(self, clock: Clock, turn: Clock | None = None) -> Any:
+        """The element's container for a plain Python run, in which the clock tells the time of the row.
+
+        `turn` tells its moment from others, if that is not the time alone.
+        """
         if self.ttl is not None:
-            return self.type.wrap(expiring_entries(self.type, self.ttl, clock, checked=True))
+            return self.type.wrap(expiring_entries(self.type, self.ttl, clock, turn=turn, checked=True, watched=True))
         return self.type.wrap(self.type.plain())
 
     def stored(self) -> dict[str, Element]:
@@ -87,6 +94,17 @@ class Element:
     def __repr__(self) -> str:
         by = f", by={self.type.by!r}" if self.type.by else ""
         return f"{self.distribution.name.capitalize()}({self.type.text}{by})"
+
+
+def _check_lazy(element: Element) -> None:
+    if isinstance(element.durability, Lazy) and element.type.container is List:
+        raise EpochError(
+            "MP497",
+            "a List can't be saved item by item: some could be missing between others",
+            expected="lazy durability for a Map, Counter, Set, Vector, Matrix or Value",
+            found=f"{element.type.text}, durability={element.durability}",
+            hint="leave it exactly once, or keep the list as the value of a Map",
+        )
 
 
 def _check_scaling(declared: ElementType, on_scale_out: str, merge: object) -> None:
@@ -156,6 +174,7 @@ def Partitioned(  # noqa: N802
     migrate: Migrate | None = None,
     ttl: datetime.timedelta | None = None,
     refresh: Refresh = "write",
+    durability: ElementLevel | Lazy | None = None,
 ) -> T:
     """Declare state that is split by key: every access names the key that it touches.
 
@@ -164,11 +183,16 @@ def Partitioned(  # noqa: N802
     With `ttl`, an entry is as absent once `self.now` is that long after its last write, or with `refresh="access"`
     after its last access (docs/TIME.md).
 
+    `durability` is this element's own, whatever the job's is: `"exactly_once"`, or `"lazy"` where a bounded loss with a
+    lost host is borne (docs/DURABILITY.md).
+
     The rest is for a checkpoint of an older program (docs/EVOLUTION.md): `was` is the element's old name, `renamed` is
     how fields of its records are called now, and `migrate` makes new values of old ones where types differ too much.
     """
     evolves = Evolves(was, renamed or {}, migrate)
-    element = Element(declared, Distribution.PARTITIONED, by, evolves=evolves, ttl=_ttl(ttl, refresh))
+    element = Element(
+        declared, Distribution.PARTITIONED, by, evolves=evolves, ttl=_ttl(ttl, refresh), durability=durability
+    )
     _check_ttl(element)
     return cast("T", element)
 
@@ -182,6 +206,7 @@ def Partial(  # noqa: N802
     was: str | None = None,
     renamed: Renamed | None = None,
     migrate: Migrate | None = None,
+    durability: ElementLevel | Lazy | None = None,
 ) -> T:
     """Declare state with instances that diverge: each record meets one; `each` reads all, `merged` reconciles them.
 
@@ -190,8 +215,17 @@ def Partial(  # noqa: N802
     instances are averaged or united (weights, centroids, sets) and wrong where they are added up, since a sum would
     count twice; or each with a part (`"split"`, not for a `Value`). When it gets fewer, `merge` makes one of several:
     it is given what the instances hold for an entry, in their order, and gives the entry that stays.
-    docs/GUARANTEES.md tells all of it. `was`, `renamed` and `migrate` are as in `Partitioned`.
+    docs/GUARANTEES.md tells all of it. `was`, `renamed`, `migrate` and `durability` are as in
+    `Partitioned`.
     """
     evolves = Evolves(was, renamed or {}, migrate)
-    element = Element(declared, Distribution.PARTIAL, by, on_scale_out=on_scale_out, merge=merge, evolves=evolves)
+    element = Element(
+        declared,
+        Distribution.PARTIAL,
+        by,
+        on_scale_out=on_scale_out,
+        merge=merge,
+        evolves=evolves,
+        durability=durability,
+    )
     return cast("T", element)

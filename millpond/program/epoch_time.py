@@ -2,13 +2,15 @@
 
 The driver chooses one moment per epoch and hands it to all tasks, so that every row of the epoch, every task, and every
 task that runs again sees the same. A row keeps the moment of the epoch that it was fed in. In plain Python it is the
-system's clock, read once for each call of an entry point, or what `epoch_time` says.
+system's clock, read once for each call of an entry point, or what `epoch_time` says. Rows of feeds with event time have
+each a time of their own instead, which `event_time` sets in plain Python.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -19,18 +21,48 @@ _EPOCH_ZERO: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _SYSTEM: Final = SystemClock()
 
-_chosen: ContextVar[datetime.datetime | None] = ContextVar("epoch_time", default=None)
+_TURNS: Final = itertools.count()
+_TURN_BITS: Final = 40
+
+
+class _RowTimes:
+    """The times of rows that run one after the other: the one at work is known by how many are done."""
+
+    __slots__ = ("_done", "_first_turn", "_times")
+
+    def __init__(self, times: Sequence[int], done: Sized) -> None:
+        self._times = times
+        self._done = done
+        self._first_turn = next(_TURNS) << _TURN_BITS
+
+    def now_us(self) -> int:
+        return self._times[len(self._done)]
+
+    def turn(self) -> int:
+        return self._first_turn + len(self._done)
+
+
+_chosen: ContextVar[datetime.datetime | _RowTimes | None] = ContextVar("epoch_time", default=None)
 
 
 def epoch_now() -> datetime.datetime:
-    """The time of the epoch in UTC; outside an epoch, that of the system's clock."""
+    """The time of the row or of its epoch, in UTC; outside an epoch, that of the system's clock."""
     moment = _chosen.get()
+    if isinstance(moment, _RowTimes):
+        return moment_of(moment.now_us())
     return moment_of(_SYSTEM.now_ms() * 1000) if moment is None else moment
 
 
 def now_us() -> int:
-    """`epoch_now` in microseconds since 1970: what a driver chooses once per epoch, and hands to all tasks."""
-    return us_of(epoch_now())
+    """`epoch_now` in microseconds since 1970."""
+    moment = _chosen.get()
+    return moment.now_us() if isinstance(moment, _RowTimes) else us_of(epoch_now())
+
+
+def row_turn() -> int:
+    """What tells the moment of a row from others: rows with event times are a moment each, others share their time."""
+    moment = _chosen.get()
+    return moment.turn() if isinstance(moment, _RowTimes) else us_of(epoch_now())
 
 
 def us_of(moment: datetime.datetime) -> int:
@@ -53,6 +85,24 @@ def epoch_time(moment: datetime.datetime | int) -> Iterator[None]:
     else:
         chosen = moment_of(moment)
     token = _chosen.set(chosen)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+@contextmanager
+def event_time(moment: datetime.datetime | int) -> Iterator[None]:
+    """Let `self.now` be the event time of one row, which is called inside the block; for tests of plain programs."""
+    us = moment if isinstance(moment, int) else us_of(moment)
+    with row_times([us], ()):
+        yield
+
+
+@contextmanager
+def row_times(times: Sequence[int], done: Sized) -> Iterator[None]:
+    """Give each of many rows its own time; `done` grows by one with every row that is over."""
+    token = _chosen.set(_RowTimes(times, done))
     try:
         yield
     finally:

@@ -43,7 +43,8 @@ class ProgramBase:
 
     def __init__(self) -> None:
         for name, element in type(self)._elements.items():  # noqa: SLF001
-            vars(self)[name] = element.plain(RowClock(self))
+            clock = RowClock(self)
+            vars(self)[name] = element.plain(clock, clock.turn)
 
     @classmethod
     def elements(cls) -> Mapping[str, Element]:
@@ -57,9 +58,10 @@ class ProgramBase:
 
     @property
     def now(self) -> datetime.datetime:
-        """The time of the epoch, in UTC: one moment for all rows of an epoch, and for a row that runs again.
+        """The time of the row, in UTC: its event time if its feed has one, else one moment for all rows of an epoch.
 
-        In plain Python it is the system's time, one moment per call of an entry point; `epoch_time` sets another.
+        In plain Python it is the system's time, one moment per call of an entry point; `epoch_time` and `event_time`
+        set another.
         """
         return now_of(self)
 

@@ -15,7 +15,7 @@ from millpond.errors import ProgramError
 from millpond.program.ambient import as_row, names_in, now_of
 from millpond.program.declare import Distribution, Element
 from millpond.program.entries import HANDLER, EntryPoint, handler_entry
-from millpond.program.epoch_time import epoch_time, moment_of, us_of
+from millpond.program.epoch_time import epoch_time, event_time, moment_of, us_of
 from millpond.program.program import ProgramBase
 from millpond.program.undo import ABORT
 from millpond.state.expiry import Expiring
@@ -123,14 +123,17 @@ class Fired(NamedTuple):
     reply: Any
 
 
-def fire_timers(program: ProgramBase) -> list[Fired]:
+def fire_timers(
+    program: ProgramBase, watermark: datetime.datetime | None = None, *, horizon: datetime.datetime | None = None
+) -> list[Fired]:
     """Let a plain program call the handlers of all timers that are due at its time, as the end of an epoch does.
 
     Which ones they are is settled first: a timer that a handler sets waits for the next time. They fire in the order of
-    their moments, then of the handlers' definition, then of their keys.
+    their moments, then of the handlers' definition, then of their keys. With event time, those up to the watermark are
+    due, and `self.now` in a handler is the moment of its timer, but not before the horizon of the epoch.
     """
     kind = type(program)
-    now = now_of(program)
+    now = now_of(program) if watermark is None else watermark
     for name, element in kind.elements().items():
         if element.ttl is not None:
             _settle(vars(program)[name])
@@ -139,12 +142,13 @@ def fire_timers(program: ProgramBase) -> list[Fired]:
         (at, number, key, name) for number, name in enumerate(timers) for at, key in vars(program)[name].due(us_of(now))
     ]
     fired = []
-    with epoch_time(now):
-        for at, _, key, name in sorted(due):
-            moment = moment_of(at)
+    for at, _, key, name in sorted(due):
+        moment = moment_of(at)
+        own = moment if horizon is None else max(moment, horizon)
+        with epoch_time(now) if watermark is None else event_time(own):
             vars(program)[name].fired(key, moment)
             reply = as_row(name, timers[name].handler)(program, key, moment)
-            fired.append(Fired(name, key, moment, reply))
+        fired.append(Fired(name, key, moment, reply))
     return fired
 
 

@@ -47,6 +47,13 @@ def assemble(
         outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
         counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
         pending=tuple(file for of in by_partition.values() for control in of for file in control.pending),
+        near=tuple(
+            near
+            for of in by_partition.values()
+            for control in of
+            for near in (control.near, control.moved.near)
+            if near.keys or near.files
+        ),
     )
 
 

@@ -18,7 +18,9 @@ from millpond.keygroups import hash_ints
 from millpond.runtime.arrowtypes import to_arrow
 from millpond.runtime.badrows import DEAD_LETTER_SCHEMA
 from millpond.runtime.columns import Picked, Rows
+from millpond.runtime.eventtime import told_name
 from millpond.runtime.intake import BadRow, Work
+from millpond.runtime.laterows import LateRows
 from millpond.runtime.messages import Outbox
 from millpond.runtime.plan import EpochPlan, ProgramPlan
 from millpond.runtime.replies import reply_table, stage, staging_mark
@@ -42,9 +44,12 @@ class Delivery:
 
     def __init__(self, plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId) -> None:
         self._plan = plan
+        self._judged = epoch.judged
+        self._task = step, partition
         self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
         self._replies: dict[int, list[pa.Table]] = {}
         self._dead: dict[int, list[BadRow]] = {}
+        self._late: list[LateRows] = []
         self._owners = plan.layout.owners()
         self.outbox = Outbox()
         self.counters: Counter[str] = Counter()
@@ -56,10 +61,32 @@ class Delivery:
         if feed.dead_letters is not None:
             self._dead.setdefault(bad.feed, []).append(bad)
 
+    def late_rows(self, late: LateRows) -> None:
+        """Count late rows, and keep them for the sink that takes them in place of the entry point."""
+        self.counters[f"late.{self._plan.feeds[late.feed].name}"] += late.table.num_rows
+        self._tell_time(late.feed, late.highest_us)
+        self._late.append(late)
+
+    def _tell_time(self, feed: int, highest_us: int) -> None:
+        name = told_name(*self._task, self._plan.feeds[feed].name)
+        self.counters[name] = max(highest_us, self.counters.get(name, highest_us))
+
+    def _note_times(self, work: Work, rows: Picked) -> None:
+        """Tell how far the event times of rows have come, and count those that are late and run all the same."""
+        if work.happened is None or not len(happened := work.happened[slice(None) if rows is None else rows]):
+            return
+        feed = self._plan.feeds[work.feed]
+        assert feed.time is not None, feed.name
+        self._tell_time(work.feed, int(happened.max()))
+        late = int((happened < self._judged.bound_us(feed.time)).sum())
+        if late:
+            self.counters[f"late.{feed.name}"] += late
+
     def deliver(self, work: Work, rows: Picked, results: list[Any], lane: int | None) -> None:
         """Take the results of some rows of a work, in the order in which they ran."""
         if work.task.index == 0 and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
             self.counters[f"fed.{self._plan.feeds[work.feed].name}"] += len(results)
+            self._note_times(work, rows)
         if work.task.last:
             self._reply(work, rows, results)
             return
@@ -100,6 +127,8 @@ class Delivery:
         rows = picked[[message.row for message in messages]]
         values = [message.values for message in messages]
         kept = [column.take(rows) for column in work.keep]
+        if work.times is not None:
+            kept.append(work.times[rows].tolist())
         extra = list(zip(*kept, strict=True)) if kept else [()] * len(values)
         bodies = [encode_values((*carried, *more), after.inputs) for carried, more in zip(values, extra, strict=True)]
         groups = self._groups(work, rows, values, after)
@@ -168,6 +197,10 @@ class Delivery:
             columns = zip(*((feed.name, b.reason, b.row, b.source, b.position) for b in letters), strict=True)
             table = pa.Table.from_arrays([pa.array(c) for c in columns], schema=DEAD_LETTER_SCHEMA)
             files.append(stage(feed.dead_letters, table, self._place, checkpoint))
+        for late in self._late:
+            sink = self._plan.feeds[late.feed].late
+            assert sink is not None
+            files.append(stage(sink, late.table, self._place, checkpoint))
         return tuple(files)
 
 

@@ -15,7 +15,8 @@ from millpond.compiler.compiled import CompiledTask
 from millpond.errors import EpochError, RowError
 from millpond.graph.model import Dispatch
 from millpond.runtime.badrows import bad_rows, row_text
-from millpond.runtime.columns import Column, KeptColumn, ListColumn, TupleColumn, column_of
+from millpond.runtime.columns import Column, KeptColumn, ListColumn, NumberColumn, TupleColumn, column_of
+from millpond.runtime.laterows import TIME, LateRows, late_table, untimed
 from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA
 from millpond.runtime.ordering import Places, path_ranks, source_ranks
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan, key_parameters, parameter_hints
@@ -26,7 +27,8 @@ from millpond.state.wire import decode_values
 class Work:
     """Rows for one task from one feed: variables, columns to keep, key groups, and places in the order.
 
-    Rows whose key says all about their group travel without it.
+    Rows whose key says all about their group travel without it. Of feeds with event time, `times` is what `self.now`
+    says in each row, and `happened` are the event times of rows that have just come in.
     """
 
     task: CompiledTask
@@ -37,13 +39,16 @@ class Work:
     paths: pa.Array
     variables: dict[str, Column]
     keep: list[KeptColumn]
+    times: npt.NDArray[np.int64] | None = None
+    happened: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.places)
 
     def content(self) -> list[Column | KeptColumn]:
         """All that a row says: what tells two rows of one place apart."""
-        return [*self.variables.values(), *self.keep]
+        times = [] if self.times is None else [NumberColumn(self.times)]
+        return [*self.variables.values(), *self.keep, *times]
 
     def key_column(self) -> Column:
         """The column of dispatch keys of a BY_KEY task."""
@@ -71,6 +76,7 @@ class Intake:
 
     work: list[Work] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
+    late: list[LateRows] = field(default_factory=list)
     control: list[bytes] = field(default_factory=list)
     received: int = 0
     received_bytes: int = 0
@@ -125,12 +131,21 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     keys = key_parameters(task)
     columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     bad, reasons = bad_rows(columns, hints, keys)
+    timing = plan.feeds[number].time
+    if timing is not None:
+        bad, reasons = untimed(column_array(table, TIME), bad, reasons)
     if epoch.excluded:
         bad, reasons = _with_excluded(epoch, number, table, bad, reasons)
     if bad.any():
         _note_bad(epoch, number, columns, table, np.flatnonzero(bad), reasons, intake)
         table = table.filter(pa.array(~bad))
         columns = {name: column_array(table, feed_column(number, name)) for name in hints}
+    if timing is not None and plan.feeds[number].late is not None:
+        late = _ints(table, TIME) < epoch.judged.bound_us(timing)
+        if late.any():
+            intake.late.append(_late_rows(plan, epoch, number, table.filter(pa.array(late))))
+            table = table.filter(pa.array(~late))
+            columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     rows = table.num_rows
     if not rows:
         return
@@ -153,7 +168,20 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     ]
     groups = column_array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
     paths = pa.nulls(rows, pa.binary())
-    intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep))
+    happened = None if timing is None else _ints(table, TIME)
+    times = None if happened is None else np.maximum(happened, epoch.judged.floor_us)
+    intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep, times, happened))
+
+
+def _late_rows(plan: ProgramPlan, epoch: EpochPlan, feed: int, table: pa.Table) -> LateRows:
+    names = parameter_hints(plan.entry_of(feed))
+    columns = {name: column_array(table, feed_column(feed, name)) for name in names}
+    for place, (name, kind) in enumerate(plan.feeds[feed].keep):
+        if name not in columns:
+            columns[name] = column_array(table, keep_column(feed, place)).cast(kind)
+    happened = _ints(table, TIME)
+    places = (_ints(table, "ord"), source_ranks(_sources(table)), _ints(table, "pos"))
+    return LateRows(feed, late_table(columns, happened, epoch.judged, places), int(happened.max()))
 
 
 def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> npt.NDArray[np.bool_]:
@@ -263,14 +291,15 @@ def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table
     if task.dispatch is Dispatch.ALL_TO_ONE:
         places, first, bodies = _gather(plan, task, places, bodies)
         groups, sources, paths = groups[first], sources.take(pa.array(first)), paths.take(pa.array(first))
-    values = list(zip(*bodies, strict=True)) or [()] * (len(task.inputs) + len(plan.feeds[feed].keep))
-    inputs = len(task.inputs)
+    timed, inputs = plan.feeds[feed].time is not None, len(task.inputs)
+    values = list(zip(*bodies, strict=True)) or [()] * (inputs + len(plan.feeds[feed].keep) + timed)
+    times = np.array(values.pop(), dtype=np.int64) if timed else None
     variables: dict[str, Column] = {
         name: ListColumn(column) for name, column in zip(task.inputs, values[:inputs], strict=True)
     }
     kinds = (kind for _, kind in plan.feeds[feed].keep)
     keep = [KeptColumn(pa.array(column, type=kind)) for column, kind in zip(values[inputs:], kinds, strict=True)]
-    return Work(task, feed, places, groups, sources, paths, variables, keep)
+    return Work(task, feed, places, groups, sources, paths, variables, keep, times)
 
 
 def _gather(

@@ -6,12 +6,14 @@ Nothing here may differ between two attempts of a task: a shuffle that is read t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from millpond.epochs.manifest import OutputFile, StateFile
+from millpond.epochs.work import NearChanges
 from millpond.storage.content import FileRef
 
 CONTROL_TASK = -1
@@ -65,6 +67,28 @@ class Moved(msgspec.Struct, frozen=True):
     keys: list[bytes] = []
     values: list[bytes | None] = []
     files: tuple[StateFile, ...] = ()
+    near: NearChanges = NearChanges()
+
+
+class Found(Enum):
+    """How a task found the state of its partition: there was none yet, it was on its host since the epoch before, an
+    old copy was there and caught up, or it had to be restored.
+    """
+
+    NOTHING = "nothing"
+    LOCAL = "local"
+    CAUGHT_UP = "caught up"
+    RESTORED = "restored"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Where a partition's last task of an epoch ran, and how it found its state; like times, it tells no more than
+    what happened this once.
+    """
+
+    where: str = ""
+    found: Found = Found.NOTHING
+    restore_s: float = 0.0
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -83,6 +107,8 @@ class Control(msgspec.Struct, frozen=True):
     pending: tuple[FileRef, ...] = ()
     moved: Moved = Moved()
     spent: dict[str, float] = {}
+    seen: Seen = Seen()
+    near: NearChanges = NearChanges()
 
 
 _encoder = msgspec.msgpack.Encoder()

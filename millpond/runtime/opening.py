@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import within
 from millpond.epochs.manifest import StateFile
@@ -22,7 +24,7 @@ from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.runtime.restoring import Restoring
 from millpond.state.lazyview import LazyView
-from millpond.state.localstore import Loaded, LocalStore, Ranges, Stamp, StoreView, taken_away
+from millpond.state.localstore import Brought, Loaded, LocalStore, Ranges, Stamp, StoreView, taken_away
 from millpond.storage.contract import Storage
 
 Restore = Literal["lazy", "eager"]
@@ -33,6 +35,11 @@ OPEN_ATTEMPTS_MAX = 8
 
 AT_ONCE_BYTES_MAX = 32 * 1024 * 1024
 """Files of this size together are restored in one go, which takes some tenths of a second."""
+
+OLD_EPOCHS_MAX = 32
+"""A copy this old is of little use to a partition that comes back, and takes its disk."""
+
+_CLOCK = SystemClock()
 
 
 def store_path(local_root: str, uuid: str, layout: Layout, partition: PartitionId) -> Path:
@@ -93,14 +100,19 @@ def _bring(
         store.rebuild(wanted, ())
         return
     missing = _missed(stamp, parent, groups)
+    begun = _CLOCK.ticks()
     if stamp is not None and missing is not None:
         _advance(store, stamp, held, wanted, storage, missing, groups)
+        if stamp.epoch < wanted.epoch - 1:
+            # The partition was elsewhere meanwhile.
+            store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
         return
     restoring = Restoring(storage, parent, groups)
     if restoring.size_bytes <= AT_ONCE_BYTES_MAX:
         store.rebuild(wanted, restoring.read(((groups[0], groups[-1]),)))
     else:
         store.begin(wanted, restoring.size_bytes)
+    store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=False))
 
 
 def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, partition: PartitionId) -> bool:
@@ -117,6 +129,24 @@ def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, 
     if stamp is None or stamp == wanted or missing is None:
         return False
     return _advance(store, stamp, held, wanted, storage, missing, groups)
+
+
+def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
+    """Remove stores that nobody opened for many epochs, since their partitions are elsewhere, and say which.
+
+    Only where stores have a single owner; a process that still has one of them open makes it anew when it needs it.
+    """
+    dropped: list[Path] = []
+    folder = Path(local_root) / parent.uuid
+    for path in sorted(folder.iterdir()) if folder.exists() else []:
+        store = LocalStore.at(path)
+        with store.view() as view:
+            stamp = view.stamp
+        if stamp is None or stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
+            store.close()
+            shutil.rmtree(path, ignore_errors=True)
+            dropped.append(path)
+    return dropped
 
 
 def _missed(stamp: Stamp | None, parent: Parent, groups: range) -> tuple[StateFile, ...] | None:

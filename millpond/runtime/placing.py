@@ -21,6 +21,7 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.runtime.assemble import LATEST
 from millpond.runtime.components import GIANT_SHARE, connected, neighbours, packed
+from millpond.runtime.eventtime import FIRST_US
 from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import column_array
 from millpond.runtime.plan import ProgramPlan
@@ -81,27 +82,27 @@ def gathered_feeds(plan: ProgramPlan) -> list[int]:
     return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.GATHERED]
 
 
-def survey(plan: ProgramPlan, table: pa.Table) -> Survey:
-    """Look at the keys of rows."""
+def survey(plan: ProgramPlan, table: pa.Table, floor_us: int = FIRST_US) -> Survey:
+    """Look at the keys of rows, none of which goes by a time before `floor_us`."""
     try:
-        return _surveyed(plan, table)
+        return _surveyed(plan, table, floor_us)
     except MillpondError:
         return Survey(broken=True)
 
 
-def _surveyed(plan: ProgramPlan, table: pa.Table) -> Survey:
+def _surveyed(plan: ProgramPlan, table: pa.Table, floor_us: int) -> Survey:
     names: list[bytes] = []
     owners: list[Ints] = []
     nodes: list[Ints] = []
     rows = 0
     for feed, own in _rows_of(plan, table):
-        keys = feed_keys(plan, feed, table.take(pa.array(own)))
+        keys = feed_keys(plan, feed, table.take(pa.array(own)), floor_us)
         for found in keys.touched:
             owners.append(found.rows + rows)
             nodes.append(found.codes + len(names))
             names += store_keys(plan, found)
         rows += int(keys.good.sum())
-    if not names:
+    if not names or not rows:
         return Survey()
     numbers, distinct = _numbered(names)
     owner, node = np.concatenate(owners), numbers[np.concatenate(nodes)]
@@ -151,19 +152,19 @@ def _numbered(names: list[bytes]) -> tuple[Ints, pa.Array]:
     return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary
 
 
-def placed(plan: ProgramPlan, placement: Placement, table: pa.Table) -> pa.Table:
+def placed(plan: ProgramPlan, placement: Placement, table: pa.Table, floor_us: int = FIRST_US) -> pa.Table:
     """Rows with the partition in `part` that they run in; rows of other feeds stay where they are."""
     parts = column_array(table, "part").to_numpy(zero_copy_only=False).copy()
     for feed, own in _rows_of(plan, table):
-        parts[own] = _parts(plan, placement, feed, table.take(pa.array(own)))
+        parts[own] = _parts(plan, placement, feed, table.take(pa.array(own)), floor_us)
     at = table.schema.get_field_index("part")
     return table.set_column(at, table.schema.field(at), pa.array(parts, pa.int32()))
 
 
-def _parts(plan: ProgramPlan, placement: Placement, feed: int, table: pa.Table) -> npt.NDArray[np.int32]:
+def _parts(plan: ProgramPlan, placement: Placement, feed: int, table: pa.Table, floor_us: int) -> npt.NDArray[np.int32]:
     if placement.one is not None:
         return np.full(table.num_rows, placement.one, dtype=np.int32)
-    found = feed_keys(plan, feed, table)
+    found = feed_keys(plan, feed, table, floor_us)
     # A row without keys meets no state, and a bad one is told wherever it is.
     first = np.zeros(int(found.good.sum()), dtype=np.int32)
     seen = np.zeros(len(first), dtype=bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from millpond.epochs.manifest import Elements
 from millpond.epochs.work import Parent
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
+from millpond.program.durability import Lazy
+from millpond.runtime.eventtime import FeedTime, Judged
 from millpond.runtime.opening import Restore
 from millpond.state.classes import learn_from
 
@@ -28,6 +30,9 @@ STEPS_MAX = 8
 DEAD_LETTERS = "dead-letters"
 """The suffix of a feed's dead-letter sink."""
 
+LATE = "late"
+"""The suffix of a feed's sink for late rows."""
+
 
 class BadRows(enum.Enum):
     """What happens to a row that does not fit its entry point."""
@@ -37,15 +42,16 @@ class BadRows(enum.Enum):
     DEAD_LETTER = "dead letter"
 
 
-Level = Literal["exactly_once", "replay"]
+Level = Literal["exactly_once", "replay", "lazy"] | Lazy
 """How users say what a commit keeps."""
 
 
 class Durability(enum.Enum):
-    """What a commit keeps of an epoch: what it changed, or what it was computed from."""
+    """What a commit keeps of an epoch: what it changed, what it was computed from, or what is due of each key."""
 
     EXACTLY_ONCE = "exactly_once"
     REPLAY = "replay"
+    LAZY = "lazy"
 
 
 class Order(enum.Enum):
@@ -69,7 +75,10 @@ class SinkPlan:
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
-    """One feed: its entry point, the columns that replies keep, and where replies and bad rows go."""
+    """One feed: its entry point, the columns that replies keep, and where replies, bad rows and late rows go.
+
+    `time` is there if its rows have event times.
+    """
 
     name: str
     entry: str
@@ -78,6 +87,12 @@ class FeedPlan:
     bad_rows: BadRows
     replies: SinkPlan | None
     dead_letters: SinkPlan | None
+    time: FeedTime | None = None
+    late: SinkPlan | None = None
+
+    def timed(self, time: FeedTime, late: SinkPlan | None) -> FeedPlan:
+        """The same feed with event time."""
+        return replace(self, time=time, late=late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,7 @@ class ProgramPlan:
     restore: Restore = "lazy"
     durability: Durability = Durability.EXACTLY_ONCE
     elements: Elements = ()
+    lazy: frozenset[str] = frozenset()
     tasks: tuple[CompiledTask, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +124,7 @@ class ProgramPlan:
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where it arrives, so that the classes are known there too.
         shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
-        return type(self), (*shape, self.steps_max, self.restore, self.durability, self.elements)
+        return type(self), (*shape, self.steps_max, self.restore, self.durability, self.elements, self.lazy)
 
     @property
     def steps(self) -> int:
@@ -119,6 +135,11 @@ class ProgramPlan:
     def relaxed(self) -> bool:
         """Whether rows of some feed may meet an element at any step, so that steps see what those before changed."""
         return any(self.entry_of(number).point.relaxed for number in range(len(self.feeds)))
+
+    @property
+    def event_time(self) -> bool:
+        """Whether rows have times of their own: all feeds have event time, or none."""
+        return self.feeds[0].time is not None
 
     def entry_of(self, feed: int) -> CompiledEntry:
         """The entry point that a feed goes to."""
@@ -136,6 +157,11 @@ class ProgramPlan:
     def element_indexes(self) -> dict[str, int]:
         """The index of each element in store keys, by name."""
         return {name: self.element_index(name) for name in self.program.elements}
+
+    @property
+    def lazy_indexes(self) -> frozenset[int]:
+        """The indexes of elements whose changes stay near the host, to be saved key by key."""
+        return frozenset(self.element_index(name) for name in self.lazy)
 
     def element_index(self, name: str) -> int:
         """An element's index in store keys: what the checkpoint says, else its place in the declaration."""
@@ -161,6 +187,7 @@ class EpochPlan:
     If it `continues`, it has no rows of its own but the messages that the epoch before left. `now_us` is its time in
     microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks. `excluded` are rows that
     an earlier try found to raise, under a policy that does not fail; with `until`, only rows before that one are tried.
+    `judged` is the watermark that rows with event times are judged by: the one that was committed with the parent.
     """
 
     epoch: int
@@ -170,6 +197,7 @@ class EpochPlan:
     now_us: int = 0
     excluded: tuple[Excluded, ...] = ()
     until: Excluded | None = None
+    judged: Judged = field(default_factory=Judged)
 
     def source_name(self, short: str | None) -> str | None:
         """The whole name of a source that travelled without its beginning."""

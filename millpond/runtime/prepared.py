@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from millpond.program.epoch_time import row_times
 from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
 from millpond.runtime.failures import row_failure
@@ -23,6 +25,7 @@ class Prepared:
         self._delivery = delivery
         self._at = 0
         inputs = work.task.inputs
+        self._times = None if work.times is None else work.times[rows].tolist()
         self._columns = [work.variables[name].take(rows) for name in inputs] or [[None] * self.count]
 
     def next_columns(self, count: int) -> list[list[Any]]:
@@ -32,6 +35,10 @@ class Prepared:
         if start == 0 and count == self.count:
             return self._columns
         return [column[start : start + count] for column in self._columns]
+
+    def timed(self) -> AbstractContextManager[None]:
+        """Give the rows that run inside their own times, if they have any."""
+        return nullcontext() if self._times is None else row_times(self._times, self.results)
 
     def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
         """Tell which row the user's code failed on."""

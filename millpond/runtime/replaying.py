@@ -18,9 +18,11 @@ from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import EpochId
 from millpond.keygroups import Layout
+from millpond.program.durability import Lazy
 from millpond.runtime.assemble import assemble
 from millpond.runtime.failures import leaving_out
 from millpond.runtime.inputlog import feeds_of, read_input
+from millpond.runtime.lazily import lazy_settings
 from millpond.runtime.messages import decode_control
 from millpond.runtime.pending import read_pending
 from millpond.runtime.plan import BadRows, Durability, EpochPlan, Excluded, ProgramPlan
@@ -37,20 +39,22 @@ def _tell_nobody(_done: int, _total: int) -> None:
     pass
 
 
-def check_durability(program: CompiledProgram, durability: str, *, one_host: bool = True) -> Durability:
+def check_durability(program: CompiledProgram, durability: str | Lazy, *, one_host: bool = True) -> Durability:
     """The level that a name stands for; what the program or the session can't have is refused."""
-    if durability not in {level.value for level in Durability}:
+    name = Durability.LAZY.value if isinstance(durability, Lazy) else durability
+    if name not in [level.value for level in Durability]:
         raise EpochError(
             "MP494",
             "no such durability",
-            expected=" or ".join(f'"{level.value}"' for level in Durability),
+            expected=", ".join(f'"{level.value}"' for level in Durability) + " or Lazy(...)",
             found=repr(durability)[:80],
         )
-    level = Durability(durability)
-    if level is Durability.REPLAY and not one_host:
+    level = Durability(name)
+    lazy = lazy_settings(program, durability)
+    if (lazy or level is Durability.REPLAY) and not one_host:
         raise EpochError(
             "MP493",
-            'durability="replay" keeps what epochs change near one host',
+            'durability="replay" and "lazy" keep what epochs change near one host',
             expected="a session whose driver and executors are on one host",
             found="a cluster",
             hint='leave durability at "exactly_once"',
@@ -74,17 +78,6 @@ def _unfit(program: CompiledProgram) -> str:
         return f"gathered: {', '.join(gathered)}"
     timed = [name for name, e in program.elements.items() if e.ttl is not None or isinstance(e.type, TimersType)]
     return f"state that time changes: {', '.join(timed)}" if timed else ""
-
-
-def refuse_load(durability: Durability) -> None:
-    """Refuse to load initial state where only the input of epochs is kept: a load has none."""
-    if durability is Durability.REPLAY:
-        raise EpochError(
-            "MP495",
-            'state can\'t be loaded with durability="replay"',
-            expected='a first run with durability="exactly_once" that loads it',
-            hint="both levels can be used on one checkpoint, run by run",
-        )
 
 
 def has_input(head: Manifest | None) -> bool:
@@ -165,7 +158,14 @@ def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
         for feed in plan.feeds
     )
     layout = Layout(plan.layout.key_groups, told.partitions, told.instances, plan.layout.aligned)
-    return replace(plan, layout=layout, feeds=feeds, steps_max=told.steps_max, durability=Durability.EXACTLY_ONCE)
+    return replace(
+        plan,
+        layout=layout,
+        feeds=feeds,
+        steps_max=told.steps_max,
+        durability=Durability.EXACTLY_ONCE,
+        lazy=frozenset(),
+    )
 
 
 def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInput) -> EpochWork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
-from millpond.program.epoch_time import moment_of, now_us
+from millpond.program.epoch_time import event_time, moment_of, now_us, row_turn
 from millpond.runtime.columns import Column, ListColumn
+from millpond.runtime.eventtime import FIRST_US
 from millpond.runtime.touched import touched
 from millpond.state.element import THE_KEY
 from millpond.state.expiry import Expiring, expiring_entries
@@ -32,6 +34,7 @@ class _Record:
 
     number: int
     entry: CompiledEntry
+    time_us: int | None = None
     waiting: list[_Message] = field(default_factory=list)
     reply: Any = None
 
@@ -68,14 +71,18 @@ class Sequential:
             raise reply
         return reply
 
-    def epoch(self, rows: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+    def epoch(self, rows: Sequence[tuple[str, tuple[Any, ...]]], times_us: Sequence[int] | None = None) -> list[Any]:
         """Run the records of an epoch step by step, those of a step in input order, and return their replies.
 
         This is what relaxed entry points mean: a task is done as a whole, in the order of records and of the turns of
         their loops, and whatever a record does next comes a step later. Exact ones give what plain Python gives. The
-        reply of a record that aborts is the `Aborted` itself.
+        reply of a record that aborts is the `Aborted` itself. With event time, `times_us` are what `self.now` says in
+        each record.
         """
         records = [self._record(number, entry, *args) for number, (entry, args) in enumerate(rows)]
+        if times_us is not None:
+            for record, time_us in zip(records, times_us, strict=True):
+                record.time_us = time_us
         waiting = [message for record in records for message in record.waiting]
         step = 0
         while waiting:
@@ -83,13 +90,19 @@ class Sequential:
             waiting = [message for message in waiting if message.step != step]
             for message in sorted(here, key=lambda message: (message.record.number, message.path)):
                 message.record.waiting.clear()
-                self._advance(message)
+                own = message.record.time_us
+                with nullcontext() if own is None else event_time(own):
+                    self._advance(message)
                 waiting += message.record.waiting
             step += 1
         return [record.reply for record in records]
 
-    def fire_timers(self) -> list[Any]:
-        """Run the timers that are due at the time of the epoch, as its end does, and return the handlers' replies."""
+    def fire_timers(self, watermark_us: int | None = None, floor_us: int = FIRST_US) -> list[Any]:
+        """Run the timers that are due at the time of the epoch, as its end does, and return the handlers' replies.
+
+        With event time, those up to the watermark are due, and each handler has the time of its timer, or `floor_us`.
+        """
+        until = now_us() if watermark_us is None else watermark_us
         for instance in (instance for instances in self._states.values() for instance in instances):
             if isinstance(instance.entries, Expiring):
                 instance.entries.settle()
@@ -97,9 +110,10 @@ class Sequential:
         due = [
             (at, number, key)
             for number, name in enumerate(handlers)
-            for at, key in self._states[name][0].container.due(now_us())
+            for at, key in self._states[name][0].container.due(until)
         ]
-        return self.epoch([(handlers[number], (key, moment_of(at))) for at, number, key in sorted(due)])
+        rows = [(handlers[number], (key, moment_of(at))) for at, number, key in sorted(due)]
+        return self.epoch(rows, None if watermark_us is None else [max(at, floor_us) for at, _, _ in sorted(due)])
 
     def _record(self, number: int, entry: str, *args: Any) -> _Record:
         compiled = self._compiled.entries.get(entry)
@@ -254,7 +268,9 @@ class _Instance:
         if element.ttl is None:
             self.entries = element.type.bare()
         else:
-            self.entries = expiring_entries(element.type, element.ttl, now_us, checked=True)
+            self.entries = expiring_entries(
+                element.type, element.ttl, now_us, turn=row_turn, checked=True, watched=True
+            )
         self.container = element.type.wrap(self.entries)
 
 

@@ -5,7 +5,7 @@ For tests and for small local runs: the same partitions, key groups and messages
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,30 @@ import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.routing import HASHED, argument_hash
-from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochWork, Offer, Parent
+from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
+from millpond.epochs.manifest import Loss
 from millpond.epochs.retention import Keep
+from millpond.epochs.settling import is_lazy, settle
+from millpond.epochs.times import Times
 from millpond.graph.model import Dispatch
 from millpond.ids import KeyGroup, PartitionId
+from millpond.program.durability import Lazy
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
+from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.evolving import Schemas, check_elements
 from millpond.runtime.failures import leaving_out
 from millpond.runtime.inputlog import with_input
 from millpond.runtime.intake import feed_column, keep_column
+from millpond.runtime.laterows import TIME
+from millpond.runtime.lazily import Saving, lazy_settings
 from millpond.runtime.loading import Into, check_empty, load_offer, load_rows, load_work, loadable, target_of
 from millpond.runtime.messages import decode_control
 from millpond.runtime.pending import read_pending
 from millpond.runtime.plan import (
     DEAD_LETTERS,
+    LATE,
     STEPS_MAX,
     BadRows,
     Durability,
@@ -69,6 +77,9 @@ class Simulated:
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
     in `dead_letters`. A checkpoint that is there gets another number of `instances`, and the elements of a program that
     changed, before the first epoch; if its entry points are others, the first epoch must be told to `adopt`.
+
+    With an `event_time` each entry point is a feed with such times, and the rows of an epoch come with theirs. `late`
+    ones are kept in `late_rows` then, in memory or in the sinks given, or else worked on as others are.
     """
 
     def __init__(
@@ -82,15 +93,20 @@ class Simulated:
         sinks: Mapping[str, Sink] | None = None,
         bad_rows: BadRows = BadRows.FAIL,
         steps_max: int = STEPS_MAX,
-        durability: Durability = Durability.EXACTLY_ONCE,
+        durability: Durability | Lazy = Durability.EXACTLY_ONCE,
         adopt: bool = False,
         keep: Keep | None = _KEEP,
+        event_time: FeedTime | Mapping[str, FeedTime] | None = None,
+        late: Mapping[str, Sink] | bool = False,
     ) -> None:
         self._adopt = adopt
-        check_durability(program, durability.value)
+        self._row_times: Sequence[int | None] = ()
+        told = durability if isinstance(durability, Lazy) else durability.value
+        level, lazy = check_durability(program, told), lazy_settings(program, told)
         self._storage: Storage = open_storage(str(directory / "checkpoint"))
-        if durability is Durability.REPLAY:
-            self._storage = NearStorage(self._storage, directory / "near")
+        near = NearStorage(self._storage, directory / "near")
+        if level is Durability.REPLAY or lazy:
+            self._storage = near
         schemas = element_schemas(program)
         self._checkpoint = Checkpoint.open(
             self._storage, schemas, key_groups, instances, evolving=True, keep=keep or Keep.all()
@@ -100,10 +116,53 @@ class Simulated:
         self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
         self.dead_letters = {name: MemorySink() for name in program.entries}
-        outputs = str(directory / "outputs")
+        self.late_rows: dict[str, Sink] = {name: MemorySink() for name in program.entries} if late else {}
+        self.late_rows |= late if isinstance(late, Mapping) else {}
+        self._times = Timekeeper(program, lambda: self._checkpoint.head)
+        self._fires = self._times.handlers
+        timing = _timing(program, self._fires, event_time)
+        self._times.follow({name: timing.get(name) for name in program.entries if name not in self._fires}, level)
+        feeds = self._feeds(program, str(directory / "outputs"), bad_rows, timing)
+        layout, elements = self._instances.layout(partitions), self._schemas.elements
+        self._plan = ProgramPlan(
+            program,
+            layout,
+            feeds,
+            self._storage.url,
+            local,
+            steps_max,
+            durability=level,
+            elements=elements,
+            lazy=frozenset(lazy),
+        )
+        self._numbers = {name: number for number, name in enumerate(program.entries)}
+        head = self._checkpoint.head
+        self._batch = 0 if head is None or head.stream is None else head.stream.batch + 1
+        self._fed = self._fed_before({} if head is None else head.counters)
+        self._checkpoint.finish_publication(self._publisher.publish)
+        self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
+        self.loss = self._settled(near, lazy)
+        if self._schemas.bring(durable(self._storage), self._publisher.publish):
+            self._plan = replace(self._plan, elements=self._schemas.elements)
+        settings = {self._plan.element_index(name): one for name, one in lazy.items()}
+        self._saving = Saving(near, settings, threaded=False) if lazy else None
+        self._finish(self._times.going_on())
+        self._fire_owed()
+        if self._instances.bring(durable(self._storage), self._publisher.publish):
+            self._plan = replace(self._plan, layout=self._instances.layout(partitions))
+
+    def _feeds(
+        self, program: CompiledProgram, outputs: str, bad_rows: BadRows, timing: Mapping[str, FeedTime]
+    ) -> tuple[FeedPlan, ...]:
+        """A feed for each entry point, and what publishes to their sinks."""
         replies = {name: _sink_plan(name, sink, outputs) for name, sink in self.sinks.items()}
         letters = {name: SinkPlan(f"{name}.{DEAD_LETTERS}", outputs) for name in program.entries}
-        feeds = tuple(
+        late = {name: _sink_plan(f"{name}.{LATE}", sink, outputs) for name, sink in self.late_rows.items()}
+        targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
+        targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
+        targets |= {late[name].name: (sink, late[name]) for name, sink in self.late_rows.items()}
+        self._publisher = Publisher(targets, _refuse, _refuse)
+        return tuple(
             FeedPlan(
                 name=name,
                 entry=name,
@@ -112,32 +171,23 @@ class Simulated:
                 bad_rows=bad_rows,
                 replies=replies[name] if entry.point.replies or entry.aborts else None,
                 dead_letters=letters[name] if bad_rows is BadRows.DEAD_LETTER else None,
+                time=timing.get(name),
+                late=late.get(name),
             )
             for name, entry in program.entries.items()
         )
-        layout, elements = self._instances.layout(partitions), self._schemas.elements
-        self._plan = ProgramPlan(
-            program, layout, feeds, self._storage.url, local, steps_max, durability=durability, elements=elements
-        )
-        targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
-        targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
-        self._publisher = Publisher(targets, _refuse, _refuse)
-        self._numbers = {name: number for number, name in enumerate(program.entries)}
-        self._times = Timekeeper(program, lambda: self._checkpoint.head)
-        self._fires = self._times.handlers
-        head = self._checkpoint.head
-        self._batch = 0 if head is None or head.stream is None else head.stream.batch + 1
-        counters = {} if head is None else head.counters
-        fed = {f"total.{kind}.{name}" for kind in ("fed", "bad") for name in program.entries if name not in self._fires}
-        self._fed = sum(n for key, n in counters.items() if key in fed)
-        self._checkpoint.finish_publication(self._publisher.publish)
-        self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
-        if self._schemas.bring(durable(self._storage), self._publisher.publish):
-            self._plan = replace(self._plan, elements=self._schemas.elements)
-        self._finish(self._times.going_on())
-        self._fire_owed()
-        if self._instances.bring(durable(self._storage), self._publisher.publish):
-            self._plan = replace(self._plan, layout=self._instances.layout(partitions))
+
+    def _fed_before(self, counters: Mapping[str, int]) -> int:
+        """How many rows were committed before this run; late ones that went to a sink were not fed."""
+        kinds = ("fed", "bad", "late") if self.late_rows else ("fed", "bad")
+        names = [name for name in self._plan.program.entries if name not in self._fires]
+        return sum(counters.get(f"total.{kind}.{name}", 0) for kind in kinds for name in names)
+
+    def _settled(self, near: NearStorage, lazy: Mapping[str, Lazy]) -> Loss | None:
+        """Make durable what the last run left near its host; what of it is lost."""
+        if not lazy and not is_lazy(self._checkpoint.head):
+            return None
+        return settle(near, self._checkpoint, self._publisher.publish)
 
     @property
     def storage(self) -> Storage:
@@ -165,15 +215,19 @@ class Simulated:
         """How many rows are committed, over the life of the checkpoint."""
         return self._fed
 
-    def epoch(self, rows: Sequence[Row]) -> EpochOutcome:
-        """Run one epoch over rows in order."""
+    def epoch(self, rows: Sequence[Row], times: Sequence[int | None] = (), *, ends: bool = False) -> EpochOutcome:
+        """Run one epoch over rows in order; with event time, `times` are theirs, in microseconds since 1970.
+
+        If it `ends`, the watermark moves to the end of time, as after a bounded run.
+        """
+        self._times.check_open()
         offer = Offer("simulated", self._batch, self._sources)
         moment = self._times.moment()
-        outcome = self._checkpoint.run_epoch(
+        self._row_times = times
+        outcome = self._commit(
             offer,
-            lambda parent: self._timed(self._compute(rows, parent, moment), moment),
-            self._publisher.publish,
-            partitions=self._partitions,
+            lambda parent: self._timed(self._compute(rows, parent, moment), moment, ends=ends),
+            moment,
             adopt=self._adopt,
         )
         self._adopt = False
@@ -187,8 +241,13 @@ class Simulated:
         """Let the time move on without rows, if that changes anything: timers that are due fire."""
         return self._fire(self._times.moment()) if self._times.ticks() else None
 
-    def _timed(self, work: EpochWork, moment: int) -> EpochWork:
-        return self._times.noted(work, moment, self._plan.element_indexes)
+    @property
+    def times(self) -> Times:
+        """The times that hold after the last committed epoch."""
+        return self._times.last
+
+    def _timed(self, work: EpochWork, moment: int, *, ends: bool = False) -> EpochWork:
+        return self._times.noted(work, moment, self._plan.element_indexes, ends=ends)
 
     def _fire_owed(self) -> None:
         """Fire the timers that are due at the end of the last epoch, in an epoch that belongs to it."""
@@ -197,16 +256,27 @@ class Simulated:
             self._fire(moment)
 
     def _fire(self, moment: int) -> EpochOutcome:
-        return self._checkpoint.run_epoch(
-            Offer.tick(),
-            lambda parent: self._compute_timers(parent, moment),
-            self._publisher.publish,
-            partitions=self._partitions,
+        return self._commit(Offer.tick(), lambda parent: self._compute_timers(parent, moment), moment)
+
+    def _commit(
+        self, offer: Offer, compute: Callable[[Parent], EpochWork], moment: int, *, adopt: bool = False
+    ) -> EpochOutcome:
+        saving = self._saving
+
+        def computed(parent: Parent) -> EpochWork:
+            return compute(parent) if saving is None else saving.noted(compute(parent))
+
+        outcome = self._checkpoint.run_epoch(
+            offer, computed, self._publisher.publish, partitions=self._partitions, adopt=adopt
         )
+        if saving is not None and outcome.result is EpochResult.COMMITTED:
+            saving.committed(outcome, self._checkpoint.head_hash, moment)
+        return outcome
 
     def _compute_timers(self, parent: Parent, moment: int) -> EpochWork:
-        due = due_timers(self._plan, self._storage, parent, moment)
+        due = due_timers(self._plan, self._storage, parent, self._times.reached(moment))
         if due.timers:
+            self._row_times = due.times(self._times.judged().floor_us)
             work = self._compute(due.rows(self._fires), parent, moment)
         else:
             work = nothing_fed({} if self._checkpoint.head is None else self._checkpoint.head.counters)
@@ -216,11 +286,8 @@ class Simulated:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
         outcome = None
         while (head := self._checkpoint.head) is not None and head.pending:
-            outcome = self._checkpoint.run_epoch(
-                head.offer,
-                lambda parent: self._timed(self._continue(parent, moment), moment),
-                self._publisher.publish,
-                partitions=self._partitions,
+            outcome = self._commit(
+                head.offer, lambda parent: self._timed(self._continue(parent, moment), moment), moment
             )
         return outcome
 
@@ -245,7 +312,8 @@ class Simulated:
         check_elements(parent, self._plan.elements)
 
         def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
-            epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until)
+            judged = self._times.judged()
+            epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until, judged=judged)
             return self._assemble(epoch, run_whole(self._plan, epoch, self._route(rows)))
 
         return leaving_out(self._plan.steps, run)
@@ -254,7 +322,8 @@ class Simulated:
         check_instances(parent, self._plan.layout)
         check_elements(parent, self._plan.elements)
         left = read_pending(self._storage, self._plan, parent.pending)
-        epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment)
+        judged = self._times.judged()
+        epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment, judged=judged)
         return self._assemble(epoch, run_whole(self._plan, epoch, left.to_batches()))
 
     def _assemble(self, epoch: EpochPlan, told: pa.Table) -> EpochWork:
@@ -309,12 +378,24 @@ class Simulated:
             "src": pa.array([None] * len(chosen), pa.string()),
             "pos": pa.array([0] * len(chosen), pa.int64()),
         }
+        if self._times.by_event:
+            columns[TIME] = pa.array([self._row_times[number] for number, _, _ in chosen], pa.int64())
         for entry, feed in self._numbers.items():
             columns[keep_column(feed, 0)] = pa.array(numbers, pa.int64())
             for place, (name, hint) in enumerate(self._plan.program.entries[entry].point.parameters):
                 values = [rows[number][1][place] if own == feed else None for number, own, _ in chosen]
                 columns[feed_column(feed, name)] = to_arrow(values, hint).cast(arrow_type(hint))
         return pa.RecordBatch.from_pydict(columns)
+
+
+def _timing(
+    program: CompiledProgram, handlers: Sequence[str], given: FeedTime | Mapping[str, FeedTime] | None
+) -> dict[str, FeedTime]:
+    """The event time of each feed; timers are never late."""
+    if given is None:
+        return {}
+    feeds = dict.fromkeys(program.entries, given) if isinstance(given, FeedTime) else dict(given)
+    return feeds | dict.fromkeys(handlers, FeedTime(lateness_us=None))
 
 
 def _sink_plan(name: str, sink: Sink, outputs: str) -> SinkPlan:

@@ -28,7 +28,7 @@ from millpond.runtime.homes import Homes
 from millpond.runtime.inputlog import log_input
 from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
 from millpond.runtime.merging import mark_ties, merge_order
-from millpond.runtime.messages import BYTES_IN, Control, Failure, Moved, Outbox, place_key
+from millpond.runtime.messages import BYTES_IN, Control, Failure, Found, Moved, Outbox, Seen, place_key
 from millpond.runtime.opening import open_state, store_path
 from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, Durability, EpochPlan, ProgramPlan
@@ -48,7 +48,10 @@ CHUNK_ROWS = 8192
 
 @dataclass(slots=True)
 class StepRun:
-    """The run of one partition's task of one step of one epoch; `counted` is told with what it counts itself."""
+    """The run of one partition's task of one step of one epoch; `counted` is told with what it counts itself.
+
+    `where` is the executor that it runs on, if there are several.
+    """
 
     plan: ProgramPlan
     epoch: EpochPlan
@@ -57,6 +60,8 @@ class StepRun:
     counted: Mapping[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=dict)
+    where: str = ""
+    seen: Seen = field(default_factory=Seen)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
@@ -85,6 +90,7 @@ class StepRun:
         storage = open_storage(self.plan.storage_url)
         with self._timed("open"):
             view = self._open(storage, self.partition)
+        self.seen = self._see(view)
         gathered = [one for one in intake.work if one.task.dispatch is Dispatch.GATHERED]
         intake.work = [one for one in intake.work if one.task.dispatch is not Dispatch.GATHERED]
         with view:
@@ -111,6 +117,16 @@ class StepRun:
     def _open(self, storage: Storage, partition: PartitionId) -> StoreView:
         plan = self.plan
         return open_state(storage, plan.local_root, self.epoch.parent, plan.layout, partition, plan.restore)
+
+    def _see(self, view: StoreView) -> Seen:
+        """How the state was found, by this step or those before it in the epoch: the store remembers that."""
+        parent = self.epoch.parent.epoch
+        brought = view.brought
+        if not parent:
+            return Seen(self.where)
+        if brought is None or brought.epoch != parent:
+            return Seen(self.where, Found.LOCAL)
+        return Seen(self.where, Found.CAUGHT_UP if brought.had_copy else Found.RESTORED, brought.seconds)
 
     def _check(self, view: StoreView) -> None:
         """Raise what went wrong in a view below the user's code, before any row is blamed; tell what it waited for."""
@@ -140,10 +156,10 @@ class StepRun:
                 self.failures.append(failure)
                 return Moved()
             with self._timed("save"):
-                saved = state.save_by_home(storage)
+                saved = state.save_by_home(storage, sum(map(len, work)))
         delivery.counters["entries"] += saved.growth
         delivery.counters.update(self._told_timers(state, gathered=True))
-        return Moved(saved.keys, saved.values, saved.files)
+        return Moved(saved.keys, saved.values, saved.files, saved.near)
 
     def _over(self) -> Over:
         return over_at(self.plan, self.epoch.parent)
@@ -177,7 +193,7 @@ class StepRun:
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
         with self._timed("save"):
-            saved = state.save(storage, interim if last else {})
+            saved = state.save(storage, interim if last else {}, sum(map(len, intake.work)))
         outbox, waiting = delivery.outbox, intake.waiting
         pending: tuple[FileRef, ...] = ()
         if last and (len(outbox) or waiting is not None):
@@ -189,8 +205,8 @@ class StepRun:
         counters["entries"] = counters.get("entries", 0) + saved.growth
         counters[BYTES_IN] = intake.received_bytes
         counters |= self._told_timers(state, gathered=False)
-        # Times differ between attempts, so they must not cross a shuffle: only the last step tells them.
-        spent = dict(self.spent) if last else {}
+        # Times and places differ between attempts, so they must not cross a shuffle: only the last step tells them.
+        spent, seen = (dict(self.spent), self.seen) if last else ({}, Seen())
         control = Control(
             self.step,
             self.partition,
@@ -204,6 +220,8 @@ class StepRun:
             pending=pending,
             moved=moved,
             spent=spent,
+            seen=seen,
+            near=saved.near,
         )
         return outbox.table(control, intake.control, waiting)
 
@@ -220,6 +238,9 @@ class StepRun:
                 self.failures.append(refusal(bad, feed))
             elif self._counts(bad.feed):
                 delivery.bad_row(bad)
+        for late in intake.late:
+            if self._counts(late.feed):
+                delivery.late_rows(late)
 
     def _counts(self, feed: int) -> bool:
         """Whether this partition counts the feed's bad rows: of rows that go to all, one partition alone does."""
@@ -293,7 +314,8 @@ class StepRun:
         out = prepared.results
         before = len(out)
         try:
-            task.function(out, *state.containers(task, lane), *prepared.next_columns(count))
+            with prepared.timed():
+                task.function(out, *state.containers(task, lane), *prepared.next_columns(count))
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
             self.failures.append(prepared.failure(error, len(out), self.epoch))
             return

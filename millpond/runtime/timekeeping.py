@@ -2,7 +2,8 @@
 
 The driver chooses a moment for each epoch, later than that of the one before, and commits it with the epoch. From what
 is committed follows what is over, and whether timers are due: so a driver that starts anew goes on as its predecessor
-would have.
+would have. If the feeds have event time, what is over and what is due follows from watermarks instead, and the moment
+only tells which feeds are idle.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from typing import Final
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.manifest import Manifest
-from millpond.epochs.times import Times
+from millpond.epochs.times import EventTimes, Times
 from millpond.epochs.work import EpochWork
+from millpond.errors import EventTimeError
 from millpond.program.epoch_time import now_us
+from millpond.runtime.eventtime import FeedTime, Heard, Judged, advanced, is_told, told_times
+from millpond.runtime.plan import Durability
 from millpond.state.timers import TimersType
 
 _SET: Final = "timers.set."
 _TOTAL: Final = "total."
+_ROWS: Final = ("fed.", "bad.", "late.")
 
 
 def soonest_name(step: int, partition: int, *, gathered: bool) -> str:
@@ -34,11 +39,68 @@ class Timekeeper:
         self._head = head
         self._ttls = {name: element.ttl for name, element in program.elements.items() if element.ttl is not None}
         self.handlers = tuple(name for name, e in program.elements.items() if isinstance(e.type, TimersType))
+        self._feeds: Mapping[str, FeedTime] = {}
+
+    def follow(self, feeds: Mapping[str, FeedTime | None], durability: Durability) -> None:
+        """Go by the event time of feeds: all of them have it, or none, and so it stays for the checkpoint's life."""
+        timed = {name: feed for name, feed in feeds.items() if feed is not None}
+        if timed and len(timed) < len(feeds):
+            raise EventTimeError(
+                "MP630",
+                "some feeds have event time, and others do not",
+                expected="time= for all feeds of a job, or for none",
+                found=f"without: {', '.join(name for name in feeds if name not in timed)}",
+                hint="rows, timers and entries of one program go by one time: name the column of the others' times too",
+            )
+        if timed and durability is Durability.REPLAY:
+            raise EventTimeError(
+                "MP637",
+                'feeds with event time can\'t have durability="replay"',
+                expected='durability="exactly_once"',
+                hint="which rows are late follows from the watermark of each epoch, and not from the logged rows alone",
+            )
+        last = self.last
+        if feeds and (last.event is not None or last.now_us is not None) and (last.event is not None) != bool(timed):
+            raise EventTimeError(
+                "MP631",
+                "the checkpoint went by another kind of time",
+                expected="feeds with event time" if last.event is not None else "feeds without event time",
+                found="feeds with event time" if timed else "feeds without event time",
+                hint="times of entries and timers would be of two kinds: begin a new checkpoint",
+            )
+        self._feeds = timed
+
+    @property
+    def by_event(self) -> bool:
+        """Whether the feeds have event time."""
+        return bool(self._feeds)
 
     @property
     def timed(self) -> bool:
-        """Whether the program has state that time changes."""
-        return bool(self._ttls or self.handlers)
+        """Whether the program has state that time changes, or feeds with event time."""
+        return bool(self._ttls or self.handlers or self._feeds)
+
+    def judged(self) -> Judged:
+        """The watermark that the rows of the next epoch are judged by: the one that holds after the last one."""
+        return Judged.by(self.last.event)
+
+    def check_open(self) -> None:
+        """Refuse rows after the end of event time."""
+        event = self.last.event
+        if self.by_event and event is not None and event.ended:
+            raise EventTimeError(
+                "MP632",
+                "event time has come to its end on this checkpoint, so all rows would be late",
+                expected="a run that left it open: run(name, close=False)",
+                found="a run that ended it, and new rows",
+                hint="a bounded run fires all timers at its end: let only the last do so, or begin a new checkpoint",
+            )
+
+    @property
+    def ended(self) -> bool:
+        """Whether a bounded run has moved the watermark to the end of time."""
+        event = self.last.event
+        return event is not None and event.ended
 
     @property
     def last(self) -> Times:
@@ -61,15 +123,24 @@ class Timekeeper:
         head, last = self._head(), self.last
         if head is None or head.pending or head.offer.ticks or not self.handlers:
             return None
-        return last.now_us if _is_due(last.soonest_us, last.now_us) else None
+        return last.now_us if _is_due(last.soonest_us, last.reached_us) else None
+
+    def reached(self, moment: int, *, ends: bool = False) -> int | None:
+        """The time up to which timers are due in an epoch without rows: its moment, or the watermark that it has."""
+        if not self.by_event:
+            return moment
+        return advanced(self.last.event, self._feeds, moment, Heard({}, (), ends=ends)).watermark_us
 
     def ticks(self) -> bool:
         """Whether an epoch without rows is worth its while now: a timer may be due, or a time to live is over."""
         now, last = self.moment(), self.last
         if last.now_us is None:
             return False
-        if self.handlers and _is_due(last.soonest_us, now):
+        reached = self.reached(now)
+        if self.handlers and _is_due(last.soonest_us, reached):
             return True
+        if self.by_event:
+            return reached != last.reached_us
         written = last.fed_us
         return written is not None and any(last.now_us < written + ttl.length_us <= now for ttl in self._ttls.values())
 
@@ -81,29 +152,50 @@ class Timekeeper:
         *,
         left_us: int | None = None,
         fires: bool = False,
+        ends: bool = False,
     ) -> EpochWork:
         """An epoch's work with its time; of one that `fires`, `left_us` is when the first timer after it is due.
 
-        `indexes` are the elements' in store keys.
+        `indexes` are the elements' in store keys. The epoch of a bounded run may end event time.
         """
         if not self.timed:
             return work
         told = [us for name, us in work.counters.items() if name.startswith(_SET)]
-        others = {name: n for name, n in work.counters.items() if not name.startswith((_SET, _TOTAL + _SET))}
+        others = {name: n for name, n in work.counters.items() if not _is_passing(name.removeprefix(_TOTAL))}
         last = self.last
         before = left_us if fires else last.soonest_us
-        # What was over stays over, also if entries live longer from now on.
-        over = {
-            indexes[name]: max(ttl.cutoff(moment), last.over_us.get(indexes[name], ttl.cutoff(moment)))
-            for name, ttl in self._ttls.items()
-        }
+        soonest = min([*told, *([] if before is None else [before])], default=None)
+        event: EventTimes | None = None
+        reached: int | None = moment
+        if self.by_event:
+            fed = {name for name in self._feeds if any(work.counters.get(kind + name) for kind in _ROWS)}
+            heard = Heard(told_times(work.counters), fed, soonest, goes_on=bool(work.pending), ends=ends)
+            event = advanced(last.event, self._feeds, moment, heard)
+            reached = event.horizon_us
         times = Times(
             now_us=moment,
             fed_us=last.fed_us if fires and not work.parts else moment,
-            soonest_us=min([*told, *([] if before is None else [before])], default=None),
-            over_us=over,
+            soonest_us=soonest,
+            over_us=self._over(last, reached, indexes),
+            event=event,
         )
         return replace(work, counters=times.noted(others))
+
+    def _over(self, last: Times, reached: int | None, indexes: Mapping[str, int]) -> dict[int, int]:
+        """What is over by element; what was over stays over, also if entries live longer from now on."""
+        over: dict[int, int] = {}
+        for name, ttl in self._ttls.items():
+            index = indexes[name]
+            before = last.over_us.get(index)
+            found = [us for us in (before, None if reached is None else ttl.cutoff(reached)) if us is not None]
+            if found:
+                over[index] = max(found)
+        return over
+
+
+def _is_passing(name: str) -> bool:
+    """Whether a counter tells something of one epoch that its times are made of."""
+    return name.startswith(_SET) or is_told(name)
 
 
 def _is_due(soonest_us: int | None, now: int | None) -> bool:

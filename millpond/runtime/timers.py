@@ -9,6 +9,7 @@ from millpond.epochs.work import EpochWork, Parent
 from millpond.ids import PartitionId
 from millpond.program.epoch_time import moment_of
 from millpond.runtime.assemble import RUNNING_TOTAL
+from millpond.runtime.eventtime import FIRST_US
 from millpond.runtime.opening import open_state
 from millpond.runtime.plan import ProgramPlan
 from millpond.state.timers import DUE, TimersType, scan_due
@@ -28,24 +29,31 @@ class Due(NamedTuple):
         later = [part.next_us for part in found if part.next_us is not None]
         return cls(sorted(timer for part in found for timer in part.timers), min(later, default=None))
 
+    def times(self, floor_us: int) -> list[int]:
+        """What `self.now` says in their handlers where rows have times of their own: the moment of each."""
+        return [max(at, floor_us) for at, _, _ in self.timers]
+
     def rows(self, handlers: tuple[str, ...]) -> list[tuple[str, tuple[Any, ...]]]:
         """The timers as rows of their handlers, in the order in which they fire."""
         return [(handlers[number], (key, moment_of(at))) for at, number, key in self.timers]
 
 
-def due_timers(plan: ProgramPlan, storage: Storage, parent: Parent, now: int) -> Due:
-    """All timers that are due at a time."""
+def due_timers(plan: ProgramPlan, storage: Storage, parent: Parent, now: int | None) -> Due:
+    """All timers that are due at a time; None is before all times."""
     partitions = range(plan.layout.partitions)
     return Due.together(due_in_partition(plan, storage, parent, PartitionId(number), now) for number in partitions)
 
 
-def due_in_partition(plan: ProgramPlan, storage: Storage, parent: Parent, partition: PartitionId, now: int) -> Due:
+def due_in_partition(
+    plan: ProgramPlan, storage: Storage, parent: Parent, partition: PartitionId, now: int | None
+) -> Due:
     """The timers that are due at a time, of those that a partition keeps in order."""
+    until = FIRST_US - 1 if now is None else now
     groups = plan.layout.groups_of(partition)
     parts = []
     with open_state(storage, plan.local_root, parent, plan.layout, partition, plan.restore) as view:
         for number, (name, element) in enumerate(handlers_of(plan).items()):
-            due, later = scan_due(view, element, plan.element_index(name + DUE), groups, now)
+            due, later = scan_due(view, element, plan.element_index(name + DUE), groups, until)
             parts.append(Due([(at, number, key) for at, key in due], later))
         view.check()
     return Due.together(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,11 @@ from millpond.compiler.compiled import CompiledTask, KeySets
 from millpond.errors import RowError
 from millpond.keygroups import Layout
 from millpond.program import Element
+from millpond.program.epoch_time import row_times
 from millpond.runtime.badrows import Mask, bad_rows
 from millpond.runtime.columns import Column, ListColumn, TupleColumn, column_of
 from millpond.runtime.intake import column_array, feed_column
+from millpond.runtime.laterows import TIME, untimed
 from millpond.runtime.plan import ProgramPlan, key_parameters, parameter_hints
 from millpond.state.storekey import store_prefix
 from millpond.state.units import store_keys_of
@@ -56,15 +59,22 @@ class RowKeysError(RowError):
 
 
 def touched(
-    task: CompiledTask, elements: Mapping[str, Element], variables: Mapping[str, Column], count: int
+    task: CompiledTask,
+    elements: Mapping[str, Element],
+    variables: Mapping[str, Column],
+    count: int,
+    times: Ints | None = None,
 ) -> list[Touched]:
-    """The keys that `count` rows touch, by element, the pairs of an element in the order of the rows."""
+    """The keys that `count` rows touch, by element, the pairs of an element in the order of the rows.
+
+    Keys may follow from the `times` of rows, if they have their own.
+    """
     keys = task.keys
     assert keys is not None, task.name
     everyone = np.arange(count, dtype=np.int64)
     found = [Touched(name, [THE_KEY], everyone, np.zeros(count, dtype=np.int64)) for name in keys.singles]
     if keys.function is not None:
-        return found + _by_function(task, keys, elements, variables, count)
+        return found + _by_function(task, keys, elements, variables, count, times)
     for element, names in keys.columns:
         parts = [variables[name] for name in names.split(",")]
         column = parts[0] if len(parts) == 1 else TupleColumn(parts)
@@ -77,7 +87,12 @@ def touched(
 
 
 def _by_function(
-    task: CompiledTask, keys: KeySets, elements: Mapping[str, Element], variables: Mapping[str, Column], count: int
+    task: CompiledTask,
+    keys: KeySets,
+    elements: Mapping[str, Element],
+    variables: Mapping[str, Column],
+    count: int,
+    times: Ints | None,
 ) -> list[Touched]:
     """The keys that the compiler's function finds.
 
@@ -87,7 +102,8 @@ def _by_function(
     assert keys.function is not None
     sets: list[list[tuple[str, Any]]] = []
     try:
-        keys.function(sets, *([variables[name].take(None) for name in task.inputs] or [[None] * count]))
+        with nullcontext() if times is None else row_times(times.tolist(), sets):
+            keys.function(sets, *([variables[name].take(None) for name in task.inputs] or [[None] * count]))
     except RowError as error:
         raise RowKeysError(error, len(sets)) from error
     rows: dict[str, list[int]] = {}
@@ -115,8 +131,11 @@ class FeedKeys:
     touched: list[Touched]
 
 
-def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table) -> FeedKeys:
-    """The keys that rows of a gathered feed touch; rows whose arguments do not fit have none."""
+def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table, floor_us: int) -> FeedKeys:
+    """The keys that rows of a gathered feed touch; rows whose arguments do not fit have none.
+
+    No row with an event time goes by a time before `floor_us`.
+    """
     entry = plan.entry_of(feed)
     task = entry.tasks[0]
     every = parameter_hints(entry)
@@ -125,11 +144,16 @@ def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table) -> FeedKeys:
     bad, _ = bad_rows(columns, hints, key_parameters(task))
     if not columns:
         bad = np.zeros(table.num_rows, dtype=bool)
-    elif bad.any():
+    times: Ints | None = None
+    if plan.feeds[feed].time is not None:
+        told = column_array(table, TIME)
+        bad, _ = untimed(told, bad, [""] * int(bad.sum()))
+        times = np.maximum(told.filter(pa.array(~bad)).to_numpy(zero_copy_only=False), floor_us)
+    if columns and bad.any():
         kept = pa.array(~bad)
         columns = {name: column.filter(kept) for name, column in columns.items()}
     held: dict[str, Column] = {name: column_of(columns[name], hint, key=True) for name, hint in hints.items()}
-    return FeedKeys(~bad, touched(task, plan.program.elements, held, int((~bad).sum())))
+    return FeedKeys(~bad, touched(task, plan.program.elements, held, int((~bad).sum()), times))
 
 
 def survey_parameters(task: CompiledTask) -> list[str]:

@@ -59,7 +59,7 @@ class Transactions:
 
     def _keys_of(self, work: Work) -> list[Touched]:
         try:
-            return touched(work.task, self._plan.program.elements, work.variables, len(work))
+            return touched(work.task, self._plan.program.elements, work.variables, len(work), work.times)
         except RowKeysError as error:
             raise BadKeysError(error, work, self._epoch) from error
 
@@ -129,7 +129,8 @@ class Transactions:
             one = prepared[int(owners[first])]
             task = one.work.task
             try:
-                task.function(one.results, *self._state.containers(task, None), *one.next_columns(last - first))
+                with one.timed():
+                    task.function(one.results, *self._state.containers(task, None), *one.next_columns(last - first))
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
                 return one.failure(error, len(one.results), self._epoch)
         return None
@@ -145,7 +146,8 @@ class Transactions:
             at, task = len(one.results), one.work.task
             columns = one.next_columns(1)
             try:
-                task.function(one.results, *self._state.containers(task, None), *columns)
+                with one.timed():
+                    task.function(one.results, *self._state.containers(task, None), *columns)
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
                 if isinstance(error, Aborted) and self._plan.program.entries[task.entry].aborts:
                     undo()

@@ -26,9 +26,9 @@ def run_whole(
     if rows and not epoch.continues and gathered_feeds(plan):
         with epoch_time(epoch.now_us):
             if placement is None:
-                placement = place_surveyed(plan, [survey(plan, waiting)])
+                placement = place_surveyed(plan, [survey(plan, waiting, epoch.judged.floor_us)])
                 counted = placement.counters()
-            waiting = placed(plan, placement, waiting)
+            waiting = placed(plan, placement, waiting, epoch.judged.floor_us)
     for step in range(plan.steps):
         parts = waiting.column("part").to_numpy()
         produced = [

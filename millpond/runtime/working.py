@@ -15,14 +15,16 @@ from millpond.compiler.compiled import CompiledTask
 from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import write_delta
 from millpond.epochs.manifest import StateFile
+from millpond.epochs.work import NearChanges
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
-from millpond.program.epoch_time import now_us
+from millpond.program.epoch_time import now_us, row_turn
 from millpond.runtime.aging import NEVER_US, Over
 from millpond.runtime.columns import ListColumn
 from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import Work
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
+from millpond.runtime.setapart import Met, near_changes, set_apart
 from millpond.state.aged import AgedOverlay, AgedValue, Aging
 from millpond.state.expiry import AgedType
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
@@ -30,6 +32,9 @@ from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
+from millpond.storage.near import durable
+
+_NONE_NEAR = NearChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class Saved:
     values: list[bytes | None]
     files: tuple[StateFile, ...]
     growth: int
+    near: NearChanges = _NONE_NEAR
 
 
 class WorkingState:
@@ -61,6 +67,7 @@ class WorkingState:
         self._view = view
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
+        self._met = Met()
         # What is kept by access may change when it is only read.
         aged = (name for name, element in plan.program.elements.items() if element.ttl is not None)
         self._written: set[str] = set(aged)
@@ -86,6 +93,9 @@ class WorkingState:
                 self._plan.program.elements[name].type.keys.check_types(column.take(None))
         units, codes = column.distinct()
         ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
+        for name, places in zip(names, ranks, strict=True):
+            if name in self._plan.lazy:
+                self._met.count(self.keyed_overlay(name).prefetched, places[codes])
         return ranks[0][codes]
 
     def by_key_alone(self, task: CompiledTask) -> bool:
@@ -131,7 +141,10 @@ class WorkingState:
     def _aging(self, name: str) -> Aging:
         ttl = self._plan.program.elements[name].ttl
         assert ttl is not None, name
-        return Aging(ttl, now_us(), self._over.get(self._plan.element_index(name), NEVER_US))
+        floor = self._over.get(self._plan.element_index(name), NEVER_US)
+        if self._plan.event_time:
+            return Aging(ttl, floor, floor, now_us, row_turn)
+        return Aging(ttl, now_us(), floor)
 
     def single_overlay(self, name: str) -> LazyOverlay:
         """The entries of an element of a single key."""
@@ -167,31 +180,45 @@ class WorkingState:
             keys, values = [keys[at] for at in order], [values[at] for at in order]
         return keys, values
 
-    def save(self, storage: Storage, before: Mapping[bytes, bytes | None]) -> Saved:
+    def save(self, storage: Storage, before: Mapping[bytes, bytes | None], rows: int) -> Saved:
         """Write what changed; small changes are returned instead.
 
-        `before` is what earlier steps changed, if it is this step that speaks for all.
+        `before` is what earlier steps changed, if it is this step that speaks for all. So many `rows` may have met a
+        key of which it is not known.
         """
-        keys, values = self.changes()
+        (keys, values), near = self._set_apart(storage, rows)
         if before:
             merged = {**before, **dict(zip(keys, values, strict=True))}
             keys = sorted(merged)
             values = [merged[key] for key in keys]
         if _is_small(keys, values):
-            return Saved(keys, values, (), self._growth())
+            return Saved(keys, values, (), self._growth(), near)
+        kept = self._kept(storage)
         if any(isinstance(overlay, TimersOverlay) for overlay in self._keyed.values()):
             # What orders timers lies anywhere.
-            return Saved([], [], self._write_by_home(storage, keys, values), self._growth())
-        written = write_delta(storage, keys, values)
+            return Saved([], [], self._write_by_home(kept, keys, values), self._growth(), near)
+        written = write_delta(kept, keys, values)
         crashpoint("delta.written")
-        return Saved([], [], written, self._growth())
+        return Saved([], [], written, self._growth(), near)
 
-    def save_by_home(self, storage: Storage) -> Saved:
+    def save_by_home(self, storage: Storage, rows: int) -> Saved:
         """Write what changed of gathered keys, a file for each partition that owns some of them."""
-        keys, values = self.changes()
+        (keys, values), near = self._set_apart(storage, rows)
         if _is_small(keys, values):
-            return Saved(keys, values, (), self._growth())
-        return Saved([], [], self._write_by_home(storage, keys, values), self._growth())
+            return Saved(keys, values, (), self._growth(), near)
+        return Saved([], [], self._write_by_home(self._kept(storage), keys, values), self._growth(), near)
+
+    def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, NearChanges]:
+        """What changed, and what of it stays near the host."""
+        changed = self.changes()
+        if not self._plan.lazy:
+            return changed, _NONE_NEAR
+        kept, lazy = set_apart(changed, self._plan.lazy_indexes)
+        return kept, near_changes(storage, lazy, self._met.of(lazy[0], rows), inline=_is_small(*lazy))
+
+    def _kept(self, storage: Storage) -> Storage:
+        """Where changes go that are not lazy: with them, the storage has a folder near the host for these alone."""
+        return durable(storage) if self._plan.lazy else storage
 
     def _write_by_home(self, storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
         owners = owners_of(self._plan.layout, pa.array(keys, pa.binary()))

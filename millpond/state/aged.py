@@ -12,7 +12,7 @@ from itertools import compress
 from operator import ne
 from typing import Any
 
-from millpond.state.expiry import AgedType, Expiring, Ttl, expiring_entries, stamp_of
+from millpond.state.expiry import AgedType, Clock, Expiring, Ttl, expiring_entries, stamp_of
 from millpond.state.lazy import MISSING
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay, Remembered
 from millpond.state.value import THE_KEY
@@ -23,16 +23,25 @@ class Aging:
     """How an element ages in an epoch: its time to live, the epoch's time, and what was over before it.
 
     Entries with a stamp up to `floor_us` were over at the parent: they are gone, also if the time to live is longer
-    now than it was.
+    now than it was. If each row has a time of its own, `rows` tells it, and `turn` tells rows apart.
     """
 
     ttl: Ttl
     now_us: int
     floor_us: int
+    rows: Clock | None = None
+    turn: Clock | None = None
 
     def entries(self, element: AgedType) -> Expiring:
-        """Entries that expire, at the time of the epoch."""
-        return expiring_entries(element, self.ttl, self._now)
+        """Entries that expire, at the time of the epoch or of each row."""
+        if self.rows is None:
+            return expiring_entries(element, self.ttl, self._now)
+        return expiring_entries(element, self.ttl, self.rows, turn=self.turn, watched=True)
+
+    @property
+    def cutoff_us(self) -> int:
+        """Entries with a stamp up to this one are not stored: the epoch is over, or no row before it comes any more."""
+        return self.ttl.cutoff(self.now_us) if self.rows is None else self.floor_us
 
     def _now(self) -> int:
         return self.now_us
@@ -47,11 +56,14 @@ def stored_values(
     element: AgedType, aging: Aging, entries: Expiring, units: Sequence[Any], before: Sequence[bytes | None]
 ) -> list[bytes | None]:
     """Entries as they are to be stored; None where there is none, or its time is over."""
+    entries.settle()
     stamps = list(map(entries.ages.stamps.get, units))
-    cutoff = aging.ttl.cutoff(aging.now_us)
+    cutoff = aging.cutoff_us
     live = [(unit, stamp) for unit, stamp in zip(units, stamps, strict=True) if stamp is not None and stamp > cutoff]
     pairs = iter(element.values.encode_many([(stamp, dict.__getitem__(entries, unit)) for unit, stamp in live]))
     stored = [None if stamp is None or stamp <= cutoff else next(pairs) for stamp in stamps]
+    if aging.rows is not None:
+        return stored
     for at, (value, old, stamp) in enumerate(zip(stored, before, stamps, strict=True)):
         if value is not None and value != old and stamp != aging.now_us:
             # Nobody wrote it, and yet it is another: it was changed in place.
@@ -82,6 +94,7 @@ class AgedOverlay(KeyedOverlay):
     def remember(self, units: Iterable[Any], *, encoded: bool) -> dict[Any, Any]:
         """The stamps and values of units as they are now, or MISSING."""
         remembered: dict[Any, Any] = {}
+        self.entries.settle()
         for unit in units:
             stamp = self.entries.ages.stamps.get(unit)
             pair = MISSING if stamp is None else (stamp, dict.__getitem__(self.entries, unit))
@@ -91,9 +104,9 @@ class AgedOverlay(KeyedOverlay):
     def bring_back(self, remembered: Mapping[Any, Any], *, encoded: bool) -> None:
         """Give units the stamps and values that were remembered."""
         for unit, pair in remembered.items():
-            if pair is MISSING:
-                self.entries.drop(unit)
-            else:
+            # Also forgets what the value was when it was handed out.
+            self.entries.drop(unit)
+            if pair is not MISSING:
                 self.entries.put(unit, *(self._aged.values.decode(pair) if encoded else pair))
 
     def changes(self) -> Changes:
@@ -126,6 +139,7 @@ class AgedValue(LazyOverlay):
 
     def remember(self) -> Remembered:
         """The entry as it is now."""
+        self.entries.settle()
         stamps = self.entries.ages.stamps
         pairs = {unit: (stamp, dict.__getitem__(self.entries, unit)) for unit, stamp in stamps.items()}
         values = {unit: self._aged.values.encode(pair) for unit, pair in pairs.items()}

@@ -7,16 +7,14 @@ lists and tuples, sets and frozen sets; a record to another kind of record. The 
 
 from __future__ import annotations
 
-import datetime
 import decimal
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from millpond.state.oldtypes import OldType
+from millpond.state.oldtypes import SCALARS, OldType
 from millpond.state.shapes import ClassShape, FieldShape, Fillable, Shape, TypeShape, class_text, shape_text
 
 Renamed = Mapping[str, str | None]
@@ -27,19 +25,7 @@ Convert = Callable[[Any], Any]
 _SEQUENCES = frozenset({"list", "tuple", "tuple..."})
 _SETS = frozenset({"set", "frozenset"})
 _TYPES: dict[str, type] = {
-    "None": type(None),
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "str": str,
-    "bytes": bytes,
-    "bytearray": bytearray,
-    "datetime": datetime.datetime,
-    "time": datetime.time,
-    "date": datetime.date,
-    "timedelta": datetime.timedelta,
-    "UUID": uuid.UUID,
-    "Decimal": decimal.Decimal,
+    **SCALARS,
     "list": list,
     "tuple": tuple,
     "tuple...": tuple,

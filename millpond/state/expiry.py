@@ -80,31 +80,39 @@ class AgedType(ElementType):
 class Ages:
     """The stamps of some entries, and what it takes to keep them.
 
-    In plain Python `element` is given: writes are checked, and values that are handed out and could be changed in place
-    are noted in `seen` as bytes, until the time moves on. `firsts` are what entries were when undoing began, the
-    innermost last.
+    In plain Python they are `checked`: so is every write. Where they are `watched`, values that are handed out and
+    could be changed in place are noted in `seen` as bytes, until the moment is over: `turn` tells moments apart, the
+    time itself if there is none. `firsts` are what entries were when undoing began, the innermost last.
     """
 
-    __slots__ = ("clock", "element", "firsts", "moment", "seen", "stamps", "ttl", "watches")
+    __slots__ = ("checked", "clock", "element", "firsts", "moment", "now", "seen", "stamps", "ttl", "turn", "watches")
 
-    def __init__(self, ttl: Ttl, clock: Clock, element: ElementType | None = None) -> None:
+    def __init__(
+        self, ttl: Ttl, clock: Clock, turn: Clock | None, element: ElementType, *, checked: bool, watched: bool
+    ) -> None:
         self.ttl = ttl
         self.clock = clock
+        self.turn = turn
         self.element = element
+        self.checked = checked
         self.stamps: dict[Any, int] = {}
         self.seen: dict[Any, bytes] = {}
+        self.now = 0
         self.moment = 0
         self.firsts: list[dict[Any, tuple[Any, int, bytes | None] | None]] = []
         # What is renewed by access needs no watching: it was renewed when it was handed out.
-        self.watches = element is not None and not ttl.on_access and not element.values.immutable
+        self.watches = watched and not ttl.on_access and not element.values.immutable
 
     def is_over(self, stamp: int, now: int) -> bool:
         """Whether an entry with a stamp is as absent at a time."""
         return stamp <= self.ttl.cutoff(now)
 
+    def renewed(self, key: Any, now: int) -> int:
+        """The stamp of an entry that is written or accessed: an older row does not take it back."""
+        return max(now, self.stamps.get(key, now))
+
     def differs(self, value: Any, before: bytes) -> bool:
         """Whether a value is no longer what it was; one that can't even be stored any more is not."""
-        assert self.element is not None
         try:
             return self.element.values.encode(value) != before
         except MillpondError:
@@ -121,9 +129,11 @@ class Expiring(Map[Any, Any]):
     def _now(self) -> int:
         ages = self.ages
         now = ages.clock()
-        if now != ages.moment:
+        moment = now if ages.turn is None else ages.turn()
+        if moment != ages.moment:
             self.settle()
-            ages.moment = now
+            ages.moment = moment
+            ages.now = now
         return now
 
     def settle(self) -> None:
@@ -131,7 +141,7 @@ class Expiring(Map[Any, Any]):
         ages = self.ages
         for key, before in ages.seen.items():
             if ages.differs(dict.__getitem__(self, key), before):
-                ages.stamps[key] = ages.moment
+                ages.stamps[key] = ages.renewed(key, ages.now)
         ages.seen.clear()
 
     def put(self, key: Any, stamp: int, value: Any) -> None:
@@ -190,19 +200,20 @@ class Expiring(Map[Any, Any]):
     def _finds(self, key: Any) -> bool:
         """Whether an entry is there for an operation that names its key; finding it may renew it."""
         ages, now = self.ages, self._now()
+        if ages.checked:
+            ages.element.keys.check(key)
         stamp = ages.stamps.get(key)
         self._note(key)
         if stamp is None or ages.is_over(stamp, now):
             return False
         if ages.ttl.on_access:
-            ages.stamps[key] = now
+            ages.stamps[key] = ages.renewed(key, now)
         return True
 
     def _hand_out(self, key: Any) -> Any:
         value = dict.__getitem__(self, key)
         ages = self.ages
         if ages.watches and key not in ages.seen:
-            assert ages.element is not None
             ages.seen[key] = ages.element.values.encode(value)
         return value
 
@@ -221,13 +232,13 @@ class Expiring(Map[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         ages = self.ages
-        if ages.element is not None:
+        if ages.checked:
             ages.element.keys.check(key)
             ages.element.values.check(value)
         now = self._now()
         self._note(key)
         ages.seen.pop(key, None)
-        self.put(key, now, value)
+        self.put(key, ages.renewed(key, now), value)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """The entry; set to `default` first if there was none."""
@@ -330,9 +341,20 @@ class ExpiringVector(Expiring, Vector[Any]):
 _EXPIRING: Final[Mapping[type, type[Expiring]]] = {Counter: ExpiringCounter, Vector: ExpiringVector}
 
 
-def expiring_entries(element: ElementType, ttl: Ttl, clock: Clock, *, checked: bool = False) -> Expiring:
-    """Entries of an element that expire; `checked` for plain Python, where each write is looked at."""
+def expiring_entries(
+    element: ElementType,
+    ttl: Ttl,
+    clock: Clock,
+    *,
+    turn: Clock | None = None,
+    checked: bool = False,
+    watched: bool = False,
+) -> Expiring:
+    """Entries of an element that expire; `checked` for plain Python, where each write is looked at.
+
+    `watched` if changes in place are to be noticed here, moment by moment.
+    """
     bare = element.bare_type if isinstance(element, AgedType) else element
     entries = _EXPIRING.get(bare.container, Expiring)()
-    entries.ages = Ages(ttl, clock, bare if checked else None)
+    entries.ages = Ages(ttl, clock, turn, bare, checked=checked, watched=watched)
     return entries

@@ -32,6 +32,7 @@ KEY_BYTES_MAX = 511
 """LMDB's compiled-in limit."""
 
 _STAMP = b"stamp"
+_BROUGHT = b"brought"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Loaded = tuple[Sequence[bytes], Sequence[bytes | None]]
@@ -52,6 +53,14 @@ class Stamp(msgspec.Struct, frozen=True):
     uuid: str
     epoch: int
     hash: str
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """The epoch whose state was not in a store: how long bringing it took, and whether an old copy was of use."""
+
+    epoch: int
+    seconds: float
+    had_copy: bool
 
 
 class _Stamped(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -277,6 +286,16 @@ class LocalStore:
 
         self._write(fill)
 
+    def note_brought(self, brought: Brought) -> None:
+        """Remember that the state of an epoch was not here and had to be brought."""
+        note = msgspec.msgpack.encode(brought)
+        self._write(lambda txn: txn.put(_BROUGHT, note, db=self._meta))
+
+    def read_brought(self, txn: lmdb.Transaction) -> Brought | None:
+        """What was brought last; None if nothing ever was."""
+        raw = txn.get(_BROUGHT, db=self._meta)
+        return None if raw is None else msgspec.msgpack.decode(raw, type=Brought)
+
     def _write(self, change: Callable[[lmdb.Transaction], T]) -> T:
         while True:
             try:
@@ -397,6 +416,11 @@ class StoreView:
         self._begin()
         if (self.stamp, self.held) != before:
             raise taken_away(self._store.path)
+
+    @property
+    def brought(self) -> Brought | None:
+        """What had to be brought here last, because the store did not have it."""
+        return self._store.read_brought(self._txn)
 
     def check(self) -> None:
         """Raise what went wrong while this was read, if that was not raised to the one who can tell it."""

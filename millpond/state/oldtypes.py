@@ -18,8 +18,7 @@ import msgspec
 
 from millpond.state.shapes import ClassShape, FieldShape, Shape, TypeShape
 
-_SCALARS: dict[str, Any] = {
-    "Any": Any,
+SCALARS: dict[str, type] = {
     "None": type(None),
     "bool": bool,
     "int": int,
@@ -34,6 +33,7 @@ _SCALARS: dict[str, Any] = {
     "UUID": uuid.UUID,
     "Decimal": decimal.Decimal,
 }
+"""The types without parts, by the names that shapes have for them."""
 
 
 _GENERIC: dict[str, Any] = {"list": list, "set": set, "frozenset": frozenset, "dict": dict, "tuple": tuple}
@@ -99,8 +99,10 @@ class OldType:
         return self._decoders[shape]
 
     def _hint(self, shape: Shape, within: tuple[str, ...]) -> Any:
-        if shape.kind in _SCALARS:
-            return _SCALARS[shape.kind]
+        if shape.kind == "Any":
+            return Any
+        if shape.kind in SCALARS:
+            return SCALARS[shape.kind]
         if shape.kind in ("record", "enum"):
             if shape.name not in self._classes:
                 known = self.shape.of_class(shape.name)

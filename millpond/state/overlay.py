@@ -49,7 +49,7 @@ class KeyedOverlay:
     """A partitioned element on one partition: the keys of a batch are loaded at once, then it is a plain dict.
 
     `growth` is by how many entries the element grew, known once `changes` was called. Entries are `in_order` of the
-    store while all were loaded at once.
+    store while all were loaded at once. `prefetched` are the store keys that were asked for last, in order.
     """
 
     def __init__(self, element: ElementType, index: int, base: Base, key_groups: int, owned: range) -> None:
@@ -62,6 +62,7 @@ class KeyedOverlay:
         self._units: list[Any] = []
         self._keys: list[bytes] = []
         self._before: list[bytes | None] = []
+        self.prefetched: list[bytes] = []
         self.growth = 0
         self.in_order = True
         self.entries: dict[Any, Any] = element.keyed()
@@ -72,6 +73,7 @@ class KeyedOverlay:
         placed = in_store_order(self._index, self._element.keys, units, self._key_groups)
         self._check_owned(placed)
         ordered, keys = placed.units, placed.keys
+        self.prefetched = keys
         if self._units:
             # Another entry point of the same step came first; what it loaded stays.
             self.in_order = False

@@ -41,6 +41,7 @@ class FrameKind(IntEnum):
     PENDING = 5
     MERGED = 6
     INPUT = 7
+    SAVED = 8
 
 
 def seal(kind: FrameKind, payload: bytes) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from millpond.errors import StorageError
+from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Names, PutOutcome, Storage
 from millpond.storage.door import Door
 from millpond.storage.files import FileStorage
@@ -58,8 +59,18 @@ class NearStorage:
         return f"{SCHEME}:?kept={quote(self.kept.url, safe='')}&folder={quote(str(self._folder), safe='')}"
 
     def put(self, name: str, data: bytes) -> PutOutcome:
-        """Store `data` under a free name, near or durable as the name says."""
-        return (self._near if name.startswith(NEAR) else self.kept).put(name, data)
+        """Store `data` under a free name, near or durable as the name says.
+
+        A torn file may be in the way, left by a machine that died: it is replaced, if the name is the data's own.
+        """
+        if not name.startswith(NEAR):
+            return self.kept.put(name, data)
+        outcome = self._near.put(name, data)
+        own = name == NEAR + hashlib.sha256(data).hexdigest()[:NAME_DIGITS]
+        if outcome is PutOutcome.PRESENT and own and self._near.get(name) != data:
+            self._near.delete(name)
+            return self._near.put(name, data)
+        return outcome
 
     def get(self, name: str) -> bytes:
         """Return the bytes under a name."""
@@ -71,6 +82,10 @@ class NearStorage:
             if error.code != MISSING:
                 raise
         return self.kept.get(name)
+
+    def forget_near(self, name: str) -> None:
+        """Let go of what is near of a name that is durable by now, so that it is never read torn."""
+        self._near.delete(name)
 
     def contains(self, name: str) -> bool:
         """Whether there is something under a name."""

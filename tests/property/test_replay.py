@@ -8,6 +8,7 @@ import signal
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from examples.baskets import Baskets
@@ -20,13 +21,13 @@ from millpond.epochs.recovery import read_state
 from millpond.errors import MillpondError
 from millpond.runtime import working
 from millpond.runtime.plan import Durability
-from millpond.runtime.replaying import check_durability, refuse_load, replay_lost
+from millpond.runtime.replaying import check_durability, replay_lost
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage
 from millpond.testing.transactions.worlds.bank import Bank
 from tests.children import in_child
-from tests.spark.programs import PROGRAMS, fresh_seed, oracle, random_rows, say
+from tests.spark.programs import PROGRAMS, Store, fresh_seed, oracle, random_rows, say
 
 EPOCH_ROWS = 12
 
@@ -145,8 +146,6 @@ def test_what_can_not_be_is_refused():
     assert check_durability(compiled, "replay") is Durability.REPLAY
     assert code_of(lambda: check_durability(compiled, "replay", one_host=False)) == "MP493"
     assert code_of(lambda: check_durability(compiled, "sometimes")) == "MP494"
-    assert code_of(lambda: refuse_load(Durability.REPLAY)) == "MP495"
-    refuse_load(Durability.EXACTLY_ONCE)
 
 
 @pytest.mark.parametrize("part", ["ttl", "timers"])
@@ -188,3 +187,19 @@ def test_kills_and_lost_machines_in_a_row_change_nothing(tmp_path, monkeypatch):
     run_on(program, tmp_path, 2, rows)
     storage = NearStorage(FileStorage(tmp_path / "checkpoint"), tmp_path / "near")
     assert read_state(storage) == oracle(program, rows).state
+
+
+def test_loaded_state_is_kept_at_once_and_epochs_after_it_are_computed_again(tmp_path):
+    program = Store
+    rows = random_rows(program, 3, 24)
+    run = Simulated(compile_program(program), tmp_path, 2, durability=Durability.REPLAY)
+    run.load("data", pa.table({"key": ["a", "only loaded"], "value": ["1", "2"]}))
+    assert FileStorage(tmp_path / "checkpoint").list("deltas")
+    run.epoch(rows[:12])
+    run.epoch(rows[12:])
+    shutil.rmtree(tmp_path / "near")
+    for local in tmp_path.glob("local-*"):
+        shutil.rmtree(local)
+    assert Simulated(compile_program(program), tmp_path, 2).replayed == 2
+    loaded = [("put", ("a", "1")), ("put", ("only loaded", "2"))]
+    assert read_state(FileStorage(tmp_path / "checkpoint")) == oracle(program, loaded + rows).state

@@ -17,6 +17,7 @@ ROOMS = (
     "keygroups",
     "graph",
     "state",
+    "windowing",
     "program",
     "compiler",
     "storage",
@@ -27,7 +28,7 @@ ROOMS = (
     "cli",
 )
 
-WITHOUT_SPARK = ("program", "compiler", "storage", "epochs", "cli")
+WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "epochs", "cli")
 
 
 def wrong_rooms(module: Module) -> list[str]:

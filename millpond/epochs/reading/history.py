@@ -148,15 +148,16 @@ class History:
         if manifest is None:
             return
         for delta in manifest.deltas:
-            logged = delta.input is not None and delta.epoch > manifest.snapshot_epoch
-            if logged and not is_here(self.storage, delta):
+            near = (delta.input is not None or delta.lazy) and delta.epoch > manifest.snapshot_epoch
+            if near and not is_here(self.storage, delta):
+                level = "its rows" if delta.input is not None else "some of its keys"
                 raise EpochError(
                     "MP456",
                     f"the state of epoch {point.epoch} is not in the checkpoint as a whole",
                     expected=f"what epoch {delta.epoch} changed",
-                    found='its rows, since the job ran with durability="replay"',
+                    found=f"{level}, by the durability of the job; the rest is near its host",
                     hint=f"read epoch {manifest.snapshot_epoch} if it is kept, or start the job once with "
-                    'durability="exactly_once": that computes and keeps what is missing',
+                    'durability="exactly_once": that keeps what is missing, up to the last epoch',
                 )
 
     def deltas(self, since: int, until: int) -> tuple[EpochDeltas, ...]:

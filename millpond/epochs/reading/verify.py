@@ -13,6 +13,7 @@ from millpond.epochs.manifest import (
     EpochDeltas,
     Manifest,
     OutputFile,
+    SaveRef,
     StateFile,
     elements_of,
     manifest_name,
@@ -21,6 +22,7 @@ from millpond.epochs.reading.elements import ElementReader
 from millpond.epochs.reading.history import History, is_here, misplaced
 from millpond.epochs.reading.pieces import Told, cuts_of, tell_nobody
 from millpond.epochs.recovery import read_changes
+from millpond.epochs.saves import read_save
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.state.storekey import unit_of
@@ -78,13 +80,17 @@ class _Named:
     pending: dict[FileRef, range] = field(default_factory=dict)
     outputs: dict[OutputFile, range] = field(default_factory=dict)
     inputs: dict[str, range] = field(default_factory=dict)
+    saves: dict[SaveRef, range] = field(default_factory=dict)
 
     def add(self, manifest: Manifest, storage: Storage) -> None:
         """Take up what a manifest names: its snapshot and all deltas that it lists.
 
-        What an epoch changed whose rows were logged may be near its host alone: then the rows must be there.
+        What an epoch changed whose rows were logged may be near its host alone: then the rows must be there. So may
+        files of lazy elements.
         """
-        here = [delta for delta in manifest.deltas if delta.input is None or is_here(storage, delta)]
+        here = [_here(storage, delta) for delta in manifest.deltas]
+        for save in manifest.saves:
+            self.saves[save] = _with(self.saves.get(save), manifest.epoch)
         for delta in manifest.deltas:
             for _, name in delta.input.rows if delta.input is not None else ():
                 self.inputs[name] = _with(self.inputs.get(name), manifest.epoch)
@@ -101,6 +107,13 @@ class _Named:
     def names(self) -> set[str]:
         """The names in the checkpoint's storage."""
         return {state_file.file.name for state_file in self.states} | {ref.name for ref in self.pending}
+
+
+def _here(storage: Storage, delta: EpochDeltas) -> EpochDeltas:
+    """What of an epoch's changes must be in the checkpoint: all but what may be near a host alone, and is."""
+    if delta.input is not None and not is_here(storage, delta):
+        return delta.without({state.file.name for state in delta.files})
+    return delta.without({name for name in delta.lazy_names if not storage.contains(name)})
 
 
 def _with(epochs: range | None, epoch: int) -> range:
@@ -149,6 +162,10 @@ def verify(
         with findings.noting(name, of):
             unseal(FrameKind.INPUT, storage.get(name), name)
         findings.files += 1
+    for save, of in named.saves.items():
+        with findings.noting(save.file.name, of):
+            read_save(storage, save)
+        _count(findings, save.file.size_bytes, tell_nobody)
     if staged is not None:
         _check_outputs(named, staged, findings)
     if everything:
@@ -205,8 +222,14 @@ def _check_delta(manifest: Manifest, delta: EpochDeltas, parent: str | None, own
     if parent is not None and delta.parent != parent:
         what = f"epoch {delta.epoch} on a parent with hash"
         raise misplaced(manifest.name, f"{what} {parent}", f"{what} {delta.parent}")
-    if delta != own:
+    gone = own.lazy_names - delta.lazy_names if _lost_after(manifest, delta) else frozenset()
+    if delta != own.without(gone):
         raise misplaced(manifest.name, f"the files that epoch {delta.epoch} committed", "other files for that epoch")
+
+
+def _lost_after(manifest: Manifest, delta: EpochDeltas) -> bool:
+    """Whether an epoch after this one said that something is lost."""
+    return any(later.loss is not None and later.epoch > delta.epoch for later in manifest.deltas)
 
 
 def _check_ranges(manifest: Manifest, key_groups: int) -> None:

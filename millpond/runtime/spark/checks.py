@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from millpond.epochs.checkpoint import Checkpoint, Offer
+from millpond.epochs.machine import Head, Reason
+from millpond.epochs.refusal import refusal
 from millpond.epochs.retention import Keep
-from millpond.errors import FeedError
+from millpond.errors import EpochError, FeedError
 from millpond.runtime.opening import Restore
 from millpond.runtime.plan import Order
-from millpond.runtime.spark.feeds import Feed
+from millpond.runtime.spark.feeds import Feed, feed_name
 
 
 def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
@@ -77,3 +80,20 @@ def check_restore(restore: Restore) -> Restore:
             found=repr(restore)[:40],
         )
     return restore
+
+
+def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:
+    """Refuse changed feeds before Spark trips over them with an error of its own, if it `resumes` its checkpoint."""
+    last = None if checkpoint.head is None else checkpoint.head.stream
+    if last is None or last.sources == sources or not resumes:
+        return
+    if not adopt:
+        raise refusal(Reason.SOURCES_CHANGED, Head(checkpoint.epoch, last), Offer(last.query, 0, sources))
+    if {feed_name(source) for source in last.sources} != {feed_name(source) for source in sources}:
+        raise EpochError(
+            "MP437",
+            "Spark can't go on from its own checkpoint with more or fewer feeds",
+            expected=", ".join(last.sources),
+            found=", ".join(sources),
+            hint="give start() a new spark_checkpoint= besides adopt=True: all sources are read from their start",
+        )

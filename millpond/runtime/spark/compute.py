@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from millpond.epochs.work import EpochWork, Parent
 from millpond.errors import EpochError
 from millpond.runtime.assemble import assemble
+from millpond.runtime.eventtime import Judged
 from millpond.runtime.failures import leaving_out
 from millpond.runtime.inputlog import with_input
 from millpond.runtime.messages import Control, decode_control
@@ -17,10 +18,11 @@ from millpond.runtime.placing import Placement, gathered_feeds
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan
 from millpond.runtime.spark.batching import unmeasured
 from millpond.runtime.spark.collecting import collect
-from millpond.runtime.spark.gather import exchange_gathered, find_placement
+from millpond.runtime.spark.gather import exchange_gathered, find_placement, place_gathered
+from millpond.runtime.spark.placement import Anchor
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
 from millpond.runtime.spark.ship import Shipment
-from millpond.runtime.spark.worker import CONTROL_DDL, MESSAGE_DDL, epoch_function, step_function
+from millpond.runtime.spark.worker import CONTROL_DDL, MESSAGE_DDL, by_task, epoch_function, step_function
 
 
 def compute_epoch(
@@ -35,22 +37,30 @@ def compute_epoch(
     one_host: bool,
     only_file: str | None,
     now_us: int,
+    anchor: Anchor | None = None,
+    judged: Judged | None = None,
 ) -> tuple[EpochWork, list[Control]]:
-    """Run the steps of an epoch over a batch of routed rows.
+    """Run the steps of an epoch over a batch of routed rows; with an `anchor`, partitions run where it holds them.
 
     An epoch of at most `one_task_rows` runs in one task, without any shuffle; on one host so does any whose rows all
-    run in one partition. `only_file` is the file that all rows come from, if that is known.
+    run in one partition. `only_file` is the file that all rows come from, if that is known. Rows with event times are
+    `judged` by the watermark of the parent.
     """
+    by = judged or Judged()
     named, prefix = shorten_sources(batch, shape, only_file)
     found: list[Placement] = []
 
     def gathered(epoch: EpochPlan) -> list[Control]:
         if not found:
-            found.append(find_placement(named, plan, shipment, now_us))
+            found.append(find_placement(named, plan, shipment, now_us, by.floor_us))
         placement = found[0]
         if one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
             return one_task(epoch, math.inf, placement)
-        return _all_steps(exchange_gathered(named, plan, shape, shipment, placement, now_us), plan, shipment, epoch)
+        if anchor is not None:
+            rows = place_gathered(named, plan, shape, shipment, placement, now_us, by.floor_us)
+            return _anchored_steps(rows, plan, shipment, epoch, anchor)
+        rows = exchange_gathered(named, plan, shape, shipment, placement, now_us, by.floor_us)
+        return _all_steps(rows, plan, shipment, epoch)
 
     def one_task(epoch: EpochPlan, rows_max: float, placement: Placement | None = None) -> list[Control]:
         whole = epoch_function(shipment, epoch, rows_max, placement)
@@ -63,10 +73,12 @@ def compute_epoch(
             return _controls(controls)
 
     def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> tuple[EpochWork, list[Control]]:
-        epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until)
+        epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until, judged=by)
         controls = one_task(epoch, one_task_rows) if one_task_rows else []
         if not controls and gathered_feeds(plan):
             controls = gathered(epoch)
+        elif not controls and anchor is not None:
+            controls = _anchored_steps(place(named, plan, shape), plan, shipment, epoch, anchor)
         elif not controls:
             controls = _all_steps(exchange(named, plan, shape), plan, shipment, epoch)
         if not controls and not _empty(batch):
@@ -92,12 +104,16 @@ def continue_epoch(
     *,
     one_task_rows: int,
     now_us: int,
+    anchor: Anchor | None = None,
+    judged: Judged | None = None,
 ) -> tuple[EpochWork, list[Control]]:
     """Run the steps of an epoch over the messages that the one before left; few of them in one task."""
-    epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=now_us)
+    epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=now_us, judged=judged or Judged())
     if one_task_rows:
         whole = epoch_function(shipment, epoch, one_task_rows)
         controls = _controls(left.coalesce(1).mapInArrow(whole, CONTROL_DDL))
+    elif anchor is not None:
+        controls = _anchored_steps(left, plan, shipment, epoch, anchor)
     else:
         controls = _all_steps(left.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
     return with_input(plan, epoch, assemble(plan, controls, before)), controls
@@ -105,16 +121,26 @@ def continue_epoch(
 
 def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
     """The steps of an epoch, one exchange and one pass over local state each, as one job."""
-    told = rows.mapInArrow(step_function(shipment, epoch, 0), MESSAGE_DDL)
+    told = rows.mapInArrow(by_task(step_function(shipment, epoch, 0)), MESSAGE_DDL)
     for step in range(1, plan.steps):
         here = told.repartitionById(plan.layout.partitions, F.col("part"))
-        told = here.mapInArrow(step_function(shipment, epoch, step), MESSAGE_DDL)
+        told = here.mapInArrow(by_task(step_function(shipment, epoch, step)), MESSAGE_DDL)
     controls = told.select("body")
     if plan.steps > 1:
         # What steps send each other can be of any size.
         return _controls(controls)
     with unmeasured(rows):
         return _controls(controls)
+
+
+def _anchored_steps(
+    rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan, anchor: Anchor
+) -> list[Control]:
+    """The steps of an epoch, each partition on the executor where the anchor holds it."""
+    told = rows
+    for step in range(plan.steps):
+        told = anchor.run(told, step_function(shipment, epoch, step), MESSAGE_DDL)
+    return _controls(told.select("body"))
 
 
 def _controls(rows: DataFrame) -> list[Control]:

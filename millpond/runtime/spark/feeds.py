@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram
@@ -15,6 +15,7 @@ from millpond.errors import FeedError
 from millpond.keygroups import Layout
 from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type
+from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.plan import DEAD_LETTERS, BadRows, FeedPlan, SinkPlan
 from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.spark.matching import check_columns
@@ -46,6 +47,12 @@ class Feed:
     order: RowOrder
     to: Sink | None
     dead_letters: Sink | None
+    time: Column | None = None
+    late: Sink | None = None
+
+    def timed(self, known: FeedTime, time: Column, late: Sink | None, late_plan: SinkPlan | None) -> Feed:
+        """The same feed with event time."""
+        return replace(self, plan=self.plan.timed(known, late_plan), time=time, late=late)
 
     @property
     def signature(self) -> str:
@@ -55,7 +62,9 @@ class Feed:
 
     def routed(self, layout: Layout, shape: Shape) -> DataFrame:
         """The feed's rows with their key group and their place in the order."""
-        return feed_frame(self.frame, self.number, self.plan, self.entry, self.casts, self.order, layout, shape)
+        return feed_frame(
+            self.frame, self.number, self.plan, self.entry, self.casts, self.order, layout, shape, self.time
+        )
 
 
 def make_feed(
@@ -92,16 +101,16 @@ def make_feed(
         )
     dead = None if isinstance(on_bad_row, str) else on_bad_row
     for sink in (to, dead):
-        if sink is not None and not isinstance(sink, SINKS):
-            raise _no_sink(sink)
+        if sink is not None:
+            check_sink(sink)
     plan = FeedPlan(
         name=feed,
         entry=entry,
         keep=_kept(compiled, frame, feed, keep) if to is not None else (),
         order=(order := row_order(frame, compiled, feed, order_by)).kind,
         bad_rows=_policy(on_bad_row),
-        replies=_sink_plan(f"{feed}.replies", to, outputs),
-        dead_letters=_sink_plan(f"{feed}.{DEAD_LETTERS}", dead, outputs),
+        replies=sink_plan(f"{feed}.replies", to, outputs),
+        dead_letters=sink_plan(f"{feed}.{DEAD_LETTERS}", dead, outputs),
     )
     return Feed(number, frame, compiled, plan, casts, order, to, dead)
 
@@ -138,7 +147,8 @@ def _kept(
     )
 
 
-def _sink_plan(name: str, sink: Sink | None, outputs: Path) -> SinkPlan | None:
+def sink_plan(name: str, sink: Sink | None, outputs: Path) -> SinkPlan | None:
+    """Where the files of a sink are staged."""
     if sink is None:
         return None
     if isinstance(sink, ParquetSink):
@@ -146,10 +156,12 @@ def _sink_plan(name: str, sink: Sink | None, outputs: Path) -> SinkPlan | None:
     return SinkPlan(name, str(outputs))
 
 
-def _no_sink(found: object) -> FeedError:
-    return FeedError(
-        "MP514",
-        "this is no sink",
-        expected="parquet(path), memory(), console() or foreach_epoch(function)",
-        found=repr(found)[:80],
-    )
+def check_sink(given: object) -> None:
+    """Refuse what is no sink."""
+    if not isinstance(given, SINKS):
+        raise FeedError(
+            "MP514",
+            "this is no sink",
+            expected="parquet(path), memory(), console() or foreach_epoch(function)",
+            found=repr(given)[:80],
+        )

@@ -9,44 +9,54 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
+from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from rich.console import Console
-from rich.table import Table
 
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
 from millpond.epochs.machine import Head, Reason
-from millpond.epochs.manifest import RUN_PREFIX
+from millpond.epochs.manifest import RUN_PREFIX, Loss
 from millpond.epochs.refusal import refusal
 from millpond.epochs.retention import Keep
-from millpond.errors import EpochError, FeedError, MillpondError, RowError
+from millpond.errors import EpochError, FeedError, MillpondError
 from millpond.keygroups import Layout
 from millpond.program.program import ProgramBase
-from millpond.program.sinks import EpochSink, Sink
+from millpond.program.sinks import Sink
 from millpond.runtime.consolidation import Consolidation
 from millpond.runtime.evolving import Schemas, check_elements
+from millpond.runtime.lazily import LazyRun, lazy_settings
 from millpond.runtime.loading import Into
 from millpond.runtime.messages import Control
 from millpond.runtime.opening import Restore, default_local_root
 from millpond.runtime.pending import read_pending
 from millpond.runtime.plan import STEPS_MAX, Durability, Level, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
-from millpond.runtime.replaying import check_durability, has_input, refuse_load, replay_lost
+from millpond.runtime.replaying import check_durability, has_input, replay_lost
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
-from millpond.runtime.spark.checks import check_feeds, check_keep, check_restore, check_rows, check_steps
+from millpond.runtime.spark.checks import (
+    check_feeds,
+    check_keep,
+    check_restore,
+    check_rows,
+    check_sources,
+    check_steps,
+)
 from millpond.runtime.spark.compute import compute_epoch, continue_epoch
-from millpond.runtime.spark.feeds import Feed, OnBadRow, feed_name, make_feed
+from millpond.runtime.spark.eventtime import TimeOptions, with_event_time
+from millpond.runtime.spark.executor import root_on_executor
+from millpond.runtime.spark.feeds import Feed, OnBadRow, make_feed
+from millpond.runtime.spark.handing import HandOver
 from millpond.runtime.spark.loading import Load, make_load, run_load
 from millpond.runtime.spark.noted import only_file
-from millpond.runtime.spark.progress import EpochReport, Progress, report_of
+from millpond.runtime.spark.placement import Anchors, one_host, parallelism
+from millpond.runtime.spark.progress import EpochReport, Progress, RunReport, report_of, show_replies
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.ship import Shipment, pack
 from millpond.runtime.spark.ticks import Ticker, TimerFeeds, TimerRun, tick_seconds
@@ -67,27 +77,11 @@ SMALL_EPOCH_ROWS = 20_000
 GROWTH_MAX = 8
 """By how much an epoch may be larger than a small one before a single task gives it up to many."""
 
-LOCAL_BYTES_MAX = 4 << 20
-"""Replies of an epoch up to this size are handed over from the driver's memory: reading them costs no Spark job."""
-
 Session: TypeAlias = SparkSession
 """The user's own Spark session."""
 
 _CLOCK = SystemClock()
 _KEEP = Keep()
-
-
-@dataclass(frozen=True, slots=True)
-class RunReport:
-    """What a bounded run did; `epochs` is empty when all of it had been committed before."""
-
-    epochs: tuple[EpochReport, ...]
-    epoch: int
-
-    @property
-    def rows(self) -> int:
-        """Rows that were fed."""
-        return sum(epoch.rows for epoch in self.epochs)
 
 
 class Job:
@@ -111,18 +105,25 @@ class Job:
         restore: Restore = "lazy",
         keep: Keep | None = _KEEP,
         durability: Level = "exactly_once",
+        keep_in_place: bool = True,
     ) -> None:
         self._class = program
         self._spark = spark
         self._program: CompiledProgram = compile_program(program)
-        self._one_host = _one_host(spark)
+        self._one_host = one_host(spark)
         self._durability = check_durability(self._program, durability, one_host=self._one_host)
+        self._lazily = LazyRun(lazy_settings(self._program, durability))
         self._storage = open_storage(str(checkpoint))
         # By the address without its password, which may change.
         known_as = shown_url(self._storage.url)
         self._local_root = str(local_root or default_local_root(known_as, tempfile.gettempdir()))
-        if self._durability is Durability.REPLAY:
-            self._storage = near_storage(self._storage, known_as, self._local_root)
+        # On a cluster, even executors of one host have stores of their own.
+        on_executor = local_root is None and not self._one_host
+        self._store_root = root_on_executor(known_as, uuid4().hex[:8]) if on_executor else self._local_root
+        self._anchors = Anchors(spark, self._store_root, holding=keep_in_place and not self._one_host)
+        self._near = near_storage(self._storage, known_as, self._local_root)
+        if self._durability is Durability.REPLAY or self._lazily.settings:
+            self._storage = self._near
         schemas = element_schemas(self._program)
         self._checkpoint = Checkpoint.open(
             self._storage, schemas, key_groups, instances, evolving=True, keep=check_keep(keep)
@@ -135,7 +136,7 @@ class Job:
         self._schemas = Schemas(self._checkpoint, self._program, self._local_root, shown=progress)
         self._instances = Instances(self._checkpoint, self._program, instances, self._local_root, shown=progress)
         most = self._checkpoint.genesis.key_groups
-        self._layout = self._instances.layout(min(_parallelism(spark), most) if partitions is None else partitions)
+        self._layout = self._instances.layout(min(parallelism(spark), most) if partitions is None else partitions)
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
         # Elsewhere one task would draw the state of all partitions to one executor.
@@ -165,12 +166,22 @@ class Job:
         order_by: str | None = None,
         on_bad_row: OnBadRow = "fail",
         name: str | None = None,
+        time: str | Column | None = None,
+        disorder: timedelta | None = None,
+        lateness: timedelta | None = None,
+        idle: timedelta | None = None,
+        late: Sink | None = None,
     ) -> Job:
         """Feed the rows of a DataFrame to an entry point; columns are matched to parameters by name and type.
 
         Replies go `to` a sink with the columns to `keep` (by default the parameters). `order_by` names the column that
         orders rows; without it the source must number them (Parquet, Kafka), unless order can't be seen. A bad row
         fails the run, is skipped and counted (`"skip"`), or goes to a dead-letter sink.
+
+        `time` is when a row happened, a timestamp: then `self.now`, timers and times to live go by it. Rows come out of
+        order by at most `disorder`. Those that happened more than `lateness` before the watermark are late: they go to
+        the `late` sink, or are counted and worked on if there is none. A feed without rows for `idle` holds no other
+        back. docs/TIME.md tells all of it.
         """
         self._timers.check_feed(entry, name or entry)
         feed = make_feed(
@@ -185,6 +196,7 @@ class Job:
             name=name,
             outputs=self._work.outputs,
         )
+        feed = with_event_time(feed, TimeOptions(time, disorder, lateness, idle, late), self._work.outputs)
         if any(other.plan.name == feed.plan.name for other in self._feeds):
             raise FeedError(
                 "MP507",
@@ -194,6 +206,11 @@ class Job:
             )
         self._feeds.append(feed)
         return self
+
+    @property
+    def loss(self) -> Loss | None:
+        """What of lazy state was lost with a host, as the last start found it."""
+        return self._lazily.loss
 
     def on_timer(self, handler: str, *, to: Sink) -> Job:
         """Send what a method marked `@on_timer` replies to a sink, with its key and the moment of the timer."""
@@ -207,7 +224,6 @@ class Job:
         `name` (by default the element's), which it must have on a checkpoint that has worked on rows. Of partial state,
         `into` says whether the first instance is filled or all of them. docs/EVOLUTION.md tells all of it.
         """
-        refuse_load(self._durability)
         self._loads.append(make_load(self._program, element, frame, into, name, self._loads))
         return self
 
@@ -232,8 +248,10 @@ class Job:
         spark_root = Path(spark_checkpoint or self._work.spark_folder())
         if self._ticker is not None:
             self._ticker.end()
+        self._anchors.wait_closed()
         run = self._prepare()
-        self._check_sources(run.sources, adopt=adopt, resumes=spark_checkpoint is None)
+        resumes = spark_checkpoint is None and self._work.has_spark_checkpoint()
+        check_sources(self._checkpoint, run.sources, adopt=adopt, resumes=resumes)
         named = threading.Event()
         identity: list[str] = []
         first = [adopt]
@@ -256,6 +274,7 @@ class Job:
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         query = writer.start()
+        self._anchors.close_after(query.awaitTermination)
         identity.append(str(query.id))
         named.set()
         if self._times.timed and tick_s and trigger != "available now":
@@ -276,11 +295,13 @@ class Job:
         self._ticker = Ticker(seconds, tick, lambda: bool(query.isActive), failed)
         self._ticker.start()
 
-    def run(self, name: str = "run", *, adopt: bool = False) -> RunReport:
+    def run(self, name: str = "run", *, adopt: bool = False, close: bool | None = None) -> RunReport:
         """Run over bounded input to its end.
 
         Batch DataFrames are one epoch, applied once per `name`: running again with a name that is committed does
-        nothing, so give new data a new name. Streaming DataFrames are read until nothing is left.
+        nothing, so give new data a new name. Streaming DataFrames are read until nothing is left. With event time, a
+        run that may `close` moves the watermark to the end of time: all timers fire, and no rows can follow. Runs
+        over batch DataFrames do so unless told otherwise, others only if told.
         """
         if not name:
             raise FeedError("MP517", "a bounded run needs a name", expected='run("name")', found=repr(name))
@@ -289,13 +310,16 @@ class Job:
         try:
             if self._feeds and self._feeds[0].frame.isStreaming:
                 self._run_stream(adopt)
+                if close:
+                    self._close()
             else:
                 check_feeds(self._feeds, streaming=False)
                 run = self._prepare()
                 batch = union_feeds([feed.routed(self._layout, run.shape) for feed in self._feeds])
                 # There is no next epoch that would gain by it.
                 self._goes_on = False
-                self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt)
+                ends = self._times.by_event and close is not False
+                self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt, ends=ends)
         finally:
             self._gathers = False
             self._goes_on = True
@@ -304,7 +328,16 @@ class Job:
             self._checkpoint.close()
             if self._consolidation is not None:
                 self._consolidation.close()
-        return RunReport(tuple(self._reports), self._checkpoint.epoch)
+            self._anchors.close()
+            self._lazily.close()
+        return RunReport(tuple(self._reports), self._checkpoint.epoch, self.loss)
+
+    def _close(self) -> None:
+        """Move the watermark to the end of time, in an epoch without rows, unless that is done."""
+        self._anchors.wait_closed()
+        run = self._prepare()
+        if self._times.by_event and not self._times.ended:
+            self._fire(run, self._times.moment(), ends=True)
 
     def _suggest(self) -> None:
         if self._durability is Durability.EXACTLY_ONCE and self._one_host:
@@ -328,11 +361,13 @@ class Job:
 
     def _prepare(self) -> _Run:
         self.error = None
+        self._times.follow({feed.plan.name: feed.plan.time for feed in self._feeds}, self._durability)
         kept = self._work.kept_replies(self._local_root)
-        publisher = Publisher(self._sinks(), self._hand_over, _show, kept)
+        publisher = Publisher(self._sinks(), HandOver(self._spark, self._work), show_replies, kept)
         self._checkpoint.finish_publication(publisher.publish)
         if has_input(self._checkpoint.head):
             replay_lost(self._plan_run(publisher).plan, self._storage, self._checkpoint, self._progress.replayed)
+        self._lazily.settle(self._near, self._checkpoint, publisher.publish, self._progress.lost)
         self._schemas.bring(durable(self._storage), publisher.publish)
         run = self._plan_run(publisher)
         self._finish(run, self._times.going_on())
@@ -341,6 +376,7 @@ class Job:
         run = self._plan_run(publisher) if self._instances.bring(durable(self._storage), publisher.publish) else run
         for load in self._loads:
             run_load(load, run.plan, run.shipment, self._checkpoint, self._times, publisher, self._retries)
+        self._lazily.begin(self._near, run.plan)
         return run
 
     def _plan_run(self, publisher: Publisher) -> _Run:
@@ -350,11 +386,12 @@ class Job:
             self._layout,
             tuple(feed.plan for feed in self._feeds),
             self._storage.url,
-            self._local_root,
+            self._store_root,
             self._steps_max,
             restore=self._restore,
             elements=self._schemas.elements,
             durability=self._durability,
+            lazy=frozenset(self._lazily.settings),
         )
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
         sources = tuple(feed.signature for feed in self._feeds)
@@ -368,46 +405,43 @@ class Job:
         return TimerRun(timers, pack(timers, self._class), self._timers, feeds)
 
     def _timer_feeds(self) -> list[Feed]:
-        return self._timers.feeds(self._spark, self._work.outputs) if self._times.handlers else []
+        if not self._times.handlers:
+            return []
+        return self._timers.feeds(self._spark, self._work.outputs, by_event=self._times.by_event)
 
     def _sinks(self) -> dict[str, tuple[Sink, SinkPlan]]:
         sinks: dict[str, tuple[Sink, SinkPlan]] = {}
         for feed in (*self._feeds, *self._timer_feeds()):
-            for sink, plan in ((feed.to, feed.plan.replies), (feed.dead_letters, feed.plan.dead_letters)):
+            plans = (feed.plan.replies, feed.plan.dead_letters, feed.plan.late)
+            for sink, plan in zip((feed.to, feed.dead_letters, feed.late), plans, strict=True):
                 if sink is not None and plan is not None:
                     sinks[plan.name] = (sink, plan)
         return sinks
 
-    def _hand_over(self, sink: EpochSink, files: list[Path], epoch: int) -> None:
-        small = sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX
-        if small or not self._work.shares_files:
-            frame = self._spark.createDataFrame(pa.concat_tables([pq.read_table(path) for path in files]))
-        else:
-            frame = self._spark.read.parquet(*(str(path) for path in files))
-        try:
-            sink.function(frame, epoch)
-        except MillpondError:
-            raise
-        except Exception as error:
-            raise RowError(
-                "MP605",
-                f"the function given to foreach_epoch raised {type(error).__name__} on epoch {epoch}",
-                found=str(error)[:300],
-                hint="the epoch is committed; the next start hands it over again before anything else",
-            ) from error
-
-    def _guarded(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None = None) -> None:
+    def _guarded(
+        self,
+        run: _Run,
+        offer: Offer,
+        batch: DataFrame,
+        *,
+        adopt: bool,
+        only_file: str | None = None,
+        ends: bool = False,
+    ) -> None:
         try:
             with self._one_epoch:
-                self._epoch(run, offer, batch, adopt=adopt, only_file=only_file)
+                self._epoch(run, offer, batch, adopt=adopt, only_file=only_file, ends=ends)
         except MillpondError as error:
             self.error = error
             raise
 
-    def _epoch(self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None) -> None:
+    def _epoch(
+        self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None, ends: bool
+    ) -> None:
         moment = self._times.moment()
 
         def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
+            self._times.check_open()
             return compute_epoch(
                 run.plan,
                 run.shipment,
@@ -419,9 +453,11 @@ class Job:
                 one_host=self._one_host,
                 only_file=only_file,
                 now_us=moment,
+                anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
+                judged=self._times.judged(),
             )
 
-        outcome = self._commit(run, offer, compute, moment, adopt=adopt)
+        outcome = self._commit(run, offer, compute, moment, adopt=adopt, ends=ends)
         if outcome.manifest.pending:
             self._finish(run, moment)
         self._fire_owed(run)
@@ -432,8 +468,8 @@ class Job:
         if moment is not None:
             self._fire(run, moment)
 
-    def _fire(self, run: _Run, moment: int) -> None:
-        """Run an epoch without rows of any feed: timers that are due fire."""
+    def _fire(self, run: _Run, moment: int, *, ends: bool = False) -> None:
+        """Run an epoch without rows of any feed: timers that are due fire, all of them if it `ends` event time."""
         left: list[int | None] = [None]
 
         def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
@@ -450,10 +486,13 @@ class Job:
                 moment,
                 small_epoch=self._small_epoch,
                 one_host=self._one_host,
+                anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
+                until=self._times.reached(moment, ends=ends),
+                judged=self._times.judged(),
             )
             return work, controls
 
-        self._commit(run, Offer.tick(), compute, moment, adopt=False, left=left)
+        self._commit(run, Offer.tick(), compute, moment, adopt=False, left=left, ends=ends)
 
     def _finish(self, run: _Run, moment: int) -> None:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
@@ -474,6 +513,8 @@ class Job:
                     self._counters(),
                     one_task_rows=self._small_epoch if few else 0,
                     now_us=moment,
+                    anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
+                    judged=self._times.judged(),
                 )
 
             self._commit(run, head.offer, compute, moment, adopt=False)
@@ -491,6 +532,7 @@ class Job:
         *,
         adopt: bool,
         left: Sequence[int | None] = (None,),
+        ends: bool = False,
     ) -> EpochOutcome:
         begun = _CLOCK.ticks()
         controls: list[Control] = []
@@ -500,7 +542,8 @@ class Job:
             check_elements(parent, run.plan.elements)
             work, controls[:] = compute(parent)
             indexes = run.plan.element_indexes
-            return self._times.noted(work, moment, indexes, left_us=left[0], fires=offer.ticks)
+            noted = self._times.noted(work, moment, indexes, left_us=left[0], fires=offer.ticks, ends=ends)
+            return self._lazily.noted(noted)
 
         outcome = self._checkpoint.run_epoch(
             offer,
@@ -511,8 +554,10 @@ class Job:
             adopt=adopt,
         )
         if outcome.result is EpochResult.COMMITTED:
+            self._lazily.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
             self._last_rows = report.rows or self._last_rows
+            self._anchors.note(controls)
             if self._gathers:
                 self._reports.append(report)
             self._progress.epoch(report)
@@ -534,23 +579,6 @@ class Job:
             return 0
         return self._small_epoch * GROWTH_MAX
 
-    def _check_sources(self, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:
-        """Refuse changed feeds before Spark trips over them with an error of its own."""
-        head = self._checkpoint.head
-        last = None if head is None else head.stream
-        if last is None or last.sources == sources or not (resumes and self._work.has_spark_checkpoint()):
-            return
-        if not adopt:
-            raise refusal(Reason.SOURCES_CHANGED, Head(self._checkpoint.epoch, last), Offer(last.query, 0, sources))
-        if {feed_name(source) for source in last.sources} != {feed_name(source) for source in sources}:
-            raise EpochError(
-                "MP437",
-                "Spark can't go on from its own checkpoint with more or fewer feeds",
-                expected=", ".join(last.sources),
-                found=", ".join(sources),
-                hint="give start() a new spark_checkpoint= besides adopt=True: all sources are read from their start",
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class _Run:
@@ -562,23 +590,3 @@ class _Run:
     publisher: Publisher
     sources: tuple[str, ...]
     timers: TimerRun | None = None
-
-
-def _parallelism(spark: SparkSession) -> int:
-    # Partitions near the number of cores are best, and the session's own setting is the public word for that.
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-
-
-def _one_host(spark: SparkSession) -> bool:
-    master = spark.conf.get("spark.master", "") or ""
-    return master == "local" or master.startswith("local[")
-
-
-def _show(feed: str, table: pa.Table, epoch: int, limit: int) -> None:
-    console = Console()
-    shown = Table(title=f"{feed}, epoch {epoch}: {table.num_rows} rows")
-    for name in table.column_names:
-        shown.add_column(name)
-    for row in table.slice(0, limit).to_pylist():
-        shown.add_row(*(str(value) for value in row.values()))
-    console.print(shown)

@@ -37,6 +37,7 @@ from millpond.runtime.spark.matching import check_columns
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.spark.worker import CONTROL_DDL
 from millpond.runtime.timekeeping import Timekeeper
+from millpond.storage.near import durable
 from millpond.storage.open import open_storage
 
 TASKS_MIN = 8
@@ -151,7 +152,7 @@ def _load_function(
         if held:
             plan = unpack(shipment)
             own = Target(plan.program.elements[name], *told)
-            report = load_rows(open_storage(plan.storage_url), own, pa.Table.from_batches(held))
+            report = load_rows(durable(open_storage(plan.storage_url)), own, pa.Table.from_batches(held))
             body = pa.array([msgspec.msgpack.encode(report)], pa.binary())
             yield pa.RecordBatch.from_arrays([body], names=["body"])
 

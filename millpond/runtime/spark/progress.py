@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
+import pyarrow as pa
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from millpond.epochs.checkpoint import EpochOutcome
-from millpond.runtime.messages import BYTES_IN, Control
+from millpond.epochs.manifest import Loss
+from millpond.epochs.times import EventTimes
+from millpond.program.epoch_time import moment_of
+from millpond.runtime.messages import BYTES_IN, Control, Found
 
 REPLAY_FACTOR = 4
 REPLAY_BYTES_MIN = 16 * 1024 * 1024
@@ -21,8 +27,12 @@ class EpochReport:
 
     `snapshot_epoch` is the epoch whose whole state was written last: what a recovery begins with. `bytes_in` is how
     large the rows are, `bytes_changed` the state that they changed.
+    With event time, `late_rows` came too late, and `watermark` holds after the epoch.
     Rows over several keys run component by component: `components` of the rows that were looked at, and the share of
     the largest one in them, which bounds the time.
+    `local_hits` partitions found their state on the executor that they ran on. Others were elsewhere before:
+    `caught_up` ones found an old copy and read what it lacked from the checkpoint, `restored` ones had no copy; one of
+    them waited up to `restore_seconds`. `executors` is how many took part.
     """
 
     epoch: int
@@ -37,13 +47,42 @@ class EpochReport:
     bytes_in: int = 0
     bytes_changed: int = 0
     aborted: int = 0
+    late_rows: int = 0
+    watermark: datetime | None = None
     components: int = 0
     largest_share: float = 0.0
+    local_hits: int = 0
+    caught_up: int = 0
+    restored: int = 0
+    restore_seconds: float = 0.0
+    executors: int = 0
+    dirty_keys: int = 0
+    dirty_updates: int = 0
+    saved_keys: int = 0
+    saved_bytes: int = 0
+    skipped_saves: int = 0
 
     @property
     def rows_per_second(self) -> float:
         """How fast this epoch went."""
         return self.rows / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a bounded run did; `epochs` is empty when all of it had been committed before.
+
+    `loss` is what of lazy state was lost with a host before it, if anything was.
+    """
+
+    epochs: tuple[EpochReport, ...]
+    epoch: int
+    loss: Loss | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows that were fed."""
+        return sum(epoch.rows for epoch in self.epochs)
 
 
 def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) -> EpochReport:
@@ -54,6 +93,7 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
     for control in controls:
         for name, took in control.spent.items():
             spent[name] = max(spent.get(name, 0.0), took)
+    seen = [control.seen for control in controls]
     return EpochReport(
         epoch=outcome.manifest.epoch,
         rows=_sum(counters, "fed."),
@@ -67,9 +107,27 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
         bytes_in=counters.get(BYTES_IN, 0),
         bytes_changed=sum(state.file.size_bytes for state in outcome.manifest.deltas[-1].files),
         aborted=_sum(counters, "aborted."),
+        late_rows=_sum(counters, "late."),
+        watermark=watermark_of(counters),
         components=counters.get("gathered.components", 0),
         largest_share=counters.get("gathered.largest", 0) / (counters.get("gathered.surveyed", 0) or 1),
+        dirty_keys=counters.get("lazy.dirty_keys", 0),
+        dirty_updates=counters.get("lazy.dirty_updates", 0),
+        saved_keys=counters.get("lazy.saved_keys", 0),
+        saved_bytes=counters.get("lazy.saved_bytes", 0),
+        skipped_saves=counters.get("lazy.skipped", 0),
+        local_hits=sum(one.found is Found.LOCAL for one in seen),
+        caught_up=sum(one.found is Found.CAUGHT_UP for one in seen),
+        restored=sum(one.found is Found.RESTORED for one in seen),
+        restore_seconds=max((one.restore_s for one in seen), default=0.0),
+        executors=len({one.where for one in seen if one.where}) or int(bool(seen)),
     )
+
+
+def watermark_of(counters: dict[str, int]) -> datetime | None:
+    """The watermark that holds after an epoch; None if there is none yet, or no event time."""
+    event = EventTimes.of(counters)
+    return None if event is None or event.watermark_us is None else moment_of(event.watermark_us)
 
 
 def _sum(counters: dict[str, int], prefix: str) -> int:
@@ -85,15 +143,18 @@ class Progress:
     def __init__(self, title: str, *, shown: bool | None = None) -> None:
         self._console = Console(stderr=True)
         self._shown = self._console.is_terminal if shown is None else shown
+        self._tells = shown is None
         self._title = title
         self._rows = 0
         self._bad = 0
+        self._late = 0
         self._open = False
 
     def epoch(self, report: EpochReport) -> None:
         """Show an epoch."""
         self._rows += report.rows
         self._bad += report.bad_rows
+        self._late += report.late_rows
         if not self._shown:
             return
         cells = [
@@ -105,6 +166,17 @@ class Progress:
         ]
         if report.components:
             cells.append(f"{report.components:,} components, the largest has {report.largest_share:.0%} of the rows")
+        if report.executors > 1:
+            cells.append(f"{report.executors} executors, {report.local_hits} partitions in place")
+        if moved := report.caught_up + report.restored:
+            cells.append(f"{moved} moved in {report.restore_seconds:.1f} s")
+        if report.dirty_keys or report.saved_keys:
+            skipped = f", {report.skipped_saves:,} skipped" if report.skipped_saves else ""
+            cells.append(f"{report.dirty_keys:,} keys dirty, {report.saved_keys:,} saved{skipped}")
+        if report.watermark is not None:
+            cells.append(f"watermark {report.watermark:%Y-%m-%d %H:%M:%S}")
+        if self._late:
+            cells.append(f"{self._late:,} late rows")
         if self._bad:
             cells.append(f"{self._bad:,} bad rows")
         line = Text(f"{self._title}  {' · '.join(cells)}", no_wrap=True, overflow="ellipsis")
@@ -117,6 +189,11 @@ class Progress:
         if self._shown:
             self._console.print(f"{self._title}: computing epoch {done + 1} of {total} again from its input")
 
+    def lost(self, loss: Loss) -> None:
+        """Tell what was lost with a host: to whoever may read it, unless nothing at all is to be shown."""
+        if self._shown or self._tells:
+            self._console.print(f"{self._title}: {loss} (docs/DURABILITY.md)", soft_wrap=True)
+
     def suggest_level(self, bytes_in: int, bytes_changed: int) -> None:
         """Say if logging rows would write much less than logging changes does."""
         if self._shown and bytes_changed > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * bytes_in):
@@ -128,3 +205,14 @@ class Progress:
         if self._open:
             self._console.print()
             self._open = False
+
+
+def show_replies(feed: str, table: pa.Table, epoch: int, limit: int) -> None:
+    """Show the first replies of an epoch as a table in the terminal."""
+    console = Console()
+    shown = Table(title=f"{feed}, epoch {epoch}: {table.num_rows} rows")
+    for name in table.column_names:
+        shown.add_column(name)
+    for row in table.slice(0, limit).to_pylist():
+        shown.add_row(*(str(value) for value in row.values()))
+    console.print(shown)

@@ -21,6 +21,7 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.runtime.intake import feed_column, keep_column
+from millpond.runtime.laterows import TIME
 from millpond.runtime.plan import FeedPlan, Order, ProgramPlan
 from millpond.runtime.spark.hashing import hash_column, hash_columns
 from millpond.state.value import THE_KEY
@@ -147,8 +148,9 @@ def feed_frame(
     order: RowOrder,
     layout: Layout,
     shape: Shape,
+    time: Column | None = None,
 ) -> DataFrame:
-    """One feed's rows, with its own columns only."""
+    """One feed's rows, with its own columns only; `time` is when they happened, if that is known."""
     parameters = dict(entry.point.parameters)
     columns = []
     if shape.group:
@@ -159,6 +161,8 @@ def feed_frame(
         columns.append(order.order.alias("ord"))
     if shape.source:
         columns += [order.source.alias("src"), order.position.alias("pos")]
+    if time is not None:
+        columns.append(time.alias(TIME))
     for name in parameters:
         cast = casts[name]
         column = F.col(f"`{name}`")

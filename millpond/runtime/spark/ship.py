@@ -12,7 +12,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +21,7 @@ from pyspark import cloudpickle
 
 from millpond.program.program import ProgramBase
 from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.spark.executor import local_folder
 
 _HELD_MAX = 8
 """Plans that a worker keeps; one per query that runs on it, plus those of queries that ended."""
@@ -81,7 +82,8 @@ def unpack(shipment: Shipment) -> ProgramPlan:
     if plan is None:
         if len(_held) >= _HELD_MAX:
             _held.pop(next(iter(_held)))
-        plan = _held[shipment.digest] = _cloud.loads(shipment.data)
+        packed: ProgramPlan = _cloud.loads(shipment.data)
+        plan = _held[shipment.digest] = replace(packed, local_root=local_folder(packed.local_root))
     return plan
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import datetime
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -25,15 +24,19 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.program.sinks import Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
+from millpond.runtime.eventtime import Judged
 from millpond.runtime.intake import feed_column
+from millpond.runtime.laterows import TIME
 from millpond.runtime.messages import Control
 from millpond.runtime.plan import ProgramPlan
 from millpond.runtime.spark.collecting import collect
 from millpond.runtime.spark.compute import compute_epoch
+from millpond.runtime.spark.eventtime import timer_times
 from millpond.runtime.spark.feeds import Feed, make_feed
+from millpond.runtime.spark.placement import Anchor
 from millpond.runtime.spark.route import Shape
 from millpond.runtime.spark.ship import Shipment, unpack
-from millpond.runtime.spark.worker import CONTROL_DDL, StepFunction
+from millpond.runtime.spark.worker import CONTROL_DDL, PartitionFunction, by_task
 from millpond.runtime.timers import Due, due_in_partition, due_timers, nothing_fed
 from millpond.state.wire import decode_values, encode_values
 from millpond.storage.contract import Storage
@@ -76,9 +79,9 @@ class TimerFeeds:
             )
         self._sinks[handler] = to
 
-    def feeds(self, spark: SparkSession, outputs: Path) -> list[Feed]:
+    def feeds(self, spark: SparkSession, outputs: Path, *, by_event: bool = False) -> list[Feed]:
         """A feed for each handler, in their order, without rows."""
-        return [
+        made = [
             make_feed(
                 self._program,
                 number,
@@ -93,6 +96,7 @@ class TimerFeeds:
             )
             for number, handler in enumerate(self.handlers)
         ]
+        return [replace(feed, plan=timer_times(feed.plan)) for feed in made] if by_event else made
 
     def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
         """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
@@ -128,40 +132,49 @@ class TimerRun:
         *,
         small_epoch: int,
         one_host: bool,
+        anchor: Anchor | None = None,
+        until: int | None,
+        judged: Judged,
     ) -> tuple[EpochWork, list[Control], int | None]:
-        """Fire what is due at a moment; the work, what its tasks told, and when the next timer is due."""
-        due = find_due(spark, self.plan, self.shipment, storage, parent, moment, one_host=one_host)
+        """Fire at a moment what is due `until` then; the work, what its tasks told, and when the next timer is due."""
+        due = find_due(spark, self.plan, self.shipment, storage, parent, until, one_host=one_host, anchor=anchor)
         if not due.timers:
             return nothing_fed(before), [], due.next_us
         work, controls = compute_epoch(
             self.plan,
             self.shipment,
             _SHAPE,
-            self._batch(spark, due),
+            self._batch(spark, due, judged.floor_us),
             parent,
             before,
             one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
             one_host=one_host,
             only_file=None,
             now_us=moment,
+            anchor=anchor,
+            judged=judged,
         )
         return work, controls, due.next_us
 
-    def _batch(self, spark: SparkSession, due: Due) -> DataFrame:
+    def _batch(self, spark: SparkSession, due: Due, floor_us: int) -> DataFrame:
         """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
         rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
         for place, (handler, (key, at)) in enumerate(due.rows(self.handlers.handlers)):
             rows.setdefault(handler, []).append((key, at, place))
-        tables = [self._routed(feed, rows[feed.plan.entry]) for feed in self.feeds if feed.plan.entry in rows]
+        times = due.times(floor_us)
+        tables = [self._routed(feed, rows[feed.plan.entry], times) for feed in self.feeds if feed.plan.entry in rows]
         return spark.createDataFrame(pa.concat_tables(tables, promote_options="default"))
 
-    def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
+    def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]) -> pa.Table:
         table = self.handlers.table(feed.plan.entry, rows)
         names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
         by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
         groups = [self.plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
         columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
-        return pa.table(columns, names=["grp", "feed", *names, "ord"])
+        routed = pa.table(columns, names=["grp", "feed", *names, "ord"])
+        if feed.plan.time is None:
+            return routed
+        return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
 
 
 def find_due(
@@ -170,32 +183,34 @@ def find_due(
     shipment: Shipment,
     storage: Storage,
     parent: Parent,
-    moment: int,
+    moment: int | None,
     *,
     one_host: bool,
+    anchor: Anchor | None = None,
 ) -> Due:
     """The timers that are due. On one host the driver looks into the stores itself; elsewhere their hosts do."""
     if one_host:
         return due_timers(plan, storage, parent, moment)
     count = plan.layout.partitions
     numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
-    here = numbers.repartitionById(count, F.col("part"))
-    rows = collect(here.mapInArrow(_due_function(shipment, parent, moment), CONTROL_DDL))
+    looking = _due_function(shipment, parent, moment)
+    if anchor is not None:
+        rows = collect(anchor.run(numbers, looking, CONTROL_DDL))
+    else:
+        rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(looking), CONTROL_DDL))
     told = [decode_values(bytes(row.body)) for row in rows]
     return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
 
 
-def _due_function(shipment: Shipment, parent: Parent, moment: int) -> StepFunction:
+def _due_function(shipment: Shipment, parent: Parent, moment: int | None) -> PartitionFunction:
     """The function that looks for timers in the store of its partition."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
-        context = TaskContext.get()
-        assert context is not None
         plan = unpack(shipment)
         storage = open_storage(plan.storage_url)
-        due = due_in_partition(plan, storage, parent, PartitionId(context.partitionId()), moment)
+        due = due_in_partition(plan, storage, parent, partition, moment)
         yield pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
 
     return run

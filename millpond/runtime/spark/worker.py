@@ -12,13 +12,19 @@ from millpond.errors import EpochError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.program.epoch_time import epoch_time
+from millpond.runtime.messages import Found
+from millpond.runtime.opening import drop_old_copies
 from millpond.runtime.placing import Placement, encode_survey, placed, survey
 from millpond.runtime.plan import EpochPlan
+from millpond.runtime.spark.executor import executor_name, is_own
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.step import StepRun
 from millpond.runtime.whole import run_whole
 
 StepFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+PartitionFunction = Callable[[PartitionId, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+"""What is done with the rows of a partition, wherever it runs."""
 
 MESSAGE_DDL = (
     "part int, task int, feed int, grp int, ord bigint, src string, pos bigint, tie bigint, dup bigint, path binary, "
@@ -28,16 +34,31 @@ MESSAGE_DDL = (
 
 CONTROL_DDL = "body binary"
 
+_CAME = frozenset({Found.CAUGHT_UP, Found.RESTORED})
 
-def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> StepFunction:
+
+def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> PartitionFunction:
     """The function for one step of one epoch."""
+
+    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = unpack(shipment)
+        task = StepRun(plan, epoch, step, partition, where=executor_name())
+        told = task.run(_own(batches, partition, plan.layout))
+        if task.seen.found in _CAME and is_own(plan.local_root):
+            # Others may have left.
+            drop_old_copies(plan.local_root, epoch.parent)
+        yield told
+
+    return run
+
+
+def by_task(function: PartitionFunction) -> StepFunction:
+    """A partition's function for tasks whose number is that of their partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        partition = PartitionId(context.partitionId())
-        plan = unpack(shipment)
-        yield StepRun(plan, epoch, step, partition).run(_own(batches, partition, plan.layout))
+        yield from function(PartitionId(context.partitionId()), batches)
 
     return run
 
@@ -61,27 +82,27 @@ def epoch_function(
     return run
 
 
-def survey_function(shipment: Shipment, now_us: int) -> StepFunction:
+def survey_function(shipment: Shipment, now_us: int, floor_us: int) -> StepFunction:
     """The function that looks at the keys of gathered rows; keys may follow from the time of the epoch."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = [batch for batch in batches if batch.num_rows]
         if held:
             with epoch_time(now_us):
-                found = survey(unpack(shipment), pa.Table.from_batches(held).combine_chunks())
+                found = survey(unpack(shipment), pa.Table.from_batches(held).combine_chunks(), floor_us)
             yield pa.RecordBatch.from_arrays([pa.array([encode_survey(found)], pa.binary())], names=["body"])
 
     return run
 
 
-def place_function(shipment: Shipment, placement: Placement, now_us: int) -> StepFunction:
+def place_function(shipment: Shipment, placement: Placement, now_us: int, floor_us: int) -> StepFunction:
     """The function that says of gathered rows in which partition they run."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(shipment)
         for batch in batches:
             with epoch_time(now_us):
-                here = placed(plan, placement, pa.Table.from_batches([batch]))
+                here = placed(plan, placement, pa.Table.from_batches([batch]), floor_us)
             yield from here.to_batches()
 
     return run

@@ -49,6 +49,7 @@ RESCALE = Offer.rescale(2)
 EVOLVE = Offer.evolve(())
 LOAD = Offer("load:seed", 0, ())
 TICK = Offer.tick()
+LOSS = Offer.of_loss()
 
 pytestmark = pytest.mark.slow
 
@@ -230,8 +231,8 @@ def check(world):
         assert commit.adopted or verdict in going_on, world
         head = advance(head, commit.offer, leaves=commit.leaves)
     # A batch that left something is committed once more for each time that it did, and no more.
-    # Ticks have no rows: there may be any number of them.
-    done = [commit for commit in world.commits if not commit.offer.ticks]
+    # Ticks and losses have no rows: there may be any number of them.
+    done = [commit for commit in world.commits if not (commit.offer.ticks or commit.offer.tells_loss)]
     ended = [commit for commit in done if not commit.adopted and not commit.leaves]
     applied = Counter((commit.offer.query, commit.offer.batch) for commit in ended)
     assert all(times == 1 for times in applied.values()), world
@@ -286,13 +287,18 @@ def ticked_worlds():
     return explore(World(change=TICK, crashes=1, aborts=0, leftovers=0))
 
 
+@pytest.fixture(scope="module")
+def losing_worlds():
+    return explore(World(change=LOSS, crashes=1, aborts=0, leftovers=0))
+
+
 def test_no_order_of_events_applies_a_batch_twice_or_skips_one(worlds):
     # `check` ran on every world; this is the number of worlds it ran on.
     assert len(worlds) > 10_000, len(worlds)
 
 
-def test_every_reason_is_reached(worlds, rescaled_worlds, evolved_worlds, loaded_worlds, ticked_worlds):
-    explored = (*worlds, *rescaled_worlds, *evolved_worlds, *loaded_worlds, *ticked_worlds)
+def test_every_reason_is_reached(worlds, rescaled_worlds, evolved_worlds, loaded_worlds, ticked_worlds, losing_worlds):
+    explored = (*worlds, *rescaled_worlds, *evolved_worlds, *loaded_worlds, *ticked_worlds, *losing_worlds)
     reached = {reason for world in explored for reason in reasons_in(world)}
     assert reached == set(Reason)
 
@@ -311,12 +317,17 @@ def test_an_evolution_or_a_load_is_committed_once_and_loses_no_batch(explored, c
     assert all(end.count(change.query) <= 1 for end in ends)
 
 
-def test_ticks_may_come_between_any_two_batches_and_lose_none(ticked_worlds):
-    ends = {tuple(commit.offer.query for commit in world.commits) for world in ticked_worlds if all_done(world)}
-    assert {("tick:0", "q"), ("q", "tick:0"), ("q", "q")} <= ends
+@pytest.mark.parametrize(("explored", "query"), [("ticked_worlds", "tick:0"), ("losing_worlds", "loss:0")])
+def test_ticks_and_losses_may_come_between_any_two_batches_and_lose_none(explored, query, request):
+    worlds = request.getfixturevalue(explored)
+    ends = {tuple(commit.offer.query for commit in world.commits) for world in worlds if all_done(world)}
+    assert {(query, "q"), ("q", query), ("q", "q")} <= ends
 
 
-@pytest.mark.parametrize("explored", ["worlds", "rescaled_worlds", "evolved_worlds", "loaded_worlds", "ticked_worlds"])
+@pytest.mark.parametrize(
+    "explored",
+    ["worlds", "rescaled_worlds", "evolved_worlds", "loaded_worlds", "ticked_worlds", "losing_worlds"],
+)
 def test_from_every_world_the_work_can_still_be_finished(explored, request):
     worlds = request.getfixturevalue(explored)
     reaching = {world for world in worlds if all_done(world)}

@@ -13,7 +13,7 @@ from millpond.epochs.recovery import read_state
 from millpond.errors import StateError
 from millpond.keygroups import Layout
 from millpond.runtime import opening
-from millpond.runtime.opening import default_local_root, open_state, store_path
+from millpond.runtime.opening import default_local_root, drop_old_copies, open_state, store_path
 from millpond.state.localstore import LocalStore, Stamp
 from millpond.state.storekey import group_of, store_key
 from millpond.storage.files import FileStorage
@@ -235,3 +235,55 @@ def test_a_store_that_is_taken_away_again_and_again_is_a_coded_error(job, monkey
 def test_the_default_root_differs_between_checkpoints_and_is_stable():
     assert default_local_root("/a", "/tmp") == default_local_root("/a", "/tmp")
     assert default_local_root("/a", "/tmp") != default_local_root("/b", "/tmp")
+
+
+def brought(job, local=None):
+    """What the stores remember to have lacked for the present parent, by partition."""
+    found = []
+    for partition in range(job.layout.partitions):
+        with open_state(job.storage, local or job.local, job.checkpoint.parent, job.layout, partition) as view:
+            note = view.brought
+        lacked = note is not None and note.epoch == job.checkpoint.parent.epoch
+        found.append((note.had_copy, note.seconds > 0) if lacked else None)
+    return found
+
+
+def test_a_store_remembers_whether_its_state_was_here_was_old_or_was_restored(job, tmp_path):
+    job.run(["a", "b"])
+    job.run(["b"])
+    assert brought(job) == [None] * 3
+    assert brought(job) == [None] * 3
+    elsewhere = str(tmp_path / "elsewhere")
+    assert brought(job, elsewhere) == [(False, True)] * 3
+    assert brought(job, elsewhere) == [(False, True)] * 3, "a later step of the same epoch tells the same"
+    job.run(["c"])
+    assert brought(job, elsewhere) == [None] * 3, "one epoch behind is where every store is that was used last"
+    job.run(["c"])
+    job.run(["d"])
+    assert brought(job, elsewhere) == [(True, True)] * 3
+    assert brought(job) == [None] * 3
+
+
+def test_copies_that_nobody_opened_for_long_are_dropped_and_come_back_when_they_are_wanted(job, monkeypatch):
+    monkeypatch.setattr(opening, "OLD_EPOCHS_MAX", 3)
+    job.run(["a", "b", "c"])
+    whole = job.opened()
+    for _ in range(5):
+        job.run(["b"])
+    with open_state(job.storage, job.local, job.checkpoint.parent, job.layout, 0):
+        pass
+    assert drop_old_copies(job.local, job.checkpoint.parent) == []
+    monkeypatch.setattr(job, "part", lambda parent, words, partition: PartResult(partition, None))
+    for _ in range(6):
+        job.run([])
+    with open_state(job.storage, job.local, job.checkpoint.parent, job.layout, 0):
+        pass
+    paths = [store_path(job.local, job.checkpoint.parent.uuid, job.layout, partition) for partition in range(3)]
+    assert drop_old_copies(job.local, job.checkpoint.parent) == paths[1:]
+    assert [path.exists() for path in paths] == [True, False, False]
+    assert job.opened() == read_state(job.storage)
+    assert job.opened().keys() >= whole.keys() - {key_of("b")}
+
+
+def test_where_there_are_no_stores_nothing_is_dropped(job):
+    assert drop_old_copies(job.local, job.checkpoint.parent) == []

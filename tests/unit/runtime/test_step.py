@@ -27,12 +27,13 @@ def plan_of(program, folder, partitions=2):
 
 
 def without_times(batch):
-    """A step's rows, with the times taken out of the control rows: these alone may differ between attempts."""
+    """A step's rows, without times and places in the control rows: these alone may differ between attempts."""
     rows = []
     for row in batch.to_pylist():
         if row["task"] == CONTROL_TASK:
             control = decode_control(row["body"])
-            row["body"] = {name: getattr(control, name) for name in control.__struct_fields__ if name != "spent"}
+            told = set(control.__struct_fields__) - {"spent", "seen"}
+            row["body"] = {name: getattr(control, name) for name in told}
         rows.append(row)
     return rows
 

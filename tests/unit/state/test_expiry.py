@@ -74,7 +74,7 @@ class Model:
 
 
 def made(hint, ttl, clock):
-    return expiring_entries(ElementType.parse(hint, None), ttl, clock, checked=True)
+    return expiring_entries(ElementType.parse(hint, None), ttl, clock, checked=True, watched=True)
 
 
 def play(entries, clock, model, operation, *arguments):  # noqa: C901, PLR0912 - one case for each operation

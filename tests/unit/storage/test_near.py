@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millpond.errors import StorageError
+from millpond.storage.content import put_content
 from millpond.storage.contract import PutOutcome, shown_url
 from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage, durable, near_storage
@@ -24,6 +25,19 @@ def test_deltas_stay_near_and_all_else_is_kept(near, tmp_path):
     assert FileStorage(tmp_path / "kept").list("") == ["manifests/0000000001"]
     assert near.list("") == ["deltas/a", "manifests/0000000001"]
     assert (near.get("deltas/a"), near.get("manifests/0000000001")) == (b"1", b"3")
+
+
+def test_a_torn_file_does_not_stand_in_the_way_of_its_content(near, tmp_path):
+    ref = put_content(near, "deltas", b"whole")
+    path = tmp_path / "near" / ref.name
+    path.chmod(0o600)
+    path.write_bytes(b"wh")
+    assert put_content(near, "deltas", b"whole") == ref
+    assert near.get(ref.name) == b"whole"
+    near.kept.put(ref.name, b"whole")
+    near.forget_near(ref.name)
+    assert not path.exists()
+    assert near.get(ref.name) == b"whole"
 
 
 def test_what_is_not_near_is_looked_for_where_all_else_is(near):

@@ -1,0 +1,85 @@
+"""Event time as the documents say it, in plain Python: what simulated runs must equal."""
+
+from __future__ import annotations
+
+from millpond.program.epoch_time import event_time, moment_of
+from millpond.program.timers import fire_timers
+from millpond.runtime.eventtime import FIRST_US, LAST_US
+from tests.property.timed import Plain
+
+
+class EventPlain(Plain):
+    """A plain run by epochs whose rows have times; watermarks are found by looking at the whole history each time."""
+
+    def __init__(self, program, feeds, *, late):
+        super().__init__(program)
+        self.feeds, self.diverts = feeds, late
+        self.history = []
+        self.late, self.bad, self.counted_late = [], [], 0
+        self.watermark = self.horizon = None
+
+    def epoch(self, clock, rows, times, *, ends=False):
+        own = []
+        for (name, arguments), happened in zip(rows, times, strict=True):
+            self.replies.append(self._row(name, arguments, happened))
+            own.append((name, happened))
+        self.history.append((clock, own))
+        self._move(clock, ends=ends)
+
+    def tick(self, clock):
+        self.history.append((clock, []))
+        self._move(clock)
+
+    def _row(self, name, arguments, happened):
+        if happened is None:
+            self.bad.append((name, arguments))
+            return None
+        bounds = [] if self.horizon is None else [self.horizon]
+        if self.watermark is not None:
+            bounds.append(self.watermark - self.feeds[name].lateness_us)
+        if bounds and happened < max(bounds):
+            self.counted_late += 1
+            if self.diverts:
+                self.late.append((name, arguments, happened, self.watermark - happened))
+                return None
+        with event_time(happened if self.horizon is None else max(happened, self.horizon)):
+            return self._call(name, arguments)
+
+    def _move(self, clock, *, ends=False):
+        natural = self.natural(clock)
+        self.watermark = _greatest(self.watermark, LAST_US if ends else natural)
+        if self.watermark is not None:
+            floor = None if self.horizon is None else moment_of(self.horizon)
+            fired = fire_timers(self.program, moment_of(self.watermark), horizon=floor)
+            self.fired += [(one.handler, one.reply) for one in fired]
+        if natural is not None:
+            lateness = max(feed.lateness_us for feed in self.feeds.values())
+            self.horizon = _greatest(self.horizon, min([natural - lateness, *self._timers()]))
+        self.now = self.horizon
+
+    def _timers(self):
+        names = [name for name, element in type(self.program).elements().items() if hasattr(element, "handler")]
+        return [at for name in names for at in dict.values(vars(self.program)[name]._entries)]
+
+    def natural(self, clock):
+        marks, active = {}, []
+        for name, feed in self.feeds.items():
+            rows = [happened for _, own in self.history for one, happened in own if one == name]
+            told = [happened for happened in rows if happened is not None]
+            heard = [at for at, own in self.history if any(one == name for one, _ in own)] or [self.history[0][0]]
+            marks[name] = max(told) - feed.disorder_us if told else None
+            if feed.idle_us is None or clock - heard[-1] < feed.idle_us:
+                active.append(name)
+        if not active:
+            return max((mark for mark in marks.values() if mark is not None), default=None)
+        held = [marks[name] for name in active]
+        return None if None in held else min(held)
+
+    def state(self):
+        # Without a horizon nothing is over.
+        self.now = FIRST_US if self.horizon is None else self.horizon
+        return super().state()
+
+
+def _greatest(*found):
+    return max((us for us in found if us is not None), default=None)

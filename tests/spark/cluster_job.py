@@ -1,0 +1,70 @@
+"""A streaming job on separate executors, in a process of its own, for tests that watch or kill them.
+
+`python -m tests.spark.cluster_job FOLDER SMALL_EPOCH MASTER` reads FOLDER/in, a part per epoch, and ends when nothing
+is left. FOLDER/options may hold other options. Every committed epoch is a line of FOLDER/epochs. FOLDER/stores says
+which stores the executors held behind the last one, and FOLDER/stores.after which are left when the job has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from millpond.runtime.spark.executor import ON_EXECUTOR
+from millpond.runtime.spark.job import Job
+from millpond.runtime.spark.progress import EpochReport, Progress
+from millpond.runtime.spark.session import local_session
+from tests.spark.feeding import feed_all, streams
+from tests.spark.gated import Gated
+
+PARTITIONS = 3
+
+SETTINGS = {
+    # Else the master gives the application up after some executors that died in a row.
+    "spark.deploy.maxExecutorRetries": "-1",
+    # On a machine with more processes than cores, a task may take longer than a partition waits for its executor.
+    "spark.locality.wait": "20s",
+}
+
+
+class Telling(Progress):
+    """Writes every epoch down when it is committed, so that a driver that is killed has told of it."""
+
+    def __init__(self, folder: Path, job: Job) -> None:
+        super().__init__("cluster job", shown=False)
+        self._folder = folder
+        self._job = job
+
+    def epoch(self, report: EpochReport) -> None:
+        super().epoch(report)
+        with (self._folder / "epochs").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(report)) + "\n")
+        (self._folder / "stores").write_text(json.dumps(stores_of(self._job)))
+
+
+def stores_of(job: Job) -> list[str]:
+    """The stores of a job in the folders of executors on this host."""
+    name = job._store_root.removeprefix(ON_EXECUTOR)
+    found = Path(tempfile.gettempdir()).glob(f"spark-*/executor-*/blockmgr-*/millpond/{name}/*/*")
+    return sorted(map(str, found))
+
+
+def main(folder: Path, master: str) -> None:
+    spark = local_session("cluster job", master=master, conf=SETTINGS)
+    spark.sparkContext.setLogLevel("WARN")  # the tests look for the deaths that they caused
+    (folder / "started").touch()
+    options = {"partitions": PARTITIONS, "retries": 20}
+    if (folder / "options").exists():
+        options |= json.loads((folder / "options").read_text())
+    job = Gated.on(spark, checkpoint=folder / "ck", **options)
+    job._progress = Telling(folder, job)
+    feed_all(job, Gated, streams(spark, Gated, folder / "in"), folder / "out").run()
+    (folder / "stores.after").write_text(json.dumps(stores_of(job)))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[3])

@@ -1,0 +1,124 @@
+"""Separate executors: partitions stay where their state is, and nothing is lost or repeated when executors die (R8)."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+
+from tests.spark.clusters import EXECUTOR, WORKER, ClusterDriver, Killer, epochs_in, told
+from tests.spark.drivers import ROOT, wait_for
+from tests.spark.feeding import write_parts
+from tests.spark.gated import Gated
+from tests.spark.programs import fresh_seed, say
+from tests.spark.test_driver_kill import check, rows_for
+
+THREE, TWO_BY_TWO = "local-cluster[3,1,1024]", "local-cluster[2,2,1024]"
+HITS_MIN = 0.95
+BACK_IN_USE_EPOCHS = 14
+"""After something has moved, executors are looked for 1, 2, 4 and 8 epochs later; a new one needs seconds to start."""
+
+
+def run_to_end(folder, master, rows, parts, **options):
+    write_parts(folder / "in", Gated, rows, parts)
+    (folder / "options").write_text(json.dumps(options))
+    driver = ClusterDriver(folder, master=master)
+    assert driver.end() == 0
+    check(folder, rows)
+    return told(folder)
+
+
+def moved(epoch):
+    return epoch["caught_up"] + epoch["restored"]
+
+
+def hits(epochs):
+    found = sum(epoch["local_hits"] for epoch in epochs)
+    return found / (found + sum(moved(epoch) for epoch in epochs))
+
+
+@pytest.mark.timeout(1500)
+def test_partitions_stay_on_their_executors_and_use_all_of_them_again_after_a_kill(tmp_path):
+    rows = rows_for(21, 26)
+    write_parts(tmp_path / "in", Gated, rows, 26)
+    driver = ClusterDriver(tmp_path, master=THREE)
+    wait_for(lambda: len(told(tmp_path)) >= 6 or driver.ended(), "some epochs")
+    found = driver.processes(EXECUTOR)
+    assert len(found) == 3
+    found[0].kill()
+    killed_at = len(told(tmp_path))
+    wait_for(lambda: len(told(tmp_path)) >= killed_at + 3 or driver.ended(), "epochs after the kill")
+    driver.kill_one(WORKER, random.Random(1))
+    assert driver.end() == 0
+    assert "Lost executor" in driver.log()
+    check(tmp_path, rows)
+    epochs = told(tmp_path)
+    say([(one["epoch"], one["executors"], one["local_hits"], moved(one)) for one in epochs])
+    assert all(one["local_hits"] + moved(one) == 3 for one in epochs[1:])
+    before = epochs[1 : killed_at - 1]
+    assert all(moved(one) == 0 and one["executors"] == 3 for one in before)
+    after = epochs[killed_at : killed_at + 3]
+    assert sum(one["restored"] for one in after) >= 1, "the killed executor had no partition"
+    assert any(one["executors"] == 3 for one in epochs[killed_at + 1 :][:BACK_IN_USE_EPOCHS])
+    assert epochs[-1]["executors"] == 3
+    assert len(json.loads((tmp_path / "stores").read_text())) >= 3
+    assert json.loads((tmp_path / "stores.after").read_text()) == []
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("master", [THREE, TWO_BY_TWO])
+def test_over_200_epochs_nearly_all_partitions_find_their_state(tmp_path, master):
+    epochs = run_to_end(tmp_path, master, rows_for(22, 200), 200, partitions=4)
+    share = hits(epochs[1:])
+    say(master, "found locally:", share)
+    assert share >= HITS_MIN
+
+
+HARMS = ("executor", "executor", "executor", "burst", "worker", "worker", "store", "driver", "checkpoint")
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("master", [THREE, TWO_BY_TWO])
+def test_a_feed_with_executors_workers_drivers_and_stores_dying_under_it_equals_plain_python(tmp_path, master):
+    seed = fresh_seed()
+    rng = random.Random(seed)
+    parts = 120
+    rows = rows_for(seed, parts)
+    write_parts(tmp_path / "in", Gated, rows, parts)
+    driver = ClusterDriver(tmp_path, master=master)
+    killer = Killer(driver, rng)
+    while epochs_in(tmp_path) < parts:
+        if driver.ended():
+            driver.end()
+            driver = killer.driver = ClusterDriver(tmp_path, master=master)
+        driver.wait_until_started()
+        driver.pause(rng.uniform(1, 6))
+        harm = rng.choice(HARMS)
+        say(harm, "with", epochs_in(tmp_path), "epochs")
+        killer.harm(harm)
+    while driver.end() != 0:
+        driver = ClusterDriver(tmp_path, master=master)
+    killer.tell()
+    check(tmp_path, rows)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (("placement", "--epochs", "3", "--keys", "40"), {"local_hits_on", "local_hits_off", "epoch_ratio"}),
+        (("recovery", "--kills", "1", "--keys", "40,90"), {"recovery_seconds", "restore_seconds"}),
+    ],
+)
+def test_benchmarks_on_executors_tell_their_figures_and_were_checked(tmp_path, arguments, keys):
+    command = [sys.executable, "-m", "benchmarks", *arguments, "--rows", "50", "--executors", "2", "--partitions", "2"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    figures = json.loads(ran.stdout.splitlines()[-1])
+    assert figures.keys() >= keys
+    assert figures["checked"] is True
