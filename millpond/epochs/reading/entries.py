@@ -1,9 +1,12 @@
-"""The entries of a checkpoint at a point, and what changed between two: key group by key group."""
+"""The entries of a checkpoint at a point, and what changed between two: key group by key group.
+
+Entries whose time to live is over at a point are as absent, though its files may still hold them.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -13,6 +16,7 @@ from millpond.epochs.reading.elements import ElementReader, Entry
 from millpond.epochs.reading.history import History, Point, find_element
 from millpond.epochs.reading.pieces import Pieces, Told, apply, tell_nobody
 from millpond.epochs.recovery import read_changes
+from millpond.epochs.times import is_over
 from millpond.errors import EpochError, StateError
 from millpond.state.storekey import group_of, unit_of
 
@@ -54,8 +58,9 @@ def entries(
     files = point.files(groups)
     with Pieces(history.storage, told) as pieces:
         pieces.load(files, {reader.index}, groups)
+        over = point.over_us
         for cut in pieces.cuts(files):
-            state = sorted(pieces.state(files, cut).items())
+            state = sorted(_live(pieces.state(files, cut), over).items())
             if state:
                 yield from reader.decode(_instance(reader, state[0][0]), state)
 
@@ -66,8 +71,9 @@ def sizes(history: History, point: Point, told: Told = tell_nobody) -> Iterator[
     files = point.files()
     with Pieces(history.storage, told) as pieces:
         pieces.load(files)
+        over = point.over_us
         for cut in pieces.cuts(files):
-            state = pieces.state(files, cut)
+            state = _live(pieces.state(files, cut), over)
             if state:
                 yield Size(*cut, len(state), sum(map(len, state)) + sum(map(len, state.values())))
 
@@ -107,7 +113,12 @@ def _find(
                 value = values[at]
                 if value is not None:
                     found[key] = value
-    return [(wanted[key], (key, found[key])) for key in wanted if key in found]
+    live = _live(found, point.over_us)
+    return [(wanted[key], (key, live[key])) for key in wanted if key in live]
+
+
+def _live(state: dict[bytes, bytes], over: Mapping[int, int]) -> dict[bytes, bytes]:
+    return {key: value for key, value in state.items() if not is_over(key, value, over)} if over else state
 
 
 def diff(history: History, before: Point, after: Point, name: str, told: Told = tell_nobody) -> Iterator[Change]:
@@ -119,8 +130,8 @@ def diff(history: History, before: Point, after: Point, name: str, told: Told = 
     with Pieces(history.storage, told) as pieces:
         pieces.load((*old_files, *new_files), {old.index, new.index})
         for place in sorted({*old_places, *new_places}):
-            was = _units(pieces, old_files, old, old_places.get(place))
-            now = _units(pieces, new_files, new, new_places.get(place))
+            was = _units(pieces, old_files, old, old_places.get(place), before)
+            now = _units(pieces, new_files, new, new_places.get(place), after)
             instance = place if new.partial else None
             if old.schema.key == new.schema.key:
                 yield from _differences(old, new, after.epoch, instance, was, now)
@@ -143,11 +154,12 @@ def _places(reader: ElementReader) -> dict[int, int]:
 
 
 def _units(
-    pieces: Pieces, files: tuple[StateFile, ...], reader: ElementReader, group: int | None
+    pieces: Pieces, files: tuple[StateFile, ...], reader: ElementReader, group: int | None, point: Point
 ) -> dict[bytes, bytes]:
     if group is None:
         return {}
-    return {unit_of(key): value for key, value in pieces.state(files, (reader.index, group)).items()}
+    state = _live(pieces.state(files, (reader.index, group)), point.over_us)
+    return {unit_of(key): value for key, value in state.items()}
 
 
 def feed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from millpond.epochs.manifest import (
@@ -21,6 +21,7 @@ from millpond.epochs.manifest import (
 )
 from millpond.epochs.reading.elements import ElementReader
 from millpond.epochs.recovery import read_genesis, restore_files
+from millpond.epochs.times import Times
 from millpond.errors import EpochError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
@@ -51,6 +52,11 @@ class Point:
             return ()
         first, last = (0, KEY_GROUPS_MAX) if groups is None else (groups[0], groups[-1])
         return restore_files(self.manifest, first, last)
+
+    @property
+    def over_us(self) -> Mapping[int, int]:
+        """By the index of an element with a time to live, the stamp up to which its entries are over here."""
+        return {} if self.manifest is None else Times.of(self.manifest.counters).over_us
 
 
 class History:
