@@ -40,6 +40,7 @@ def hits(epochs):
     return found / (found + sum(moved(epoch) for epoch in epochs))
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(1500)
 def test_partitions_stay_on_their_executors_and_use_all_of_them_again_after_a_kill(tmp_path):
     rows = rows_for(21, 26)

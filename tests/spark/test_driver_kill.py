@@ -26,7 +26,7 @@ POINTS = (
 )
 """Where the driver dies, one start after the other."""
 
-FEW_POINTS = ("epoch.computed:2", "manifest.committed:1", "publish.started:1", "publish.file:5")
+FEW_POINTS = ("manifest.committed:1", "publish.file:5")
 
 WORKER_POINTS = (
     "output.staged:2",

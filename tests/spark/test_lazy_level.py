@@ -40,6 +40,7 @@ def losses(folder):
     return [delta.loss for delta in own if delta.loss is not None]
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(900)
 def test_a_killed_driver_and_its_lost_host_take_no_more_than_is_told(tmp_path):
     rng = random.Random(fresh_seed())

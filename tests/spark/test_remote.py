@@ -230,7 +230,7 @@ def s3_endpoint():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["s3", "redis"])
+@pytest.mark.parametrize("kind", [pytest.param("s3", marks=pytest.mark.campaign), "redis"])
 def test_a_server_keeps_the_checkpoint_and_no_log_tells_its_secrets(tmp_path, kind, request, monkeypatch):
     rows = random_rows(Store, fresh_seed(), 30)
     write_parts(tmp_path / "in", Store, rows, 2)

@@ -24,7 +24,7 @@ POINTS = (
 )
 """Where the driver dies, one start after the other."""
 
-FEW_POINTS = ("manifest.linked:1", "publish.started:2")
+FEW_POINTS = ("publish.started:2",)
 
 PARTS = 10
 PART_ROWS = 60
