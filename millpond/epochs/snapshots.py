@@ -29,14 +29,15 @@ def snapshot_due(head: Manifest | None, times: int = 1) -> bool:
     """Whether the state at `head` shall be written as a snapshot, or is overdue by so many times.
 
     Deltas may grow as large as the snapshot itself, so that writing snapshots at most doubles what is written, and
-    reading deltas at most doubles what recovery reads.
+    reading deltas at most doubles what recovery reads. As long as there is none, the largest delta counts as one: to
+    write what a first epoch loaded once more would bring nothing.
     """
     if head is None:
         return False
-    since = _since(head)
-    delta_bytes = sum(_total(delta.files) for delta in since)
-    limit = max(DELTA_BYTES_MIN, _total(head.snapshot))
-    return len(since) >= times * DELTA_EPOCHS_MAX or delta_bytes > times * limit
+    since = [_total(delta.files) for delta in _since(head)]
+    base = _total(head.snapshot) or max(since, default=0)
+    grown = sum(since) - (0 if head.snapshot else base)
+    return len(since) >= times * DELTA_EPOCHS_MAX or grown > times * max(DELTA_BYTES_MIN, base)
 
 
 def bytes_to_merge(head: Manifest) -> int:

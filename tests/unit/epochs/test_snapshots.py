@@ -49,8 +49,11 @@ def test_a_fresh_checkpoint_needs_no_snapshot():
     ("sizes", "snapshot_bytes", "due"),
     [
         ([1], 0, False),
-        ([DELTA_BYTES_MIN], 0, False),
-        ([DELTA_BYTES_MIN, 1], 0, True),
+        ([9 * DELTA_BYTES_MIN], 0, False),
+        ([DELTA_BYTES_MIN, DELTA_BYTES_MIN], 0, False),
+        ([DELTA_BYTES_MIN, DELTA_BYTES_MIN, 1], 0, True),
+        ([1, 2 * DELTA_BYTES_MIN, 2 * DELTA_BYTES_MIN - 1], 0, False),
+        ([1, 2 * DELTA_BYTES_MIN, 2 * DELTA_BYTES_MIN], 0, True),
         ([DELTA_BYTES_MIN, 1], 3 * DELTA_BYTES_MIN, False),
         ([DELTA_BYTES_MIN] * 3 + [1], 3 * DELTA_BYTES_MIN, True),
         ([1] * (DELTA_EPOCHS_MAX - 1), 0, False),
