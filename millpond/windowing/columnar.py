@@ -261,7 +261,9 @@ class ExtremeForm(_Sealed):
     def update(self, state: State, rows: Rows) -> None:
         """Keep the better number."""
         choose = np.maximum if self.largest else np.minimum
-        choose.at(state[0], rows.slots, rows.columns[named(self.column, "min")])
+        # NumPy warns of NaN here, which is a value like others.
+        with np.errstate(invalid="ignore"):
+            choose.at(state[0], rows.slots, rows.columns[named(self.column, "min")])
 
     def combine(self, left: State, right: State, left_rows: Array, right_rows: Array) -> State:  # noqa: ARG002
         """Keep the better number."""

@@ -16,6 +16,9 @@ from millpond.windowing.columnar import NUMBER, Array, ColumnForm, State
 
 Ints = npt.NDArray[np.int64]
 
+TIME_MAX = 2**62
+"""Some 146,000 years from 1970 either way: the edges of windows around a time fit 64 bits too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Late:
@@ -96,6 +99,8 @@ class Intake:
         for name, size in lengths.items():
             if size != len(codes):
                 raise _unfit(name, f"{len(codes)} rows, as there are keys", f"{size} rows")
+        if len(points) and not -TIME_MAX <= int(points.min()) <= int(points.max()) <= TIME_MAX:
+            raise _unfit("times", f"microseconds since 1970 between -{TIME_MAX} and {TIME_MAX}", "one beyond")
         if len(codes) and int(codes.min()) < 0:
             raise _unfit("keys", "codes of keys: 0, 1, 2, …", str(int(codes.min())))
         return codes, points, taken

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond import windowing as w
+from millpond.errors import WindowError
 from millpond.windowing import vectorised
 from millpond.windowing.columnsessions import ColumnSessions
 from millpond.windowing.vectorised import ColumnWindows
@@ -272,3 +273,19 @@ def test_sparse_codes_of_keys_are_as_good_as_dense_ones(dense, monkeypatch):
         results.append((closed.keys // factor, closed.begins, closed.values["n"]))
     for other in results[1:]:
         assert all(np.array_equal(mine, theirs) for mine, theirs in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize("time", [-(2**63), 2**63 - 1, 2**62 + 1])
+def test_times_whose_windows_would_not_fit_64_bits_are_refused(time):
+    windows = ColumnWindows(w.sliding(20, 10), {"total": w.sum_of("v")})
+    with pytest.raises(WindowError, match="MP628"):
+        windows.add([0], [time], {"v": [1]})
+    assert windows.live_slices == 0
+
+
+def test_nan_is_the_largest_and_the_smallest_without_a_warning():
+    windows = ColumnWindows(w.tumbling(10), {"low": w.min_of("v"), "high": w.max_of("v")})
+    windows.add([0, 0, 0], [1, 2, 3], {"v": [1.0, float("nan"), 2.0]})
+    closed = windows.close(10)
+    assert np.isnan(closed.values["low"]).all()
+    assert np.isnan(closed.values["high"]).all()

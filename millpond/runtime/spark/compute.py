@@ -18,7 +18,7 @@ from millpond.runtime.placing import Placement, gathered_feeds
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan
 from millpond.runtime.spark.batching import unmeasured
 from millpond.runtime.spark.collecting import collect
-from millpond.runtime.spark.gather import exchange_gathered, find_placement, place_gathered
+from millpond.runtime.spark.gather import find_placement, place_gathered
 from millpond.runtime.spark.placement import Anchor
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
 from millpond.runtime.spark.ship import Shipment
@@ -56,11 +56,10 @@ def compute_epoch(
         placement = found[0]
         if one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
             return one_task(epoch, math.inf, placement)
+        rows = place_gathered(named, plan, shape, shipment, placement, now_us, by.floor_us)
         if anchor is not None:
-            rows = place_gathered(named, plan, shape, shipment, placement, now_us, by.floor_us)
             return _anchored_steps(rows, plan, shipment, epoch, anchor)
-        rows = exchange_gathered(named, plan, shape, shipment, placement, now_us, by.floor_us)
-        return _all_steps(rows, plan, shipment, epoch)
+        return _all_steps(rows.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
 
     def one_task(epoch: EpochPlan, rows_max: float, placement: Placement | None = None) -> list[Control]:
         whole = epoch_function(shipment, epoch, rows_max, placement)

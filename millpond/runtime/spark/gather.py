@@ -41,20 +41,6 @@ def find_placement(frame: DataFrame, plan: ProgramPlan, shipment: Shipment, now_
     return place_surveyed(plan, [decode_survey(bytes(row.body)) for row in surveys])
 
 
-def exchange_gathered(
-    frame: DataFrame,
-    plan: ProgramPlan,
-    shape: Shape,
-    shipment: Shipment,
-    placement: Placement,
-    now_us: int,
-    floor_us: int,
-) -> DataFrame:
-    """Bring gathered rows to where their component runs, and all others to the partition that owns their key group."""
-    placed = place_gathered(frame, plan, shape, shipment, placement, now_us, floor_us)
-    return placed.repartitionById(plan.layout.partitions, F.col("part"))
-
-
 def place_gathered(
     frame: DataFrame,
     plan: ProgramPlan,
