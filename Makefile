@@ -34,7 +34,7 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 
 crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,000 generated programs, 10,000 transactional ones; hours
 	@$(PYTHON) -m pytest -q -n 2 -m campaign --timeout 7200 $(PYTEST_ARGS)
-	@$(PYTHON) -m millpond.testing.faults --count 10000 --seed 1
+	@$(PYTHON) -m millpond.testing.faults --count 40000 --seed 1
 	@$(PYTHON) -m millpond.testing.transactions --count 10000 --seed 1
 	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
 

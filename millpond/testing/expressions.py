@@ -54,7 +54,7 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
         "self._mix(<int>, <int>)",
         "fold(<list[int]>)",
         "deep(<int>)",
-        "round(<int> / 4) if -99 < <small> < 99 else 0",
+        "(round(<int> / 4) if -99 < <small> < 99 else 0)",
         "same(<int>)",
         "<Point>.total()",
         "sorted([<int>, <int>, <int>])[1]",

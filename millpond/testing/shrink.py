@@ -52,7 +52,7 @@ class _Shrinker:
         self._runs = _runs(case)
 
     def smallest(self) -> tuple[Case, Outcome]:
-        while self._left > 0:
+        while self._left > 0 and _is_python(self._case.text):
             before = self._case
             self._rows()
             self._entries()
@@ -116,6 +116,15 @@ class _Shrinker:
             # After a success the next change stands at the same number.
             if text == self._case.text or not self._try(replace(self._case, text=text)):
                 number += 1
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text can be parsed; one that can't is a fault of the generator, and told as it is."""
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _runs(case: Case) -> bool:

@@ -138,6 +138,11 @@ def test_every_hole_of_every_template_can_be_filled():
     assert _FORMS.keys() == _CONSTANTS.keys() == PREFIXES.keys()
 
 
+def test_every_form_may_stand_where_a_condition_is_asked():
+    for form in itertools.chain.from_iterable(_FORMS.values()):
+        ast.parse(f"a if {_HOLE.sub('x', form)} % 4 in b else c")
+
+
 def test_dice_choose_by_weight():
     dice = Dice(1)
     chosen = [dice.weighted([(1, "a"), (0, "b"), (3, "c")]) for _ in range(400)]

@@ -74,3 +74,8 @@ def test_a_program_that_no_longer_runs_is_no_smaller_failure():
 
     case, _ = shrink(Case(TEXT, ROWS, 1), run)
     assert "t = 1" in case.text
+
+
+def test_a_text_that_is_no_python_is_told_as_it_is():
+    case, outcome = Case("class P(", (), 1), Outcome(Verdict.CRASH, "SyntaxError")
+    assert shrink(case, lambda _: outcome) == (case, outcome)
