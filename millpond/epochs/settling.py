@@ -60,6 +60,9 @@ def settle(storage: NearStorage, checkpoint: Checkpoint, publish: Callable[[Mani
         return work
 
     checkpoint.run_epoch(Offer.of_loss(), compute, publish, partitions=1)
+    for name in lost:
+        # What is left of it must not hide a file that holds the same and is kept.
+        storage.forget_near(name)
     return told[-1] if told[-1].epochs else None
 
 

@@ -53,7 +53,8 @@ class TimerElement(Element):
 
     def stored(self) -> dict[str, Element]:
         """The timers by key, and what orders them."""
-        due = Element(Map[int, int], Distribution.PARTITIONED, None)
+        # As exact as the timers: without its order, a timer that is there would never fire.
+        due = Element(Map[int, int], Distribution.PARTITIONED, None, durability="exactly_once")
         due.name = self.name + DUE
         due.type = self.type.due
         return {self.name: self, due.name: due}

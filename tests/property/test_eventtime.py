@@ -84,7 +84,7 @@ def feeds_for(program, drawn):
     return {name: drawn[number % len(drawn)] for number, name in enumerate(names)}
 
 
-def run_both(program, epochs, directory, feeds, *, late, partitions=2, restarts=None, ends=False, steps_max=8):
+def run_both(program, epochs, directory, feeds, *, late, partitions=2, restarts=None, ends=False, steps_max=8, **options):
     compiled = compile_program(program)
     plain = EventPlain(program, feeds, late=late)
 
@@ -98,6 +98,7 @@ def run_both(program, epochs, directory, feeds, *, late, partitions=2, restarts=
             bad_rows=BadRows.SKIP,
             event_time=feeds,
             late=late,
+            **options,
         )
 
     simulated = make(partitions)

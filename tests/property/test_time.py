@@ -96,13 +96,13 @@ def compare(program, plain, simulated):
     assert committed_state(program, simulated.storage) == plain.state()
 
 
-def run_both(program, epochs, directory, partitions, *, ticks=False, restarts=()):
+def run_both(program, epochs, directory, partitions, *, ticks=False, restarts=(), **options):
     compiled = compile_program(program)
     plain = Plain(program)
-    simulated = Simulated(compiled, directory, partitions, key_groups=8)
+    simulated = Simulated(compiled, directory, partitions, key_groups=8, **options)
     for number, (now, rows) in enumerate(with_times(epochs)):
         if number in restarts:
-            simulated = Simulated(compiled, directory, restarts[number], key_groups=8)
+            simulated = Simulated(compiled, directory, restarts[number], key_groups=8, **options)
         with epoch_time(now):
             if ticks and not rows:
                 plain.now = max(plain.now, now) if simulated.tick() is not None else plain.now

@@ -46,6 +46,20 @@ def test_rows_whose_reply_fits_no_column_are_taken_out():
     assert (expected.rows, expected.raises, expected.unfit) == ([("big", (1,))], [], 1)
 
 
+def test_a_relaxed_step_that_leaves_what_no_checkpoint_holds_is_nothing_to_compare():
+    text = HEAD + """
+class Between(Program):
+    e0 = Partitioned(Counter[int])
+
+    @entry(relaxed=True)
+    def take(self, a: int) -> None:
+        self.e0[1] -= a
+        self.e0[1 % 4] = 1
+"""
+    rows = [("take", (3,)), ("take", (2**63 - 1,))]
+    assert {compare(text, rows, seed).rows for seed in range(8)} == {0, 2}
+
+
 def test_a_refusal_tells_its_code():
     text = HEAD + "\nclass Bad(Program):\n    @entry\n    def bad(self, a: int) -> None:\n        self.x = a\n"
     outcome = compare(text, [("bad", (1,))], seed=1)
