@@ -84,7 +84,9 @@ def feeds_for(program, drawn):
     return {name: drawn[number % len(drawn)] for number, name in enumerate(names)}
 
 
-def run_both(program, epochs, directory, feeds, *, late, partitions=2, restarts=None, ends=False, steps_max=8, **options):
+def run_both(
+    program, epochs, directory, feeds, *, late, partitions=2, restarts=None, ends=False, steps_max=8, **options
+):
     compiled = compile_program(program)
     plain = EventPlain(program, feeds, late=late)
 
