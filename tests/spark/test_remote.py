@@ -12,9 +12,10 @@ import pytest
 
 from millpond import foreach_epoch, memory, parquet
 from millpond.epochs.recovery import read_state
-from millpond.errors import EpochError, FeedError, RowError
+from millpond.errors import EpochError, FeedError, RowError, StorageError
 from millpond.runtime.spark import handing
 from millpond.storage.open import open_storage
+from millpond.storage.secret import FILE_VARIABLE
 from tests.contract import s3_server as s3
 from tests.contract.servers import REDIS_PASSWORD, RedisServer, child_environment, s3_server
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, tables, write_part, write_parts
@@ -242,16 +243,24 @@ def test_a_server_keeps_the_checkpoint_and_no_log_tells_its_secrets(tmp_path, ki
         secret, environment = quote(REDIS_PASSWORD, safe=""), {}
         url = f"{request.getfixturevalue('redis')}/{tmp_path.name}-logs"
         bad_url = url.replace(secret, f"not-{secret}")
+    signing = "5e" * 32
+    (tmp_path / "signing").write_text(signing)
+    environment = {**environment, FILE_VARIABLE: str(tmp_path / "signing")}
     for _ in range(2):
         code, said = run_elsewhere(tmp_path, url, **environment)
         assert code == 0, said[-3000:]
         assert secret not in said
+        assert signing not in said
         assert REDIS_PASSWORD not in said
     expected = oracle(Store, rows)
     assert replies_in(tmp_path / "out") == expected.replies
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert read_state(open_storage(url)) == expected.state
+    monkeypatch.delenv(FILE_VARIABLE)
+    with pytest.raises(StorageError) as unsigned:
+        read_state(open_storage(url))
+    assert unsigned.value.code == "MP341"
     code, said = run_elsewhere(tmp_path, bad_url, **environment)
     assert code == 1
     assert "MP331" in said
