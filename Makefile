@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash mutants docs clean lint types unit slow spark
+.PHONY: help run check test bench crash connect mutants docs clean lint types unit slow spark
 
 READY := .venv/.ready
 PYTHON := .venv/bin/python
@@ -28,9 +28,11 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks snapshots
 	@$(PYTHON) -m benchmarks restore
 	@$(PYTHON) -m benchmarks shared_windows
+	@$(PYTHON) -m benchmarks sliding
 	@$(PYTHON) -m benchmarks large_state
 	@$(PYTHON) -m benchmarks placement
 	@$(PYTHON) -m benchmarks recovery
+	@$(PYTHON) -m benchmarks elastic
 
 crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,000 generated programs, 10,000 transactional ones; hours
 	@$(PYTHON) -m pytest -q -n 2 -m campaign --timeout 7200 $(PYTEST_ARGS)
@@ -38,11 +40,15 @@ crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,00
 	@$(PYTHON) -m millpond.testing.transactions --count 10000 --seed 1
 	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
 
+connect: $(READY) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
+	@MILLPOND_TEST_CONNECT=1 $(PYTHON) -m pytest -q -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
+
 mutants: $(READY) ## Test the tests: break the package by hand in some fifty ways, each must be caught by its test
 	@$(PYTHON) -m pytest -q -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
 
-docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml
+docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml, and draw docs/pictures
 	@$(PYTHON) scripts/errors_page.py
+	@$(PYTHON) scripts/window_pictures.py
 
 clean: ## Remove caches and what runs left behind; .venv stays
 	@rm -rf build dist out artifacts spark-warehouse metastore_db derby.log *.egg-info
@@ -64,6 +70,7 @@ slow: $(READY)
 
 spark: $(READY)
 	@$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)
+	@MILLPOND_TEST_CONNECT=1 $(PYTHON) -m pytest -q -m "spark and connect and not campaign" tests/spark $(PYTEST_ARGS)
 
 $(READY): pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh

@@ -11,6 +11,7 @@ from types import ModuleType
 from benchmarks import (
     backends,
     compile_time,
+    elastic,
     keyed_state,
     large_state,
     latency,
@@ -18,6 +19,7 @@ from benchmarks import (
     recovery,
     restore,
     shared_windows,
+    sliding,
     snapshots,
     transfers,
     word_count,
@@ -36,8 +38,10 @@ BENCHMARKS: dict[str, ModuleType] = {
     "large_state": large_state,
     "restore": restore,
     "shared_windows": shared_windows,
+    "sliding": sliding,
     "placement": placement,
     "recovery": recovery,
+    "elastic": elastic,
 }
 
 

@@ -8,6 +8,7 @@ from html import escape
 
 WIDTH, HEIGHT = 620, 360
 LEFT, RIGHT, TOP, BOTTOM = 70, 150, 44, 48
+MARKS_MAX = 16
 COLOURS = ("#0b6e99", "#c2571a", "#3d7a3d", "#8a4f9e", "#666666")
 
 Points = Sequence[tuple[float, float]]
@@ -40,7 +41,9 @@ def line_chart(title: str, across: str, up: str, series: Mapping[str, Points]) -
         lines.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
         lines.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{10.0**power:,.0f}</text>')
     below = HEIGHT - BOTTOM + 16
-    lines += [f'<text x="{at(x, 1)[0]}" y="{below}" text-anchor="middle">{x:g}</text>' for x in sorted(set(xs))]
+    marks = sorted(set(xs))
+    marks = marks[:: -(-len(marks) // MARKS_MAX)]
+    lines += [f'<text x="{at(x, 1)[0]}" y="{below}" text-anchor="middle">{x:g}</text>' for x in marks]
     ends = _apart(sorted((at(*points[-1])[1], name) for name, points in series.items()))
     for colour, (name, points) in zip(COLOURS, series.items(), strict=False):
         path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in points))

@@ -40,6 +40,18 @@ def keyed_events(events: int, keys: int, files: int, seed: int, out: Path = OUT)
     return _cached(out / "data" / f"keyed-{events}-events-{keys}-keys-{files}-files-seed-{seed}", write)
 
 
+def timed_events(events: int, keys: int, seconds: int, seed: int, out: Path = OUT) -> list[Path]:
+    """Return a file of (key, time, amount) in order of time; keys and times are uniform, amounts whole numbers."""
+
+    def write(folder: Path) -> None:
+        rng = np.random.default_rng(seed)
+        time = pa.array(np.sort(rng.integers(0, seconds * 1_000_000, events))).cast(pa.timestamp("us", "UTC"))
+        amount = rng.integers(0, AMOUNT_MAX, events)
+        _write_parts(folder, pa.table({"key": rng.integers(0, keys, events), "time": time, "amount": amount}), 1)
+
+    return _cached(out / "data" / f"timed-{events}-events-{keys}-keys-{seconds}-seconds-seed-{seed}", write)
+
+
 def word_lines(lines: int, words: int, files: int, seed: int, out: Path = OUT) -> list[Path]:
     """Return files of one column `line` of eight words, drawn uniformly from `words` different ones."""
 

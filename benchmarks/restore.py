@@ -10,7 +10,7 @@ import hashlib
 import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -214,7 +214,7 @@ def restore(url: str, parent: Parent, data: Data, tasks: int, how: Restore, fold
     )
 
 
-def _at_once(url: str, parent: Parent, groups: range) -> int:
+def _at_once(url: str, parent: Parent, groups: Sequence[int]) -> int:
     """The size that is restored at once; less for a state so small that it would all be, which tests have."""
     size = Restoring(open_storage(url), parent, groups).size_bytes
     return min(opening.AT_ONCE_BYTES_MAX, size - 1)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from benchmarks.charts import line_chart
+from benchmarks.charts import Points, line_chart
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.report import BenchmarkError, Figures, Teller, rate, timed
 from millpond.windowing import (
@@ -39,6 +39,7 @@ GRAIN = 10
 """Ranges and slides are multiples of it, as in the document."""
 SENSORS = 20
 SECOND = 1_000_000
+DISTRIBUTION = "windows_sensors.svg"
 
 Record = tuple[int, int, int]
 Technique = Callable[[Aggregate, Mapping[str, Window]], SharedWindows]
@@ -79,6 +80,11 @@ class Cost:
     def reduce_calls(self) -> int:
         """Calls of combine with slices; records are combined into slices once each by all techniques but the tree."""
         return self.update_calls + self.merge_calls
+
+    @property
+    def slices_kept(self) -> int:
+        """The most slices at a time, with the running one."""
+        return self.slices_max + 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -128,12 +134,15 @@ def periodic_queries(count: int, options: Options) -> dict[str, Window]:
 
 def sensor_queries(count: int, options: Options) -> dict[str, Window]:
     """A window per state of a sensor: sensors change every 50 to 20,000 records, most of them seldom."""
-    windows: dict[str, Window] = {}
-    for number in range(count):
-        mean = 50 * 400 ** ((number % SENSORS) / (SENSORS - 1)) / options.scale
-        changes = np.random.default_rng((options.seed, number)).random(options.records) < 1 / max(mean, 2)
-        windows[f"s{number}"] = punctuation(_changes(changes.tolist()))
-    return windows
+    return {f"s{number}": punctuation(_changes(sensor_changes(number, options))) for number in range(count)}
+
+
+def sensor_changes(number: int, options: Options) -> list[bool]:
+    """Whether a sensor changes its state at each record."""
+    mean = 50 * 400 ** ((number % SENSORS) / (SENSORS - 1)) / options.scale
+    rng = np.random.default_rng((options.seed, number))
+    changes: list[bool] = (rng.random(options.records) < 1 / max(mean, 2)).tolist()
+    return changes
 
 
 def _changes(changes: Sequence[bool]) -> Callable[[Any], bool]:
@@ -217,14 +226,25 @@ def draw(options: Options, periodic: dict[str, dict[int, Cost]], sessions: dict[
         return []
     folder = Path(options.svg)
     folder.mkdir(parents=True, exist_ok=True)
-    charts = {
-        "windows_reduce_calls.svg": ("Calls of combine, periodic queries", periodic),
-        "windows_sessions.svg": ("Calls of combine, windows driven by sensors", sessions),
+    charts: dict[str, tuple[str, str, dict[str, Points]]] = {
+        "windows_reduce_calls.svg": ("Calls of combine, periodic queries", "calls", _series(periodic, "reduce_calls")),
+        "windows_sessions.svg": ("Calls of combine, by sensors", "calls", _series(sessions, "reduce_calls")),
+        "windows_sessions_slices.svg": ("Most slices kept, by sensors", "slices", _series(sessions, "slices_kept")),
+        "windows_sessions_rate.svg": ("Throughput, by sensors", "records/s", _series(sessions, "records_per_second")),
     }
-    for name, (title, costs) in charts.items():
-        series = {kind: [(count, cost.reduce_calls) for count, cost in each.items()] for kind, each in costs.items()}
-        (folder / name).write_text(line_chart(title, "queries", "calls", series), encoding="utf-8")
-    return [str(folder / name) for name in charts]
+    for name, (title, up, series) in charts.items():
+        (folder / name).write_text(line_chart(title, "queries", up, series), encoding="utf-8")
+    changes = [(number + 1, max(1, sum(sensor_changes(number, options)))) for number in range(SENSORS)]
+    chart = line_chart("How often sensors change", "sensor", "changes", {"sensors": changes})
+    (folder / DISTRIBUTION).write_text(chart, encoding="utf-8")
+    return [str(folder / name) for name in (*charts, DISTRIBUTION)]
+
+
+def _series(costs: dict[str, dict[int, Cost]], what: str) -> dict[str, Points]:
+    """A line per technique; the heights are logarithms, which have no zero, so 1 stands for it."""
+    return {
+        kind: [(count, max(1, getattr(cost, what))) for count, cost in each.items()] for kind, each in costs.items()
+    }
 
 
 def run(options: Options, _spark: SparkSession | None, teller: Teller) -> Figures:
@@ -242,12 +262,18 @@ def run(options: Options, _spark: SparkSession | None, teller: Teller) -> Figure
             str(count): round(cost.reduce_calls / costs[other][count].reduce_calls, 4) for count, cost in mine.items()
         }
 
+    def beside_tree(what: str) -> dict[str, float]:
+        ours, tree = sessions["cutty"], sessions["tree of records"]
+        return {str(count): round(getattr(cost, what) / getattr(tree[count], what), 5) for count, cost in ours.items()}
+
     beside_pairs = against("pairs+", periodic)
     return {
         "benchmark": "shared_windows",
         "cutty_vs_pairs_plus": max(beside_pairs.values()),
         "cutty_vs_tree": max(against("tree of records", periodic).values()),
         "sessions_cutty_vs_tree": max(against("tree of records", sessions).values()),
+        "sessions_slices_vs_tree": beside_tree("slices_kept"),
+        "sessions_rate_vs_tree": beside_tree("records_per_second"),
         "columns_events_per_second": speed,
         "overlap_10_to_10000_slowdown": round(narrow / wide, 3),
         "checked": True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,11 +17,11 @@ EXECUTOR_MB = 1024
 
 
 @contextmanager
-def session(name: str, cores: int, out: Path = OUT) -> Iterator[SparkSession]:
+def session(name: str, cores: int, out: Path = OUT, *, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Start Spark for one benchmark and stop it afterwards."""
     out.mkdir(parents=True, exist_ok=True)
     with _stderr_to(out / f"{name}.spark.log"):
-        spark = local_session(f"benchmark {name}", cores)
+        spark = local_session(f"benchmark {name}", cores, conf=conf)
     try:
         yield spark
     finally:

@@ -18,6 +18,7 @@ from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
 from millpond.program.timers import on_timer
 from millpond.runtime.frames import read_changes, read_state
+from millpond.runtime.windows import windows
 from millpond.state.counter import Counter
 from millpond.state.list import List
 from millpond.state.map import Map
@@ -55,4 +56,5 @@ __all__ = [
     "parquet",
     "read_changes",
     "read_state",
+    "windows",
 ]

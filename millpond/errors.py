@@ -97,11 +97,19 @@ class RowError(MillpondError):
 
 
 class WindowError(MillpondError):
-    """MP61x and MP62x: a window or an aggregate is not described as it must be, or what it is given does not fit."""
+    """MP608, 61x, 62x, 64x, 65x: a window, an aggregate or a join is not what it must be, or gets what does not fit."""
 
 
 class EventTimeError(MillpondError):
     """MP63x: the event time of feeds is not described as it must be, or can't be gone on with."""
+
+
+class ConnectError(MillpondError):
+    """MP67x: the two sides of a Spark Connect session do not hear each other, or one of them failed."""
+
+
+class ElasticError(MillpondError):
+    """MP68x: key groups can't be owned as somebody wants, or an option of elastic jobs is not one."""
 
 
 class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a fault
@@ -110,6 +118,10 @@ class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class QueryStopped(Exception):  # noqa: N818 - somebody wants it so, it is not a fault
+    """Ends the work of a client on a batch whose query was stopped meanwhile, before anything of it is committed."""
 
 
 class SetupError(MillpondError):

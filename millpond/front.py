@@ -10,6 +10,7 @@ from millpond.epochs.retention import Keep
 from millpond.program.program import ProgramBase
 
 if TYPE_CHECKING:
+    from millpond.elastic.options import Elastic, Mode
     from millpond.runtime.opening import Restore
     from millpond.runtime.plan import Level
     from millpond.runtime.spark.job import Job, Session
@@ -58,6 +59,7 @@ class Program(ProgramBase):
         keep: Keep | None = _KEEP,
         durability: Level = "exactly_once",
         keep_in_place: bool = True,
+        elastic: Mode | Elastic = "off",
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
@@ -74,7 +76,8 @@ class Program(ProgramBase):
         (`"lazy"`), or all before the first row (`"eager"`). `keep` says which epochs stay readable (the last 100; None
         for all), `durability` what a commit keeps of an epoch: what it changed, its rows (`"replay"`), or of each key
         what is due (`"lazy"`, `Lazy(...)`). On a cluster, partitions stay on the executor that has their state, unless
-        `keep_in_place` is false.
+        `keep_in_place` is false. `elastic` says whether partitions come and go and key groups move as the load wants it
+        (`"act"`, `Elastic(...)`), or whether that is only told (`"advise"`).
         """
         from millpond.runtime.spark.job import Job
 
@@ -95,4 +98,5 @@ class Program(ProgramBase):
             keep=keep,
             durability=durability,
             keep_in_place=keep_in_place,
+            elastic=elastic,
         )

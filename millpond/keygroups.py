@@ -10,12 +10,14 @@ import datetime
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from millpond.errors import StateError
+from millpond.errors import ElasticError, StateError
 from millpond.ids import InstanceId, KeyGroup, PartitionId
 
 PRIME = 2**31 - 1
@@ -111,9 +113,10 @@ def hash_texts(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Who owns what: K key groups (and M instances of partial state) over P partitions, in contiguous ranges.
+    """Who owns what: K key groups (and M instances of partial state) over P partitions.
 
-    With partial state, the ranges end at instance boundaries, so that an instance lies whole on one partition and
+    They are owned in contiguous ranges of about equal length, or as `assigned`, which names the owner of every group.
+    With partial state, owners change at instance boundaries alone, so that an instance lies whole on one partition and
     meets the records of its own key groups there. More partitions than instances leave some partitions idle.
     """
 
@@ -121,6 +124,7 @@ class Layout:
     partitions: int
     instances: int
     aligned: bool
+    assigned: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.key_groups <= KEY_GROUPS_MAX:
@@ -141,6 +145,49 @@ class Layout:
                 expected=f"1 to {self.key_groups} (the key groups)",
                 found=str(self.partitions),
             )
+        if self.assigned is not None:
+            self._check_assigned(self.assigned)
+
+    def _check_assigned(self, assigned: tuple[int, ...]) -> None:
+        if len(assigned) != self.key_groups or not all(0 <= owner < self.partitions for owner in assigned):
+            raise ElasticError(
+                "MP680",
+                "key groups can't be owned like this",
+                expected=f"{self.key_groups} partitions from 0 to {self.partitions - 1}, one for each key group",
+                found=f"{len(assigned)} from {min(assigned, default=0)} to {max(assigned, default=0)}",
+            )
+        if self.aligned and any(len({assigned[group] for group in atom}) > 1 for atom in self.atoms):
+            raise ElasticError(
+                "MP680",
+                "key groups can't be owned like this",
+                expected="one partition for all key groups of an instance of partial state",
+                found="several",
+            )
+
+    def with_owners(self, assigned: Sequence[int], partitions: int | None = None) -> Layout:
+        """The same key groups and instances, owned like this."""
+        count = self.partitions if partitions is None else partitions
+        return Layout(self.key_groups, count, self.instances, self.aligned, tuple(assigned))
+
+    def moved_since(self, before: Layout) -> int:
+        """How many key groups have another owner than they had before."""
+        return sum(now != then for now, then in zip(self.owners(), before.owners(), strict=True))
+
+    @property
+    def atoms(self) -> tuple[range, ...]:
+        """What can only be owned together: key groups one by one, or those of an instance."""
+        if not self.aligned:
+            return tuple(range(group, group + 1) for group in range(self.key_groups))
+        homes = [self.home_of(InstanceId(instance)) for instance in range(self.instances)]
+        return tuple(range(first, end) for first, end in pairwise([*homes, self.key_groups]))
+
+    @property
+    def in_ranges(self) -> bool:
+        """Whether the owners are those that follow from the numbers alone."""
+        return self.assigned is None or self.assigned == self._ranged().owners()
+
+    def _ranged(self) -> Layout:
+        return Layout(self.key_groups, self.partitions, self.instances, self.aligned)
 
     def group_of(self, key: Any) -> KeyGroup:
         """The key group of a key."""
@@ -156,6 +203,8 @@ class Layout:
 
     def owner_of(self, group: KeyGroup) -> PartitionId:
         """The partition that owns a key group."""
+        if self.assigned is not None:
+            return PartitionId(self.assigned[group])
         if self.aligned:
             return PartitionId(self.instance_of(group) * self.partitions // self.instances)
         return PartitionId(group * self.partitions // self.key_groups)
@@ -164,8 +213,14 @@ class Layout:
         """The owner of every key group, by group."""
         return tuple(self.owner_of(KeyGroup(group)) for group in range(self.key_groups))
 
-    def groups_of(self, partition: PartitionId) -> range:
-        """The key groups that a partition owns (possibly none)."""
+    def groups_of(self, partition: PartitionId) -> Sequence[int]:
+        """The key groups that a partition owns (possibly none), ascending."""
+        if self.assigned is not None:
+            return _groups_by_owner(self.assigned, self.partitions)[partition]
+        return self.range_of(partition)
+
+    def range_of(self, partition: PartitionId) -> range:
+        """The key groups that a partition owns where nothing is assigned."""
         if self.aligned:
             first = -(-partition * self.instances // self.partitions)
             last = -(-(partition + 1) * self.instances // self.partitions)
@@ -174,13 +229,27 @@ class Layout:
             -(-partition * self.key_groups // self.partitions), -(-(partition + 1) * self.key_groups // self.partitions)
         )
 
-    def instances_of(self, partition: PartitionId) -> range:
-        """The instances of partial elements that live on a partition."""
+    def instances_of(self, partition: PartitionId) -> Sequence[int]:
+        """The instances of partial elements that live on a partition, ascending."""
         if not self.aligned:
             return range(0)
+        if self.assigned is not None:
+            return [n for n in range(self.instances) if self.assigned[self.home_of(InstanceId(n))] == partition]
         return range(
             -(-partition * self.instances // self.partitions), -(-(partition + 1) * self.instances // self.partitions)
         )
+
+
+@lru_cache(maxsize=16)
+def _groups_by_owner(assigned: tuple[int, ...], partitions: int) -> tuple[Sequence[int], ...]:
+    """The key groups of each partition; a range where that is one."""
+    owned: list[list[int]] = [[] for _ in range(partitions)]
+    for group, owner in enumerate(assigned):
+        owned[owner].append(group)
+    return tuple(
+        range(groups[0], groups[-1] + 1) if groups and groups[-1] - groups[0] == len(groups) - 1 else tuple(groups)
+        for groups in owned
+    )
 
 
 @dataclass(frozen=True, slots=True)

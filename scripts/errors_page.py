@@ -32,7 +32,7 @@ FAMILIES = (
     ("MP7", "set-up and command line", "SetupError"),
 )
 
-ALSO = {"MP6": ("WindowError",)}
+ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError")}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {

@@ -26,6 +26,7 @@ from millpond.epochs.manifest import (
     Genesis,
     Manifest,
     Offer,
+    Ownership,
     StateFile,
     elements_mark,
     encode_manifest,
@@ -168,14 +169,16 @@ class Checkpoint:
         partitions: int,
         retries: int = RETRIES,
         adopt: bool = False,
+        ownership: Ownership | None = None,
     ) -> EpochOutcome:
         """Apply a batch exactly once: compute, commit, publish; return at once if it is committed already.
 
         `compute` runs again from the same parent when it raises `JobAborted`, at most `retries` times. `publish` must
-        be idempotent: after a crash the head is published again, before anything else.
+        be idempotent: after a crash the head is published again, before anything else. `ownership` says who owns which
+        key groups, if that was assigned.
         """
         crashpoint("epoch.offered")
-        course = _Course(offer, compute, publish, partitions)
+        course = _Course(offer, compute, publish, partitions, ownership)
         reason = self._perform(machine.Offered(offer, adopt, retries), course)
         assert self._head is not None, reason
         result = EpochResult.COMMITTED if reason is Reason.COMMITTED else EpochResult.ALREADY_COMMITTED
@@ -271,6 +274,7 @@ class Checkpoint:
             instances=None if count == self._genesis.instances else count,
             elements=None if elements == self._genesis.elements else elements,
             snapshot=snapshot,
+            ownership=course.ownership,
         )
         data = encode_manifest(manifest)
         with course.timed("commit_s", self._clock):
@@ -362,6 +366,7 @@ class _Course:
     compute: ComputeEpoch
     publish: PublishEpoch
     partitions: int
+    ownership: Ownership | None = None
     work: EpochWork | None = None
     segment: StateFile | None = None
     near: tuple[NearFile, ...] = ()

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from millpond.epochs.deltas import merge_segments, write_changes
 from millpond.epochs.machine import loads_with, runs_with
-from millpond.epochs.manifest import FORMAT, Elements, EpochDeltas, Genesis, Manifest, Offer, StateFile, elements_of
+from millpond.epochs.manifest import (
+    FORMAT,
+    Elements,
+    EpochDeltas,
+    Genesis,
+    Manifest,
+    Offer,
+    Ownership,
+    StateFile,
+    elements_of,
+)
 from millpond.epochs.snapshots import Snapshot
 from millpond.epochs.work import EpochWork, NearChanges, NearFile, Parent, pack_events, unpack_events
 from millpond.errors import EpochError
@@ -72,11 +82,12 @@ def next_manifest(
     instances: int | None = None,
     elements: Elements | None = None,
     snapshot: Snapshot | None = None,
+    ownership: Ownership | None = None,
 ) -> Manifest:
     """Build the manifest of the epoch after `parent`.
 
     `instances` if they are not as many as in the genesis, `elements` if they are not those of the genesis; a `snapshot`
-    if a new one is ready, which must fit.
+    if a new one is ready, which must fit; an `ownership` if it was assigned.
     """
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for part in work.parts for state in part.files)
@@ -117,7 +128,13 @@ def next_manifest(
         evolved=epoch if offer.evolution is not None else head.evolved if head else EpochId(0),
         loads=loads_with(head.loads if head else (), offer),
         saves=() if offer.tells_loss else tuple(save for save in saves if save.epoch > last.epoch),
+        ownership=ownership if offer.computes else _handed_on(head, offer),
     )
+
+
+def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
+    """What an epoch without rows says of owners: what was said before, unless instances are others from now on."""
+    return None if head is None or offer.instances is not None else head.ownership
 
 
 def _misfit(expected: str, found: str) -> EpochError:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Container, Iterable
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
 
 from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.ids import EpochId, ManifestHash
-from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.keygroups import KEY_GROUPS_MAX, Layout
 from millpond.state.shapes import TypeShape
 from millpond.state.storekey import ELEMENTS_MAX
 from millpond.storage.content import FileRef
@@ -119,6 +120,39 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.first_group <= last_group and first_group <= self.last_group
 
 
+class Ownership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which partition owns which key groups, where that does not follow from their numbers.
+
+    `runs` are key groups and partitions: from each group on up to the next one, that partition owns all.
+    """
+
+    partitions: int
+    runs: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        firsts = [first for first, _ in self.runs]
+        _claim(firsts[:1] == [0], "ownership", "runs from key group 0 on", firsts[:1])
+        _claim(all(a < b for a, b in pairwise(firsts)), "ownership", "ascending key groups", firsts)
+        _claim(firsts[-1] < KEY_GROUPS_MAX, "ownership", f"key groups below {KEY_GROUPS_MAX}", firsts[-1])
+        owners = [owner for _, owner in self.runs]
+        fit = all(0 <= owner < self.partitions for owner in owners)
+        _claim(fit, "ownership", f"partitions 0 to {self.partitions - 1}", owners)
+
+    @classmethod
+    def of(cls, layout: Layout) -> Ownership | None:
+        """What a manifest says of a layout; nothing if no owners were assigned."""
+        if layout.assigned is None:
+            return None
+        ended = zip(layout.assigned, (None, *layout.assigned), strict=False)
+        runs = tuple((group, owner) for group, (owner, before) in enumerate(ended) if owner != before)
+        return cls(layout.partitions, runs)
+
+    def owners(self, key_groups: int) -> tuple[int, ...]:
+        """The owner of every key group."""
+        ends = [*(first for first, _ in self.runs[1:]), key_groups]
+        return tuple(owner for (first, owner), end in zip(self.runs, ends, strict=True) for _ in range(first, end))
+
+
 class EpochInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What an epoch was computed from, so that it can be computed again: rows by partition, or messages that were left.
 
@@ -133,6 +167,7 @@ class EpochInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     rows: tuple[tuple[int, str], ...] = ()
     pending: tuple[FileRef, ...] = ()
     source_prefix: str = ""
+    ownership: Ownership | None = None
 
     def __post_init__(self) -> None:
         _claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
@@ -268,6 +303,11 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(f"{LOSS_PREFIX}0", 0, ())
 
     @property
+    def computes(self) -> bool:
+        """Whether the epoch runs on partitions: over rows, or timers that are due."""
+        return self.streams or self.ticks or self.run is not None
+
+    @property
     def tells_loss(self) -> bool:
         """Whether this epoch goes on without something."""
         return self.query.startswith(LOSS_PREFIX)
@@ -314,7 +354,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `instances` is how many there are of partial state from this epoch on; None is the number of the genesis.
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
-    files of saved keys of lazy elements since the snapshot.
+    files of saved keys of lazy elements since the snapshot. `ownership` is who owned which key groups, if that was
+    assigned; epochs without rows hand it on.
     """
 
     format: int
@@ -338,6 +379,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     evolved: EpochId = EpochId(0)
     loads: tuple[str, ...] = ()
     saves: tuple[SaveRef, ...] = ()
+    ownership: Ownership | None = None
 
     def __post_init__(self) -> None:
         _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -396,6 +438,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         _claim(self.elements != genesis.elements, "elements", "none for those of the genesis", "those of the genesis")
         asked, mark = self.offer.evolution, elements_mark(elements_of(genesis, self))
         _claim(asked in (None, mark), "elements", f"the mark {asked}", mark)
+
+    def check_ownership(self, genesis: Genesis) -> None:
+        """Raise unless the key groups that are owned are those of the checkpoint."""
+        last = 0 if self.ownership is None else self.ownership.runs[-1][0]
+        _claim(last < genesis.key_groups, "ownership", f"key groups below {genesis.key_groups}", last)
 
     @property
     def offer(self) -> Offer:

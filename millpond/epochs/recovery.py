@@ -139,6 +139,7 @@ def _check_origin(storage: Storage, manifest: Manifest, genesis_hash: ManifestHa
         raise _broken_chain(manifest.name, f"a manifest of checkpoint {genesis.uuid}", f"one of {manifest.checkpoint}")
     manifest.check_instances(genesis)
     manifest.check_elements(genesis)
+    manifest.check_ownership(genesis)
 
 
 def _epoch_in(name: str) -> int:

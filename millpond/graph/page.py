@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import PurePath
 
+from millpond.graph.allocation import allocation_lines
 from millpond.graph.cost import entries_of
 from millpond.graph.looks import COLOURS, PAGE_STYLE, SCRIPT, STYLE
 from millpond.graph.model import Graph
@@ -120,11 +121,15 @@ def _listing(
 
 def _facts(graph: Graph, hints: Mapping[str, Sequence[str]]) -> Iterator[str]:
     loud = bool(graph.relaxed) or any(hints.values())
-    yield f'<details id="facts"{" open" if loud else ""}><summary>exact or relaxed, exchanges, hints</summary>'
+    yield f'<details id="facts"{" open" if loud else ""}>'
+    yield "<summary>exact or relaxed, exchanges, hints, allocation</summary>"
     for entry in entries_of(graph):
         yield f"<h3>{escape(entry)}</h3>"
         for fact in entry_facts(graph, entry):
             kind = ' class="warn"' if fact.startswith("warning") else ""
             yield f"<p{kind}>{escape(fact.strip())}</p>"
         yield from (f'<p class="warn">hint: {escape(hint)}</p>' for hint in hints.get(entry, ()))
+    first, *nodes = allocation_lines(graph)
+    yield f"<h3>{escape(first)}</h3>"
+    yield from (f"<p>{escape(line.strip())}</p>" for line in nodes)
     yield "</details>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from millpond.graph.allocation import allocation_lines
 from millpond.graph.cost import cost_of, entries_of
 from millpond.graph.model import Access, Dispatch, Edge, Graph, StateNode, TaskNode, Touch
 from millpond.graph.order import why_exact, why_relaxed
@@ -19,7 +20,7 @@ def graph_text(
     hints: Mapping[str, Sequence[str]] | None = None,
     code: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Write a graph: its states, then each entry point, what it costs, and its tasks.
+    """Write a graph: its states, then each entry point, what it costs, and its tasks; last, what runs together where.
 
     `notes` and `hints` are by entry point, `code` by task.
     """
@@ -40,6 +41,8 @@ def _lines(
             if task.entry == entry:
                 yield from _task(task, graph)
                 yield from (f"      {line}" for line in code.get(task.name, ()))
+    yield ""
+    yield from allocation_lines(graph)
 
 
 def entry_facts(graph: Graph, entry: str) -> Iterator[str]:

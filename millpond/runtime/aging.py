@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from millpond.epochs.manifest import decode_manifest, manifest_hash, manifest_name
@@ -50,7 +50,7 @@ def _over_at(storage_url: str, epoch: int, digest: ManifestHash) -> Over:
     return Times.of(decode_manifest(data, name).counters).over_us
 
 
-def swept_groups(groups: range, epoch: int) -> range:
+def swept_groups(groups: Sequence[int], epoch: int) -> range:
     """The key groups of a partition that are swept after an epoch: one at a time, all in turn."""
     at = groups[epoch % len(groups)] if groups else 0
     return range(at, at + 1 if groups else at)
@@ -67,7 +67,7 @@ def find_over(view: Base, over: Over, groups: range) -> list[bytes]:
     ]
 
 
-def sweep(store: LocalStore, view: StoreView, over: Over, groups: range, epoch: int) -> int:
+def sweep(store: LocalStore, view: StoreView, over: Over, groups: Sequence[int], epoch: int) -> int:
     """Drop some entries from a local store that can't be seen any more, and say how many.
 
     Nobody can tell: they are as absent for every epoch after the parent. So nothing is written about it. A store that

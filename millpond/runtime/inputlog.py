@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from millpond.epochs.manifest import EpochInput
+from millpond.epochs.manifest import EpochInput, Ownership
 from millpond.epochs.work import EpochWork
 from millpond.ids import PartitionId
 from millpond.runtime.plan import Durability, EpochPlan, ProgramPlan
@@ -67,6 +67,7 @@ def with_input(plan: ProgramPlan, epoch: EpochPlan, work: EpochWork) -> EpochWor
         partitions=plan.layout.partitions,
         instances=plan.layout.instances,
         steps_max=plan.steps_max,
+        ownership=Ownership.of(plan.layout),
     )
     return replace(work, input=told)
 

@@ -80,6 +80,7 @@ class Intake:
     control: list[bytes] = field(default_factory=list)
     received: int = 0
     received_bytes: int = 0
+    message_bytes: int = 0
     waiting: pa.RecordBatch | None = None
 
 
@@ -257,6 +258,7 @@ def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch
     table, numbers = table.filter(pa.array(here)), numbers[here]
     if not len(numbers):
         return
+    intake.message_bytes = pc.sum(pc.binary_length(table.column("body"))).as_py() or 0
     feeds = column_array(table, "feed").to_numpy(zero_copy_only=False)
     places = _message_places(table, feeds)
     for number in np.unique(numbers).tolist():

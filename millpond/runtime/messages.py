@@ -91,8 +91,22 @@ class Seen(msgspec.Struct, frozen=True):
     restore_s: float = 0.0
 
 
+class Load(msgspec.Struct, frozen=True):
+    """The rows that a task element met: key groups that have some (two bytes each, little-endian) and how many (four
+    bytes each); and the keys that many of them were for.
+    """
+
+    task: str
+    groups: bytes
+    rows: bytes
+    hot: tuple[tuple[str, int], ...] = ()
+
+
 class Control(msgspec.Struct, frozen=True):
-    """What one task of a step did: changes of state, files, counts of messages, and failures."""
+    """What one task of a step did: changes of state, files, counts of messages, and failures.
+
+    `loads` are of rows of `size_bytes` together. `busy` is how long tasks of the partition were at work, by step.
+    """
 
     step: int
     partition: int
@@ -109,6 +123,9 @@ class Control(msgspec.Struct, frozen=True):
     spent: dict[str, float] = {}
     seen: Seen = Seen()
     near: NearChanges = NearChanges()
+    loads: tuple[Load, ...] = ()
+    size_bytes: int = 0
+    busy: dict[int, float] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -2,6 +2,8 @@
 
 A store that is a little behind is advanced by deltas. One that is lost, foreign or too far behind is restored: at once
 if the state is small, else by ranges of key groups, all of them now (eager) or each when it is first asked for (lazy).
+A store of other key groups, because some were given away or came since, keeps what it still has to do with; only
+groups that came are restored.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -24,7 +26,18 @@ from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.runtime.restoring import Restoring
 from millpond.state.lazyview import LazyView
-from millpond.state.localstore import Brought, Loaded, LocalStore, Ranges, Stamp, StoreView, taken_away
+from millpond.state.localstore import (
+    Brought,
+    Loaded,
+    LocalStore,
+    Ranges,
+    Stamp,
+    Standing,
+    StoreView,
+    groups_in,
+    ranges_of,
+    taken_away,
+)
 from millpond.storage.contract import Storage
 
 Restore = Literal["lazy", "eager"]
@@ -42,10 +55,9 @@ OLD_EPOCHS_MAX = 32
 _CLOCK = SystemClock()
 
 
-def store_path(local_root: str, uuid: str, layout: Layout, partition: PartitionId) -> Path:
-    """Where a partition's store lies; another layout has other stores."""
-    aligned = f"-aligned-{layout.instances:05}" if layout.aligned else ""
-    return Path(local_root) / uuid / f"{partition:05}-of-{layout.partitions:05}{aligned}"
+def store_path(local_root: str, uuid: str, partition: PartitionId) -> Path:
+    """Where a partition's store lies, whatever key groups it owns."""
+    return Path(local_root) / uuid / f"{partition:05}"
 
 
 def default_local_root(checkpoint_url: str, temporary: str) -> str:
@@ -63,72 +75,90 @@ def open_state(
     restore: Restore = "lazy",
 ) -> StoreView:
     """A frozen view of the partition's state at the parent; the store is advanced or rebuilt first if it must be."""
-    store = LocalStore.at(store_path(local_root, parent.uuid, layout, partition))
+    store = LocalStore.at(store_path(local_root, parent.uuid, partition))
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
     groups = layout.groups_of(partition)
+    ours = ranges_of(groups)
     for _ in range(OPEN_ATTEMPTS_MAX):
         view = store.view()
-        if view.stamp == wanted and view.held is None:
+        standing = view.standing
+        if standing == Standing(wanted, None, ours):
             return view
-        stamp, held = view.stamp, view.held
         view.close()
-        if stamp != wanted:
-            _bring(store, stamp, held, wanted, storage, parent, groups)
+        if _handed_over(store, standing, parent, groups):
             crashpoint("store.advanced")
             continue
-        restoring = Restoring(storage, parent, groups)
-        if restore == "lazy":
-            lazy = LazyView(store, groups, partial(restoring.bring, store, wanted))
-            if lazy.stamp == wanted:
-                return lazy
-            lazy.close()
-        else:
-            _bring_all(store, wanted, restoring)
+        if standing.stamp != wanted or standing.whole != ours:
+            _bring(store, standing, wanted, storage, parent, groups)
+            crashpoint("store.advanced")
+            continue
+        lacking = sorted(set(groups) - groups_in(standing.held or ()))
+        if restore == "eager" or Restoring(storage, parent, lacking).size_bytes <= AT_ONCE_BYTES_MAX:
+            _bring_all(store, wanted, Restoring(storage, parent, groups))
+            continue
+        lazy = LazyView(store, groups, partial(Restoring(storage, parent, groups).bring, store, wanted))
+        if (lazy.stamp, lazy.standing.whole) == (wanted, ours):
+            return lazy
+        lazy.close()
     raise taken_away(store.path)
+
+
+def _handed_over(store: LocalStore, standing: Standing, parent: Parent, groups: Sequence[int]) -> bool:
+    """Make a store of other key groups the store of these, if it is of use; say if it was, or if somebody else did."""
+    if standing.whole in (None, ranges_of(groups)) or not groups or _missed(standing.stamp, parent, groups) is None:
+        return False
+    return store.hand_over(standing, groups) or _standing(store) != standing
 
 
 def _bring(
     store: LocalStore,
-    stamp: Stamp | None,
-    held: Ranges | None,
+    standing: Standing,
     wanted: Stamp,
     storage: Storage,
     parent: Parent,
-    groups: range,
+    groups: Sequence[int],
 ) -> None:
+    ours = ranges_of(groups)
     if not groups:
-        store.rebuild(wanted, ())
+        store.rebuild(wanted, (), ours)
         return
-    missing = _missed(stamp, parent, groups)
+    stamp = standing.stamp
+    missing = _missed(stamp, parent, groups) if standing.whole == ours else None
     begun = _CLOCK.ticks()
     if stamp is not None and missing is not None:
-        _advance(store, stamp, held, wanted, storage, missing, groups)
+        _advance(store, standing, wanted, storage, missing, groups)
         if stamp.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
             store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
         return
     restoring = Restoring(storage, parent, groups)
     if restoring.size_bytes <= AT_ONCE_BYTES_MAX:
-        store.rebuild(wanted, restoring.read(((groups[0], groups[-1]),)))
+        store.rebuild(wanted, restoring.read(ours), ours)
     else:
-        store.begin(wanted, restoring.size_bytes)
+        store.begin(wanted, restoring.size_bytes, ours)
     store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=False))
 
 
 def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, partition: PartitionId) -> bool:
     """Advance a store that is a little behind the parent, and leave any other as it is; say if it was advanced."""
-    path = store_path(local_root, parent.uuid, layout, partition)
+    path = store_path(local_root, parent.uuid, partition)
     groups = layout.groups_of(partition)
     if not groups or not path.exists():
         return False
     store = LocalStore.at(path)
-    with store.view() as view:
-        stamp, held = view.stamp, view.held
-    missing = _missed(stamp, parent, groups)
+    standing = _standing(store)
+    if _handed_over(store, standing, parent, groups):
+        standing = _standing(store)
+    missing = _missed(standing.stamp, parent, groups)
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
-    if stamp is None or stamp == wanted or missing is None:
+    if standing.stamp in (None, wanted) or standing.whole != ranges_of(groups) or missing is None:
         return False
-    return _advance(store, stamp, held, wanted, storage, missing, groups)
+    return _advance(store, standing, wanted, storage, missing, groups)
+
+
+def _standing(store: LocalStore) -> Standing:
+    with store.view() as view:
+        return view.standing
 
 
 def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
@@ -149,7 +179,7 @@ def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
     return dropped
 
 
-def _missed(stamp: Stamp | None, parent: Parent, groups: range) -> tuple[StateFile, ...] | None:
+def _missed(stamp: Stamp | None, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
     """The deltas between a store and the parent; None if these do not lead there."""
     if stamp is None or stamp.uuid != parent.uuid:
         return None
@@ -158,15 +188,16 @@ def _missed(stamp: Stamp | None, parent: Parent, groups: range) -> tuple[StateFi
 
 def _advance(
     store: LocalStore,
-    stamp: Stamp,
-    held: Ranges | None,
+    standing: Standing,
     wanted: Stamp,
     storage: Storage,
     missing: tuple[StateFile, ...],
-    groups: range,
+    groups: Sequence[int],
 ) -> bool:
-    ranges = ((groups[0], groups[-1]),) if held is None else held
-    return store.advance(stamp, wanted, list(_load(storage, missing, ranges)), held)
+    assert standing.stamp is not None
+    ranges = ranges_of(groups) if standing.held is None else standing.held
+    deltas = list(_load(storage, missing, ranges))
+    return store.advance(standing.stamp, wanted, deltas, standing.held, standing.whole)
 
 
 def _bring_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:

@@ -157,7 +157,9 @@ def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
         )
         for feed in plan.feeds
     )
-    layout = Layout(plan.layout.key_groups, told.partitions, told.instances, plan.layout.aligned)
+    key_groups = plan.layout.key_groups
+    owners = None if told.ownership is None else told.ownership.owners(key_groups)
+    layout = Layout(key_groups, told.partitions, told.instances, plan.layout.aligned, owners)
     return replace(
         plan,
         layout=layout,

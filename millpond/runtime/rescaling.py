@@ -54,6 +54,26 @@ class Instances:
         key_groups, instances = self._checkpoint.genesis.key_groups, self._checkpoint.instances
         return Layout(key_groups, partitions, instances, self._program.has_partial)
 
+    def last_layout(self, partitions: int | None, usual: int) -> Layout:
+        """Who owns what at a start: as it was assigned last, unless another number of partitions is asked for.
+
+        Without either, there are as many partitions as `usual`, or as key groups if these are fewer.
+        """
+        head, most = self._checkpoint.head, self._checkpoint.genesis.key_groups
+        said = None if head is None else head.ownership
+        if said is None or partitions not in (None, said.partitions):
+            return self.layout(min(usual, most) if partitions is None else partitions)
+        return self.renewed(self.layout(said.partitions), said.owners(most))
+
+    def renewed(self, layout: Layout, owners: tuple[int, ...] | None = None) -> Layout:
+        """A layout with the instances that there are now, and its owners or those given if they still can be."""
+        fresh = self.layout(layout.partitions)
+        wanted = layout.assigned if owners is None else owners
+        if wanted is None:
+            return fresh
+        divided = fresh.aligned and any(len({wanted[group] for group in atom}) > 1 for atom in fresh.atoms)
+        return fresh if divided else fresh.with_owners(wanted)
+
     def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
         """Give the checkpoint the number that was asked for, in an epoch of its own; say if that took one.
 

@@ -15,7 +15,7 @@ from millpond.epochs.deltas import FILE_BYTES, Changes, within
 from millpond.epochs.manifest import StateFile
 from millpond.epochs.recovery import read_changes, restore_files
 from millpond.epochs.work import Parent
-from millpond.state.localstore import Loaded, LocalStore, Ranges, Stamp
+from millpond.state.localstore import Loaded, LocalStore, Ranges, Stamp, ranges_of
 from millpond.storage.contract import Storage
 
 KEPT_BYTES_MAX = FILE_BYTES
@@ -26,16 +26,22 @@ READ_AGAIN_MAX = 2
 
 
 class Restoring:
-    """The state of a range of key groups at a parent, to be brought into a store by parts."""
+    """The state of some key groups at a parent, to be brought into a store by parts.
 
-    def __init__(self, storage: Storage, parent: Parent, groups: range) -> None:
+    Parts are ranges of groups, among which there may be some that the store has nothing to do with.
+    """
+
+    def __init__(self, storage: Storage, parent: Parent, groups: Sequence[int]) -> None:
         self._storage = storage
-        self._files = restore_files(parent, groups[0], groups[-1])
-        self._groups = groups
+        ours = ranges_of(groups)
+        files = restore_files(parent, groups[0], groups[-1])
+        self._files = tuple(state for state in files if any(state.overlaps(*each) for each in ours))
+        self._whole = groups
+        self._groups = range(groups[0], groups[-1] + 1)
         self._kept: dict[str, Changes] = {}
         self._keeps = kept_names(self._files)
         snapshot = [state for state in parent.snapshot if state in self._files]
-        self._starts = range_starts(self._files, snapshot, groups, self._keeps)
+        self._starts = range_starts(self._files, snapshot, self._groups, self._keeps)
 
     @property
     def size_bytes(self) -> int:
@@ -44,13 +50,13 @@ class Restoring:
 
     @property
     def ranges(self) -> list[range]:
-        """The ranges of key groups that are brought in at once, in order; together they are all groups."""
+        """The ranges of key groups that are brought in at once, in order; together they hold all groups."""
         return [range(first, end) for first, end in pairwise([*self._starts, self._groups.stop])]
 
     def bring(self, store: LocalStore, stamp: Stamp, group: int) -> bool:
         """Bring the range of a key group into a store; False if the store no longer stands at the stamp."""
         found = self.ranges[bisect_right(self._starts, group) - 1]
-        return store.take(stamp, found, self.read, self._groups)
+        return store.take(stamp, found, self.read, self._whole)
 
     def read(self, ranges: Ranges) -> Iterator[Loaded]:
         """The entries of some key groups, file by file in the order in which they apply."""

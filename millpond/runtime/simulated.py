@@ -15,12 +15,13 @@ import pyarrow as pa
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.routing import HASHED, argument_hash
 from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
-from millpond.epochs.manifest import Loss
+from millpond.epochs.manifest import Loss, Ownership
 from millpond.epochs.retention import Keep
 from millpond.epochs.settling import is_lazy, settle
 from millpond.epochs.times import Times
 from millpond.graph.model import Dispatch
 from millpond.ids import KeyGroup, PartitionId
+from millpond.keygroups import Layout
 from millpond.program.durability import Lazy
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
@@ -64,6 +65,9 @@ from millpond.storage.open import open_storage
 Row = tuple[str, tuple[Any, ...]]
 """An entry point's name and its arguments."""
 
+USUAL_PARTITIONS = 2
+"""How many there are if nobody says."""
+
 _KEEP = Keep()
 
 _BAD_ROW_GROUP = 0
@@ -86,7 +90,7 @@ class Simulated:
         self,
         program: CompiledProgram,
         directory: Path,
-        partitions: int = 2,
+        partitions: int | None = None,
         key_groups: int | None = None,
         instances: int | None = None,
         *,
@@ -111,7 +115,7 @@ class Simulated:
         self._checkpoint = Checkpoint.open(
             self._storage, schemas, key_groups, instances, evolving=True, keep=keep or Keep.all()
         )
-        local = str(directory / f"local-{partitions}")
+        local = str(directory / f"local-{partitions or USUAL_PARTITIONS}")
         self._schemas = Schemas(self._checkpoint, program, local, shown=False)
         self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
@@ -123,7 +127,8 @@ class Simulated:
         timing = _timing(program, self._fires, event_time)
         self._times.follow({name: timing.get(name) for name in program.entries if name not in self._fires}, level)
         feeds = self._feeds(program, str(directory / "outputs"), bad_rows, timing)
-        layout, elements = self._instances.layout(partitions), self._schemas.elements
+        layout = self._instances.last_layout(partitions, USUAL_PARTITIONS)
+        elements = self._schemas.elements
         self._plan = ProgramPlan(
             program,
             layout,
@@ -149,7 +154,7 @@ class Simulated:
         self._finish(self._times.going_on())
         self._fire_owed()
         if self._instances.bring(durable(self._storage), self._publisher.publish):
-            self._plan = replace(self._plan, layout=self._instances.layout(partitions))
+            self._plan = replace(self._plan, layout=self._instances.renewed(self._plan.layout))
 
     def _feeds(
         self, program: CompiledProgram, outputs: str, bad_rows: BadRows, timing: Mapping[str, FeedTime]
@@ -242,6 +247,17 @@ class Simulated:
         return self._fire(self._times.moment()) if self._times.ticks() else None
 
     @property
+    def layout(self) -> Layout:
+        """Who owns what."""
+        return self._plan.layout
+
+    def assign(self, owners: Sequence[int], partitions: int | None = None) -> int:
+        """Let these partitions own the key groups from the next epoch on; return how many groups go to another one."""
+        before = self._plan.layout
+        self._plan = replace(self._plan, layout=before.with_owners(owners, partitions))
+        return self._plan.layout.moved_since(before)
+
+    @property
     def times(self) -> Times:
         """The times that hold after the last committed epoch."""
         return self._times.last
@@ -267,7 +283,12 @@ class Simulated:
             return compute(parent) if saving is None else saving.noted(compute(parent))
 
         outcome = self._checkpoint.run_epoch(
-            offer, computed, self._publisher.publish, partitions=self._partitions, adopt=adopt
+            offer,
+            computed,
+            self._publisher.publish,
+            partitions=self._partitions,
+            adopt=adopt,
+            ownership=Ownership.of(self._plan.layout),
         )
         if saving is not None and outcome.result is EpochResult.COMMITTED:
             saving.committed(outcome, self._checkpoint.head_hash, moment)

@@ -62,10 +62,12 @@ class StepRun:
     spent: dict[str, float] = field(default_factory=dict)
     where: str = ""
     seen: Seen = field(default_factory=Seen)
+    begun: float = 0.0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
         crashpoint("task.started")
+        self.begun = _CLOCK.ticks()
         intake = Intake()
         with _no_cyclic_collection(), epoch_time(self.epoch.now_us), self._timed("task"):
             try:
@@ -110,9 +112,24 @@ class StepRun:
             self._check(view)
             if self.failures:
                 return self._told_failure(intake)
-            told = self._finish(intake, state, delivery, storage, interim, moved)
+            told = self._finish(intake, state, delivery, storage, interim, moved, view)
             self._sweep(view)
             return told
+
+    def _busy(self, view: StoreView) -> dict[int, float]:
+        """How long this task and those of earlier steps were at work; only the last one tells.
+
+        Times differ between attempts, so they must not cross a shuffle: the store remembers them.
+        """
+        took = _CLOCK.ticks() - self.begun
+        number = self.epoch.epoch
+        if self.step == self.plan.steps - 1:
+            return {**(view.busy(number) if self.step else {}), self.step: took}
+        self._store().note_busy(number, self.step, took)
+        return {}
+
+    def _store(self) -> LocalStore:
+        return LocalStore.at(store_path(self.plan.local_root, self.epoch.parent.uuid, self.partition))
 
     def _open(self, storage: Storage, partition: PartitionId) -> StoreView:
         plan = self.plan
@@ -172,10 +189,9 @@ class StepRun:
     def _sweep(self, view: StoreView) -> None:
         over = self._over() if self.step == 0 else {}
         if over:
-            plan, parent = self.plan, self.epoch.parent
-            store = LocalStore.at(store_path(plan.local_root, parent.uuid, plan.layout, self.partition))
+            groups = self.plan.layout.groups_of(self.partition)
             with self._timed("sweep"):
-                sweep(store, view, over, plan.layout.groups_of(self.partition), parent.epoch)
+                sweep(self._store(), view, over, groups, self.epoch.parent.epoch)
 
     def _told_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
@@ -190,6 +206,7 @@ class StepRun:
         storage: Storage,
         interim: dict[bytes, bytes | None],
         moved: Moved,
+        view: StoreView,
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
         with self._timed("save"):
@@ -222,6 +239,9 @@ class StepRun:
             spent=spent,
             seen=seen,
             near=saved.near,
+            loads=tuple(state.loads),
+            size_bytes=intake.received_bytes + intake.message_bytes,
+            busy=self._busy(view),
         )
         return outbox.table(control, intake.control, waiting)
 

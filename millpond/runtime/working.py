@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import lt
@@ -23,6 +23,8 @@ from millpond.runtime.aging import NEVER_US, Over
 from millpond.runtime.columns import ListColumn
 from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import Work
+from millpond.runtime.loads import keyed_load, work_load
+from millpond.runtime.messages import Load
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
 from millpond.runtime.setapart import Met, near_changes, set_apart
 from millpond.state.aged import AgedOverlay, AgedValue, Aging
@@ -49,7 +51,7 @@ class Saved:
 
 
 class WorkingState:
-    """The elements of one step on one partition."""
+    """The elements of one step on one partition; `loads` are of the rows whose keys were loaded."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class WorkingState:
         step: int,
         partition: PartitionId,
         view: Base,
-        owned: range | None = None,
+        owned: Sequence[int] | None = None,
         *,
         over: Over | None = None,
     ) -> None:
@@ -68,6 +70,7 @@ class WorkingState:
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
         self._met = Met()
+        self.loads: list[Load] = []
         # What is kept by access may change when it is only read.
         aged = (name for name, element in plan.program.elements.items() if element.ttl is not None)
         self._written: set[str] = set(aged)
@@ -85,6 +88,7 @@ class WorkingState:
         """Load the keys that the rows of a BY_KEY task touch; return the rank of each row's key in the store."""
         names = self._keyed_names(work.task)
         if not names:
+            self.loads.append(work_load(work, self._plan.layout, self._partition))
             return None
         column = work.key_column()
         if isinstance(column, ListColumn):
@@ -93,6 +97,7 @@ class WorkingState:
                 self._plan.program.elements[name].type.keys.check_types(column.take(None))
         units, codes = column.distinct()
         ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
+        self.loads.append(keyed_load(work.task.name, units, self.keyed_overlay(names[0]).groups, codes))
         for name, places in zip(names, ranks, strict=True):
             if name in self._plan.lazy:
                 self._met.count(self.keyed_overlay(name).prefetched, places[codes])

@@ -76,7 +76,9 @@ class AgedOverlay(KeyedOverlay):
 
     entries: Expiring
 
-    def __init__(self, element: AgedType, index: int, base: Base, key_groups: int, owned: range, aging: Aging) -> None:
+    def __init__(
+        self, element: AgedType, index: int, base: Base, key_groups: int, owned: Sequence[int], aging: Aging
+    ) -> None:
         super().__init__(element, index, base, key_groups, owned)
         self._aged = element
         self._aging = aging

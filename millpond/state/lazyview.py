@@ -24,8 +24,8 @@ _CLOCK = SystemClock()
 class LazyView(StoreView):
     """A frozen view over `whole`, the key groups of a partition."""
 
-    def __init__(self, store: LocalStore, whole: range, bring: Bring) -> None:
-        self._whole = whole
+    def __init__(self, store: LocalStore, whole: Sequence[int], bring: Bring) -> None:
+        self._whole = frozenset(whole)
         self._bring = bring
         self._failed: MillpondError | None = None
         super().__init__(store)
@@ -40,9 +40,9 @@ class LazyView(StoreView):
     def resume(self) -> None:
         """Go on after a pause: other key groups may be held by now, but at the same stamp."""
         self.pause()
-        before = self.stamp
+        before = self.standing
         self._begin()
-        if self.stamp != before:
+        if (self.standing.stamp, self.standing.whole) != (before.stamp, before.whole):
             raise taken_away(self._store.path)
 
     def check(self) -> None:

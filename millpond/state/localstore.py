@@ -6,7 +6,8 @@ fork; dead readers are cleared at every open; the map grows by steps, with no re
 LMDB's limit live in their own table.
 
 A store need not hold all key groups of its partition. Which ones it holds stands beside the stamp, in one record: all
-of them are at the stamp, and whatever brings a group in, or the stamp further, does it in one transaction.
+of them are at the stamp, and whatever brings a group in, or the stamp further, does it in one transaction. So does
+whatever makes it the store of other groups, because others own some of them now.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import lmdb
 import msgspec
 
 from millpond.errors import StateError
-from millpond.state.storekey import PREFIX_BYTES
+from millpond.state.storekey import ELEMENTS_MAX, PREFIX_BYTES, element_of, group_of, store_prefix
 
 MAP_BYTES_START = 1 << 30
 MAP_BYTES_MAX = 1 << 44
@@ -33,6 +34,7 @@ KEY_BYTES_MAX = 511
 
 _STAMP = b"stamp"
 _BROUGHT = b"brought"
+_BUSY = b"busy"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Loaded = tuple[Sequence[bytes], Sequence[bytes | None]]
@@ -67,6 +69,17 @@ class _Stamped(msgspec.Struct, frozen=True, omit_defaults=True):
     stamp: Stamp
     boot: str
     held: Ranges | None = None
+    whole: Ranges | None = None
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where a store stands: its stamp, None if it can't be trusted; the key groups that it holds, None for all of
+    them; and all that there may be, None if nobody said.
+    """
+
+    stamp: Stamp | None = None
+    held: Ranges | None = None
+    whole: Ranges | None = None
 
 
 def boot_id() -> str:
@@ -99,7 +112,8 @@ def groups_in(ranges: Ranges) -> frozenset[int]:
 class LocalStore:
     """One partition's store; `view` reads a frozen state, `advance` and `rebuild` bring it to a new stamp.
 
-    `begin` and `take` rebuild it by and by: first it holds no key group, then those that were taken.
+    `begin` and `take` rebuild it by and by: first it holds no key group, then those that were taken. `hand_over` makes
+    it the store of other key groups, of which it holds those that it had.
     """
 
     _open: dict[tuple[int, str], LocalStore] = {}  # noqa: RUF012 - LMDB forbids opening a file twice in a process
@@ -200,36 +214,60 @@ class LocalStore:
         else:
             self._views.discard(view)
 
-    def read_standing(self, txn: lmdb.Transaction) -> tuple[Stamp | None, Ranges | None]:
-        """The stamp within a transaction, None if the store can't be trusted; and the key groups it holds, or None.
-
-        None stands for all that the partition has.
-        """
+    def read_standing(self, txn: lmdb.Transaction) -> Standing:
+        """Where the store stands within a transaction."""
         raw = txn.get(_STAMP, db=self._meta)
         if raw is None:
-            return None, None
+            return Standing()
         try:
             stamped = msgspec.msgpack.decode(raw, type=_Stamped)
         except msgspec.MsgspecError:
-            return None, None
-        return (stamped.stamp, stamped.held) if stamped.boot == self._boot else (None, None)
+            return Standing()
+        return Standing(stamped.stamp, stamped.held, stamped.whole) if stamped.boot == self._boot else Standing()
 
-    def advance(self, before: Stamp, after: Stamp, deltas: Sequence[Loaded], held: Ranges | None = None) -> bool:
+    def advance(
+        self,
+        before: Stamp,
+        after: Stamp,
+        deltas: Sequence[Loaded],
+        held: Ranges | None = None,
+        whole: Ranges | None = None,
+    ) -> bool:
         """Apply deltas and move the stamp in one transaction.
 
         False if the store no longer stands at `before`, or holds other key groups than those of the deltas.
         """
 
         def apply(txn: lmdb.Transaction) -> bool:
-            if self.read_standing(txn) != (before, held):
+            if self.read_standing(txn) != Standing(before, held, whole):
                 return False
             self._apply(txn, deltas)
-            self._put_stamp(txn, after, held)
+            self._put_stamp(txn, after, held, whole)
             return True
 
         return self._write(apply)
 
-    def begin(self, after: Stamp, expected_bytes: int) -> None:
+    def hand_over(self, before: Standing, groups: Sequence[int]) -> bool:
+        """Make it the store of these key groups: what it holds of others is dropped, what it lacks comes by `take`.
+
+        False if it no longer stands at `before`, or if it holds none of them: then it is of no use.
+        """
+        here = groups_in((before.whole if before.held is None else before.held) or ())
+        kept = here & frozenset(groups)
+
+        def hand(txn: lmdb.Transaction) -> bool:
+            if before.stamp is None or not kept or self.read_standing(txn) != before:
+                return False
+            for first, last in ranges_of(here - kept):
+                self._drop_groups(txn, self._main, first, last)
+                self._drop_groups(txn, self._long, first, last)
+            held = None if len(kept) == len(groups) else ranges_of(kept)
+            self._put_stamp(txn, before.stamp, held, ranges_of(groups))
+            return True
+
+        return self._write(hand)
+
+    def begin(self, after: Stamp, expected_bytes: int, whole: Ranges | None = None) -> None:
         """Forget everything: from here on the store stands at `after` and holds no key group yet."""
         if (wanted := _room_for(expected_bytes)) > self._env.info()["map_size"]:
             # Now, since later it may have to be done below readings that are under way.
@@ -237,28 +275,29 @@ class LocalStore:
 
         def forget(txn: lmdb.Transaction) -> None:
             self._forget(txn)
-            self._put_stamp(txn, after, ())
+            self._put_stamp(txn, after, (), whole)
 
         self._write(forget)
 
-    def take(self, stamp: Stamp, groups: range, read: ReadGroups, whole: range) -> bool:
+    def take(self, stamp: Stamp, groups: range, read: ReadGroups, whole: Sequence[int]) -> bool:
         """Bring in key groups, those that are not there yet, in one transaction; `whole` is all that there may be.
 
         What they hold is read while other processes wait: they would read the same. False if the store no longer
-        stands at the stamp.
+        stands at the stamp, or is that of other key groups by now.
         """
+        every, ranges = frozenset(whole), ranges_of(whole)
 
         def fill(txn: lmdb.Transaction) -> bool:
-            standing, held = self.read_standing(txn)
-            if standing != stamp:
+            standing = self.read_standing(txn)
+            if standing.stamp != stamp or standing.whole not in (None, ranges):
                 return False
-            here = frozenset(whole) if held is None else groups_in(held)
-            missing = frozenset(groups) - here
+            here = every if standing.held is None else groups_in(standing.held)
+            missing = (frozenset(groups) & every) - here
             if missing:
                 for loaded in read(ranges_of(missing)):
                     self._apply(txn, (loaded,))
                 now = here | missing
-                self._put_stamp(txn, stamp, None if now >= frozenset(whole) else ranges_of(now))
+                self._put_stamp(txn, stamp, None if now >= every else ranges_of(now), standing.whole)
             return True
 
         return self._write(fill)
@@ -267,7 +306,7 @@ class LocalStore:
         """Drop entries that nobody can see any more; False if the store no longer stands at the stamp."""
 
         def drop(txn: lmdb.Transaction) -> bool:
-            if self.read_standing(txn)[0] != stamp:
+            if self.read_standing(txn).stamp != stamp:
                 return False
             for key in keys:
                 self._apply_one(txn, key, None)
@@ -275,14 +314,14 @@ class LocalStore:
 
         return self._write(drop)
 
-    def rebuild(self, after: Stamp, files: Iterable[Loaded]) -> None:
+    def rebuild(self, after: Stamp, files: Iterable[Loaded], whole: Ranges | None = None) -> None:
         """Forget everything and fill the store anew, in one transaction."""
         held = list(files)
 
         def fill(txn: lmdb.Transaction) -> None:
             self._forget(txn)
             self._apply(txn, held)
-            self._put_stamp(txn, after)
+            self._put_stamp(txn, after, whole=whole)
 
         self._write(fill)
 
@@ -295,6 +334,21 @@ class LocalStore:
         """What was brought last; None if nothing ever was."""
         raw = txn.get(_BROUGHT, db=self._meta)
         return None if raw is None else msgspec.msgpack.decode(raw, type=Brought)
+
+    def note_busy(self, epoch: int, step: int, seconds: float) -> None:
+        """Remember how long a step of an epoch took; those of other epochs are forgotten."""
+
+        def note(txn: lmdb.Transaction) -> None:
+            known = {**self.read_busy(txn, epoch), step: seconds}
+            txn.put(_BUSY, msgspec.msgpack.encode((epoch, known)), db=self._meta)
+
+        self._write(note)
+
+    def read_busy(self, txn: lmdb.Transaction, epoch: int) -> dict[int, float]:
+        """How long steps of an epoch took, as far as they ran here."""
+        raw = txn.get(_BUSY, db=self._meta)
+        noted, steps = (0, {}) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, dict[int, float]])
+        return steps if noted == epoch else {}
 
     def _write(self, change: Callable[[lmdb.Transaction], T]) -> T:
         while True:
@@ -327,6 +381,18 @@ class LocalStore:
         txn.drop(self._main, delete=False)
         txn.drop(self._long, delete=False)
 
+    def _drop_groups(self, txn: lmdb.Transaction, table: lmdb._Database, first: int, last: int) -> None:
+        """Delete the entries of a range of key groups, of each element in turn."""
+        with txn.cursor(db=table) as cursor:
+            there = cursor.first()
+            while there:
+                element = bytes(cursor.key())[0]
+                there = cursor.set_range(store_prefix(element, first))
+                # Behind the last entry the key is empty.
+                while there and (key := bytes(cursor.key())) and element_of(key) == element and group_of(key) <= last:
+                    there = cursor.delete()
+                there = element < ELEMENTS_MAX and cursor.set_range(bytes((element + 1,)))
+
     def _unwritable(self, cause: lmdb.Error) -> StateError:
         return StateError(
             "MP221",
@@ -335,8 +401,10 @@ class LocalStore:
             hint="free disk space: nothing committed is lost, the store is only a copy",
         )
 
-    def _put_stamp(self, txn: lmdb.Transaction, stamp: Stamp, held: Ranges | None = None) -> None:
-        txn.put(_STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot, held)), db=self._meta)
+    def _put_stamp(
+        self, txn: lmdb.Transaction, stamp: Stamp, held: Ranges | None = None, whole: Ranges | None = None
+    ) -> None:
+        txn.put(_STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot, held, whole)), db=self._meta)
 
     def _apply(self, txn: lmdb.Transaction, deltas: Sequence[Loaded]) -> None:
         for keys, values in deltas:
@@ -386,7 +454,7 @@ def _room_for(expected_bytes: int) -> int:
 
 
 class StoreView:
-    """A frozen reading of a store: the base of an epoch's overlays. `held` are its key groups, None for all.
+    """A frozen reading of a store: the base of an epoch's overlays. `standing` is where the store stands in it.
 
     `restore_s` is how long it waited for key groups that had to be brought in, in seconds.
     """
@@ -401,7 +469,7 @@ class StoreView:
     def _begin(self) -> None:
         store = self._store
         self._txn = txn = store.begin_reading()
-        self.stamp, self.held = store.read_standing(txn)
+        self.standing = store.read_standing(txn)
         self._has_main = txn.stat(store._main)["entries"] > 0  # noqa: SLF001
         self._has_long = txn.stat(store._long)["entries"] > 0  # noqa: SLF001
 
@@ -412,15 +480,29 @@ class StoreView:
     def resume(self) -> None:
         """Go on reading what was read before a pause; a coded error if the store has moved meanwhile."""
         self.pause()
-        before = (self.stamp, self.held)
+        before = self.standing
         self._begin()
-        if (self.stamp, self.held) != before:
+        if self.standing != before:
             raise taken_away(self._store.path)
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """The committed state that this is; None if it can't be trusted."""
+        return self.standing.stamp
+
+    @property
+    def held(self) -> Ranges | None:
+        """The key groups that are here, None for all."""
+        return self.standing.held
 
     @property
     def brought(self) -> Brought | None:
         """What had to be brought here last, because the store did not have it."""
         return self._store.read_brought(self._txn)
+
+    def busy(self, epoch: int) -> dict[int, float]:
+        """How long steps of an epoch took on this host, before this view was opened."""
+        return self._store.read_busy(self._txn, epoch)
 
     def check(self) -> None:
         """Raise what went wrong while this was read, if that was not raised to the one who can tell it."""

@@ -13,6 +13,8 @@ from itertools import compress
 from operator import is_not, ne
 from typing import Any, Protocol
 
+import numpy as np
+
 from millpond.errors import EpochError
 from millpond.state.element import ElementType
 from millpond.state.lazy import MISSING
@@ -49,10 +51,11 @@ class KeyedOverlay:
     """A partitioned element on one partition: the keys of a batch are loaded at once, then it is a plain dict.
 
     `growth` is by how many entries the element grew, known once `changes` was called. Entries are `in_order` of the
-    store while all were loaded at once. `prefetched` are the store keys that were asked for last, in order.
+    store while all were loaded at once. `prefetched` are the store keys that were asked for last, in order, `groups`
+    the key groups of their units, as these were given.
     """
 
-    def __init__(self, element: ElementType, index: int, base: Base, key_groups: int, owned: range) -> None:
+    def __init__(self, element: ElementType, index: int, base: Base, key_groups: int, owned: Sequence[int]) -> None:
         self._element = element
         self._index = index
         self._base = base
@@ -63,6 +66,7 @@ class KeyedOverlay:
         self._keys: list[bytes] = []
         self._before: list[bytes | None] = []
         self.prefetched: list[bytes] = []
+        self.groups: Ints = np.empty(0, dtype=np.int64)
         self.growth = 0
         self.in_order = True
         self.entries: dict[Any, Any] = element.keyed()
@@ -74,6 +78,7 @@ class KeyedOverlay:
         self._check_owned(placed)
         ordered, keys = placed.units, placed.keys
         self.prefetched = keys
+        self.groups = placed.groups
         if self._units:
             # Another entry point of the same step came first; what it loaded stays.
             self.in_order = False
@@ -95,13 +100,18 @@ class KeyedOverlay:
         return stored
 
     def _check_owned(self, placed: StoreUnits) -> None:
-        groups = placed.groups
-        if len(groups) and not (int(groups.min()) in self._owned and int(groups.max()) in self._owned):
+        groups, owned = placed.groups, self._owned
+        if not len(groups):
+            return
+        ends = int(groups.min()), int(groups.max())
+        if isinstance(owned, range) and ends[0] in owned and ends[1] in owned:
+            return
+        if isinstance(owned, range) or not np.isin(groups, owned).all():
             raise EpochError(
                 "MP432",
                 "Spark brought rows to the wrong partition",
-                expected=f"key groups {self._owned.start} to {self._owned.stop - 1}",
-                found=f"key groups {int(groups.min())} to {int(groups.max())}",
+                expected=f"{len(owned)} key groups from {min(owned, default=0)} to {max(owned, default=0)}",
+                found=f"key groups {ends[0]} to {ends[1]}",
                 hint="switch off what re-arranges explicit repartitions in this session, and report it",
             )
 

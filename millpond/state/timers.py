@@ -7,7 +7,7 @@ the beginning of a range. The second entry follows from the first, and is writte
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
@@ -151,7 +151,7 @@ class TimersOverlay(KeyedOverlay):
     """
 
     def __init__(
-        self, element: TimersType, index: int, due_index: int, base: Base, key_groups: int, owned: range
+        self, element: TimersType, index: int, due_index: int, base: Base, key_groups: int, owned: Sequence[int]
     ) -> None:
         super().__init__(element, index, base, key_groups, owned)
         self._timers = element

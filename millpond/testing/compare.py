@@ -32,6 +32,8 @@ KEY_GROUPS: Final = 16
 INSTANCES: Final = 4
 PARTITIONS: Final = (1, 2, 3, 7)
 EPOCHS_MAX: Final = 3
+OTHER_OWNERS: Final = 0.5
+"""How likely any partition may own any key group in an epoch."""
 
 
 class Verdict(enum.Enum):
@@ -219,6 +221,10 @@ def _simulated(
         compiled, directory, partitions=partitions, key_groups=KEY_GROUPS, instances=INSTANCES, steps_max=steps_max
     )
     simulated.seed = seed
+    dice = Dice(31 * seed + simulated.fed)
+    if dice.chance(OTHER_OWNERS):
+        owners = [(dice.between(0, partitions - 1), atom) for atom in simulated.layout.atoms]
+        simulated.assign([owner for owner, atom in owners for _ in atom])
     return simulated
 
 

@@ -108,13 +108,16 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
 
 
 def reader(of: Field) -> Callable[[Any], Any]:
-    """Return the function that reads what counts out of a record."""
+    """Return the function that reads what counts out of a record, which is never None: that is an error, as in columns.
+
+    Skipping it, as SQL does, would let a mean be that of other rows than are counted beside it, and nobody would see.
+    """
     if of is None:
-        return _itself
+        return _present_itself
     if isinstance(of, str):
-        return itemgetter(of)
+        return _present(itemgetter(of), f"`{of}`")
     if callable(of):
-        return of
+        return _present(of, "what is aggregated")
     raise bad_aggregate("the name of a column, a function of the record, or nothing", repr(of)[:60])
 
 
@@ -129,5 +132,27 @@ def bad_aggregate(expected: str, found: str) -> WindowError:
     )
 
 
-def _itself(record: Any) -> Any:
+def _present(read: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    def present(record: Any) -> Any:
+        value = read(record)
+        if value is None:
+            raise _absent(what)
+        return value
+
+    return present
+
+
+def _present_itself(record: Any) -> Any:
+    if record is None:
+        raise _absent("the record")
     return record
+
+
+def _absent(what: str) -> WindowError:
+    return WindowError(
+        "MP608",
+        f"{what} is None, and can't be aggregated",
+        expected="a value in every record; `count()` alone counts records without looking at them",
+        found="None",
+        hint="leave such records out, or say what counts instead: `sum_of(lambda record: record['v'] or 0)`",
+    )

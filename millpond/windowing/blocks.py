@@ -10,6 +10,7 @@ import numpy as np
 
 from millpond.windowing.columnar import Array, ColumnForm, State
 from millpond.windowing.intake import start_states
+from millpond.windowing.ordering import places, ranges
 
 Dtypes = Mapping[str, np.dtype[Any]]
 States = dict[str, State]
@@ -67,6 +68,16 @@ class Coarse:
         some = low <= high
         return Runs(self.keys[first][some], first[some], last[some] + 1, low[some], high[some], reach)
 
+    def runs_of(self, keys: Array, numbers: Array, reach: int) -> Runs:
+        """The runs of chosen windows, which are sorted, whether they close or not."""
+        new = np.ones(len(keys), np.bool_)
+        new[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1] + 1)
+        begin = np.flatnonzero(new)
+        end = np.append(begin[1:], len(keys)) - 1 if len(begin) else begin
+        low, high = numbers[begin], numbers[end]
+        first, last = (places(self.keys, self.numbers, keys[begin], points) for points in (low, high + reach))
+        return Runs(keys[begin], first, last, low, high, reach)
+
 
 @dataclass(frozen=True, slots=True)
 class Runs:
@@ -106,14 +117,12 @@ class Runs:
     def slices(self) -> tuple[Array, Array]:
         """Where the slices of the runs are, and the run of each."""
         sizes = self.last - self.first
-        places = np.repeat(self.first - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
-        return places, np.repeat(np.arange(len(sizes)), sizes)
+        return ranges(self.first, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
     def windows(self) -> tuple[Array, Array]:
         """The numbers of the windows of the runs, and the run of each."""
         widths = self.high - self.low + 1
-        numbers = np.repeat(self.low - np.cumsum(widths) + widths, widths) + np.arange(int(widths.sum()))
-        return numbers, np.repeat(np.arange(len(widths)), widths)
+        return ranges(self.low, widths), np.repeat(np.arange(len(widths)), widths)
 
 
 def sliding_results(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.columnar import Array, Rows, State
+from millpond.windowing.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.driven import Session
-from millpond.windowing.intake import Closed, Intake, Ints, Late, forms_of, not_columnar, pack, start_states
+from millpond.windowing.intake import Bools, Closed, Intake, Ints, Late, forms_of, not_columnar, pack, start_states
 from millpond.windowing.kinds import Window, backwards
 
 
@@ -27,22 +29,37 @@ class ColumnSessions:
     >>> closed = sessions.close(20)
     >>> [closed.begins.tolist(), closed.ends.tolist(), closed.values["n"].tolist()]
     [[0], [19], [2]]
+
+    With `lateness` sessions that were told are kept for longer, and may grow or be joined. The next `close` takes back
+    what was told of them, and the new session is told, marked as corrected, when it ends. With `corrections="replace"`
+    nothing is taken back: a corrected session covers all those that it replaces.
     """
 
-    def __init__(self, window: Window, aggregates: Mapping[str, Aggregate]) -> None:
+    def __init__(
+        self,
+        window: Window,
+        aggregates: Mapping[str, Aggregate],
+        *,
+        lateness: int | timedelta = 0,
+        corrections: str = RETRACT,
+    ) -> None:
+        self._allowed = Allowed.of(lateness, corrections)
         if not isinstance(window, Session):
             raise not_columnar("sessions; other windows over time by `ColumnWindows`", window.describe())
         self._gap = window.gap
         self._forms = forms_of(aggregates)
         self._intake = Intake(self._forms)
         self._watermark: int | None = None
+        self._horizon: int | None = None  # The watermark less the lateness.
         empty = np.zeros(0, np.int64)
         self._keys, self._first, self._last, self._rows = empty, empty, empty, empty
+        self._told = self._replaces = np.zeros(0, np.bool_)  # Which were told as they are, which replace told ones.
+        self._replaced: list[Closed] = []  # What was told of sessions that have changed since the last close.
         self._states: dict[str, State] | None = None  # None until the types of columns are known.
 
     @property
     def live_sessions(self) -> int:
-        """How many sessions are open, over all keys."""
+        """How many sessions are kept, over all keys: the open ones, and those that rows may still change."""
         return len(self._keys)
 
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
@@ -54,8 +71,8 @@ class ColumnSessions:
         ends = np.full(size, np.iinfo(np.int64).min)
         np.maximum.at(ends, group, np.concatenate((self._last, points)))
         late = np.zeros(size, np.bool_)
-        if self._watermark is not None:
-            late = ends + self._gap <= self._watermark
+        if self._horizon is not None:
+            late = ends + self._gap <= self._horizon
             late[group[:old]] = False
         rows = np.flatnonzero(late[group[old:]])
         self._apply(group, begins, ends, ~late, points, taken, codes)
@@ -65,39 +82,64 @@ class ColumnSessions:
         """Close the sessions that end at the watermark or before; each is told once, sorted by key and begin."""
         if self._watermark is not None and watermark < self._watermark:
             raise backwards("watermark", self._watermark, watermark)
-        self._watermark = watermark
-        done = self._last + self._gap <= watermark
-        rows = self._rows[done]
-        values: dict[str, Array] = {name: np.zeros(0) for name in self._forms}
-        if self._states is not None:
-            for name, form in self._forms.items():
-                ended = tuple(part[done] for part in self._states[name])
-                values[name] = form.lower(form.seal(ended, rows), rows)
-            self._states = {name: tuple(part[~done] for part in state) for name, state in self._states.items()}
-        closed = Closed(self._keys[done], self._first[done], self._last[done] + self._gap, rows, values)
-        self._keys, self._first = self._keys[~done], self._first[~done]
-        self._last, self._rows = self._last[~done], self._rows[~done]
+        self._watermark, self._horizon = watermark, self._allowed.horizon(self._horizon, watermark)
+        ends = self._last + self._gap
+        done = (ends <= watermark) & ~self._told
+        closed = self._results_of(done)
+        if self._allowed.lateness or self._replaced:
+            old = joined(self._replaced, self._forms)
+            closed, self._replaced = self._allowed.settle(old, closed, self._replaces[done]), []
+        self._told = self._told | done
+        self._keep(ends > self._horizon)
         return closed
 
     def export(self) -> dict[str, Any]:
-        """The whole state: the watermark, and arrays by name."""
+        """The whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
         states = {} if self._states is None else self._states
         arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
         own = {"keys": self._keys, "first": self._first, "last": self._last, "rows": self._rows}
-        return {
+        state: dict[str, Any] = {
             "watermark": self._watermark,
             "dtypes": {name: dtype.str for name, dtype in self._intake.dtypes.items()},
             "arrays": {**own, **arrays},
         }
+        if self._allowed.lateness:
+            state["arrays"] |= {"told": self._told, "replaces": self._replaces}
+            state |= {"horizon": self._horizon, "replaced": exported(self._replaced, self._forms)}
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up a state that was exported, or the part of one that belongs to some keys."""
         arrays = state["arrays"]
-        self._watermark = state["watermark"]
+        self._watermark = self._horizon = state["watermark"]
+        if self._watermark is not None:
+            self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
         self._intake.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         self._keys, self._first = arrays["keys"], arrays["first"]
         self._last, self._rows = arrays["last"], arrays["rows"]
+        none = np.zeros(len(self._keys), np.bool_)
+        self._told, self._replaces = arrays.get("told", none), arrays.get("replaces", none)
+        self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
         self._states = self._intake.restored(self._forms, arrays)
+        if self._horizon is not None:
+            self._keep(~self._told | (self._last + self._gap > self._horizon))
+
+    def _keep(self, kept: Bools) -> None:
+        self._told, self._replaces = self._told[kept], self._replaces[kept]
+        self._keys, self._first = self._keys[kept], self._first[kept]
+        self._last, self._rows = self._last[kept], self._rows[kept]
+        if self._states is not None:
+            self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
+
+    def _results_of(self, chosen: Bools) -> Closed:
+        """What is to be said of some sessions."""
+        rows = self._rows[chosen]
+        values: dict[str, Array] = {name: np.zeros(0) for name in self._forms}
+        if self._states is not None:
+            for name, form in self._forms.items():
+                state = tuple(part[chosen] for part in self._states[name])
+                values[name] = form.lower(form.seal(state, rows), rows)
+        return Closed(self._keys[chosen], self._first[chosen], self._last[chosen] + self._gap, rows, values)
 
     def _groups(self, codes: Ints, points: Ints) -> tuple[Array, Array]:
         """The session of each open session and each row, in the order of key and begin; and where each begins."""
@@ -144,9 +186,22 @@ class ColumnSessions:
         rows = Rows(slots, points[fresh], {name: column[fresh] for name, column in taken.items()})
         for name, form in self._forms.items():
             form.update(states[name], rows)
-        counts += np.bincount(slots, minlength=size)
+        arrived = np.bincount(slots, minlength=size)
+        self._mark(mine, arrived > 0)
+        counts += arrived
         self._keys, self._first, self._last = keys, begins[kept], ends[kept]
         self._rows, self._states = counts, states
+
+    def _mark(self, places: Array, changed: Bools) -> None:
+        """Note what was told of sessions that change; two become one only by a row between them."""
+        told, replaces = np.zeros(len(changed), np.bool_), np.zeros(len(changed), np.bool_)
+        if self._told.any() or self._replaces.any():
+            gone = self._told & changed[places]
+            if gone.any():
+                self._replaced.append(self._results_of(gone))
+            told[places[self._told & ~gone]] = True
+            replaces[places[self._replaces | gone]] = True
+        self._told, self._replaces = told, replaces
 
     def _joined(self, places: Array, size: int) -> tuple[Array, dict[str, State]]:
         """The open sessions in their new places; those that share one are joined, the earlier on the left."""
@@ -159,8 +214,9 @@ class ColumnSessions:
             for name, form in self._forms.items():
                 held = tuple(part[now] for part in self._states[name])
                 there = tuple(part[at] for part in states[name])
-                for part, joined in zip(states[name], form.join(there, held, counts[at], self._rows[now]), strict=True):
-                    part[at] = joined
+                both = form.join(there, held, counts[at], self._rows[now])
+                for part, new in zip(states[name], both, strict=True):
+                    part[at] = new
             counts[at] += self._rows[now]
             left = np.delete(left, which)
         return counts, states

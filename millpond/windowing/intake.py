@@ -15,6 +15,7 @@ from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.columnar import NUMBER, Array, ColumnForm, State
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 TIME_MAX = 2**62
 """Some 146,000 years from 1970 either way: the edges of windows around a time fit 64 bits too."""
@@ -34,16 +35,43 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Windows that closed, by key and begin: a row of each array is a window, `values` holds a column per aggregate."""
+    """Windows that closed, by key and begin: a row of each array is a window, `values` holds a column per aggregate.
+
+    With an allowed lateness, `corrected` marks those that were told before and have changed since, and `retracted` are
+    the results that no longer hold, if they are to be taken back one by one.
+    """
 
     keys: Ints
     begins: Ints
     ends: Ints
     rows: Ints
     values: dict[str, Array]
+    corrected: Bools | None = None
+    retracted: Closed | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def where(self, chosen: Any) -> Closed:
+        """Some of the windows, by a mask or by their places."""
+        values = {name: column[chosen] for name, column in self.values.items()}
+        return Closed(self.keys[chosen], self.begins[chosen], self.ends[chosen], self.rows[chosen], values)
+
+    def sorted(self) -> Closed:
+        """The windows by key and begin."""
+        return self.where(np.lexsort((self.begins, self.keys)))
+
+    def changes(self) -> pa.Table:
+        """What to do to a table of results: first `retract` rows, then `tell` rows and, `correct`, told before."""
+        marks = np.zeros(len(self), np.bool_) if self.corrected is None else self.corrected
+        new = self.to_arrow().append_column(
+            "change", pa.array(np.where(marks, "correct", "tell").astype(object), "string")
+        )
+        if self.retracted is None or not len(self.retracted):
+            return new
+        old = self.retracted.to_arrow()
+        old = old.append_column("change", pa.array(["retract"] * len(old), "string"))
+        return pa.concat_tables([old, new] if len(new) else [old])
 
     def to_arrow(self) -> pa.Table:
         """The windows as a table; begins and ends are timestamps."""
@@ -93,16 +121,9 @@ class Intake:
 
     def take(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> tuple[Ints, Ints, dict[str, Array]]:
         """The columns of a batch as arrays of one length."""
-        codes, points = _integers("keys", keys), _integers("times", times)
+        codes, points = keyed(keys, times)
         taken = {name: self._column(name, columns, need) for name, need in self._needs.items()}
-        lengths = {"times": len(points), **{name: len(column) for name, column in taken.items()}}
-        for name, size in lengths.items():
-            if size != len(codes):
-                raise _unfit(name, f"{len(codes)} rows, as there are keys", f"{size} rows")
-        if len(points) and not -TIME_MAX <= int(points.min()) <= int(points.max()) <= TIME_MAX:
-            raise _unfit("times", f"microseconds since 1970 between -{TIME_MAX} and {TIME_MAX}", "one beyond")
-        if len(codes) and int(codes.min()) < 0:
-            raise _unfit("keys", "codes of keys: 0, 1, 2, …", str(int(codes.min())))
+        check_lengths(taken, len(codes))
         return codes, points, taken
 
     def restored(self, forms: Mapping[str, ColumnForm], arrays: Mapping[str, Array]) -> dict[str, State] | None:
@@ -114,17 +135,17 @@ class Intake:
 
     def _column(self, name: str, columns: Mapping[str, Any], need: str) -> Array:
         if name not in columns:
-            raise _unfit(name, "a column of this name", ", ".join(columns) or "no column")
-        column = _to_numpy(name, columns[name])
+            raise unfit(name, "a column of this name", ", ".join(columns) or "no column")
+        column = to_numpy(name, columns[name])
         if column.dtype.kind in "US":
             column = column.astype(object)  # Or the longest text so far would cut the next.
         if need == NUMBER:
             if column.dtype.kind not in "biuf":
-                raise _unfit(name, "numbers", str(column.dtype))
+                raise unfit(name, "numbers", str(column.dtype))
             column = column.astype(np.float64 if column.dtype.kind == "f" else np.int64, copy=False)
         known = self.dtypes.setdefault(name, column.dtype)
         if not np.can_cast(column.dtype, known, "safe"):
-            raise _unfit(name, f"{known}, as in earlier batches", str(column.dtype))
+            raise unfit(name, f"{known}, as in earlier batches", str(column.dtype))
         return column.astype(known, copy=False)
 
 
@@ -144,10 +165,29 @@ def pack(keys: Array, points: Array) -> tuple[Array, int, int] | None:
     return keys * width + (points - low), width, low
 
 
-def _to_numpy(name: str, column: Any) -> Array:
+def keyed(keys: Any, times: Any) -> tuple[Ints, Ints]:
+    """The keys and times of a batch, checked."""
+    codes, points = integers("keys", keys), integers("times", times)
+    check_lengths({"times": points}, len(codes))
+    if len(points) and not -TIME_MAX <= int(points.min()) <= int(points.max()) <= TIME_MAX:
+        raise unfit("times", f"microseconds since 1970 between -{TIME_MAX} and {TIME_MAX}", "one beyond")
+    if len(codes) and int(codes.min()) < 0:
+        raise unfit("keys", "codes of keys: 0, 1, 2, …", str(int(codes.min())))
+    return codes, points
+
+
+def check_lengths(columns: Mapping[str, Array], size: int) -> None:
+    """Refuse columns that have not as many rows as there are keys."""
+    for name, column in columns.items():
+        if len(column) != size:
+            raise unfit(name, f"{size} rows, as there are keys", f"{len(column)} rows")
+
+
+def to_numpy(name: str, column: Any) -> Array:
+    """A column without nulls as an array; timestamps as microseconds."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         if column.null_count:
-            raise _unfit(name, "no nulls", f"{column.null_count} nulls")
+            raise unfit(name, "no nulls", f"{column.null_count} nulls")
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
         converted: Array = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
@@ -155,16 +195,18 @@ def _to_numpy(name: str, column: Any) -> Array:
     return np.asarray(column)
 
 
-def _integers(name: str, column: Any) -> Ints:
-    found = _to_numpy(name, column)
+def integers(name: str, column: Any) -> Ints:
+    """A column of integers or moments as 64-bit integers."""
+    found = to_numpy(name, column)
     if found.dtype.kind == "M":
         found = found.astype("datetime64[us]").astype(np.int64)
     if found.dtype.kind not in "iu" and len(found):
-        raise _unfit(name, "integers", str(found.dtype))
+        raise unfit(name, "integers", str(found.dtype))
     return found.astype(np.int64, copy=False)
 
 
-def _unfit(column: str, expected: str, found: str) -> WindowError:
+def unfit(column: str, expected: str, found: str) -> WindowError:
+    """Return the error for a column that can't be taken."""
     return WindowError(
         "MP628",
         f"the column {column!r} does not fit the windows",

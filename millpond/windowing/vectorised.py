@@ -15,18 +15,21 @@ windows were closed. A sum of floats differs from that in order of time by other
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from millpond.windowing.aggregates import Aggregate
-from millpond.windowing.blocks import Coarse, sliding_results
+from millpond.windowing.blocks import Coarse, Runs, sliding_results
 from millpond.windowing.columnar import Array, Rows, State
+from millpond.windowing.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
-from millpond.windowing.intake import Closed, Intake, Ints, Late, forms_of, not_columnar, pack, start_states
+from millpond.windowing.intake import Bools, Closed, Intake, Ints, Late, forms_of, not_columnar, pack, start_states
 from millpond.windowing.kinds import Window, backwards
 from millpond.windowing.narrow import narrow_results
+from millpond.windowing.ordering import ranges, unique_pairs, without
 from millpond.windowing.periodic import TIME, Periodic
 
 DENSE_CELLS_MIN = 1 << 22
@@ -52,16 +55,32 @@ class ColumnWindows:
     >>> closed = windows.close(20)
     >>> [closed.keys.tolist(), closed.begins.tolist(), closed.values["total"].tolist()]
     [[0, 0, 1, 1], [-10, 0, -10, 0], [1, 3, 4, 4]]
+
+    With `lateness` slices are kept for longer. A row that comes after its window was told changes it, and the next
+    `close` tells the change: the old result is in `retracted`, the new one is marked in `corrected`. With
+    `corrections="replace"` only the new one is told.
     """
 
-    def __init__(self, window: Window, aggregates: Mapping[str, Aggregate]) -> None:
+    def __init__(
+        self,
+        window: Window,
+        aggregates: Mapping[str, Aggregate],
+        *,
+        lateness: int | timedelta = 0,
+        corrections: str = RETRACT,
+    ) -> None:
+        self._allowed = Allowed.of(lateness, corrections)
         self._grid = _sliced_grid(window)
         self._forms = forms_of(aggregates)
         self._intake = Intake(self._forms)
         self._watermark: int | None = None
+        self._horizon: int | None = None  # The watermark less the lateness.
         self._open_from: int | None = None  # The first window that is not closed.
+        self._kept_from: int | None = None  # The first window that a row can still change.
         empty = np.zeros(0, np.int64)
         self._keys, self._slices, self._rows = empty, empty, empty
+        self._touched = (empty, empty)  # Keys and numbers of told windows that rows have changed since the last close.
+        self._replaced: list[Closed] = []  # What was told of them.
         self._states: dict[str, State] | None = None  # None until the types of columns are known.
 
     @property
@@ -74,9 +93,11 @@ class ColumnWindows:
         codes, points, taken = self._intake.take(keys, times, columns)
         numbers, behind = self._grid.slices(points)
         outside = behind & (self._grid.whole == 0)
-        late = numbers < self._open_from if self._open_from is not None else np.zeros(len(codes), np.bool_)
+        late = numbers < self._kept_from if self._kept_from is not None else np.zeros(len(codes), np.bool_)
         late &= ~outside
         dropped = late | outside
+        if self._kept_from != self._open_from:
+            self._touch(codes, numbers, behind, ~dropped)
         if dropped.any():
             kept = np.flatnonzero(~dropped)
             self._apply(
@@ -94,33 +115,86 @@ class ColumnWindows:
         """Close the windows that end at the watermark or before; each is told once, sorted by key and begin."""
         if self._watermark is not None and watermark < self._watermark:
             raise backwards("watermark", self._watermark, watermark)
-        opening = min(max(self._grid.oldest(watermark), -NUMBER_MAX), NUMBER_MAX)
+        opening = self._oldest(watermark)
+        horizon = self._allowed.horizon(self._horizon, watermark)
+        keeping = opening if horizon == watermark else self._oldest(horizon)
         closed = self._close_before(opening)
-        kept = self._slices >= 2 * opening
+        if self._allowed.lateness or self._replaced:
+            closed = self._corrected(closed)
+        kept = self._slices >= 2 * keeping
         self._keys, self._slices, self._rows = self._keys[kept], self._slices[kept], self._rows[kept]
         if self._states is not None:
             self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
         self._watermark, self._open_from = watermark, opening
+        self._horizon, self._kept_from = horizon, keeping
         return closed
 
     def export(self) -> dict[str, Any]:
-        """The whole state: the watermark, and arrays by name."""
+        """The whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
         states = {} if self._states is None else self._states
         arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
-        return {
+        state: dict[str, Any] = {
             "watermark": self._watermark,
             "dtypes": {name: dtype.str for name, dtype in self._intake.dtypes.items()},
             "arrays": {"keys": self._keys, "slices": self._slices, "rows": self._rows, **arrays},
         }
+        if self._allowed.lateness:
+            touched = {"keys": self._touched[0], "windows": self._touched[1]}
+            state |= {"horizon": self._horizon, "touched": touched, "replaced": exported(self._replaced, self._forms)}
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up a state that was exported, or the part of one that belongs to some keys."""
         arrays = state["arrays"]
         self._watermark = state["watermark"]
-        self._open_from = None if self._watermark is None else self._grid.oldest(self._watermark)
+        self._open_from = self._kept_from = self._horizon = None
+        if self._watermark is not None:
+            self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
+            self._open_from, self._kept_from = self._oldest(self._watermark), self._oldest(self._horizon)
         self._intake.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         self._keys, self._slices, self._rows = arrays["keys"], arrays["slices"], arrays["rows"]
         self._states = self._intake.restored(self._forms, arrays)
+        touched = state.get("touched", {"keys": np.zeros(0, np.int64), "windows": np.zeros(0, np.int64)})
+        self._touched = (touched["keys"], touched["windows"])
+        self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
+
+    def _oldest(self, point: int) -> int:
+        return min(max(self._grid.oldest(point), -NUMBER_MAX), NUMBER_MAX)
+
+    def _touch(self, keys: Ints, numbers: Ints, behind: Bools, kept: Bools) -> None:
+        """Note which told windows are about to change, and what was told of them."""
+        assert self._open_from is not None
+        assert self._kept_from is not None
+        whole = self._grid.whole
+        # A row before the end inside its slice is also in the window that ends there.
+        low = numbers - np.where(behind | (not self._grid.rest), whole - 1, whole)
+        late = np.flatnonzero(kept & (low < self._open_from))
+        if not len(late):
+            return
+        row_keys, cells = unique_pairs(keys[late], 2 * numbers[late] + behind[late])
+        numbers, behind = cells >> 1, (cells & 1).astype(np.bool_)
+        low = np.maximum(numbers - np.where(behind | (not self._grid.rest), whole - 1, whole), self._kept_from)
+        widths = np.minimum(numbers, self._open_from - 1) - low + 1
+        pairs = without(*unique_pairs(np.repeat(row_keys, widths), ranges(low, widths)), self._touched)
+        self._replaced.append(self._results_of(*pairs))
+        self._touched = (np.append(self._touched[0], pairs[0]), np.append(self._touched[1], pairs[1]))
+
+    def _corrected(self, closed: Closed) -> Closed:
+        """Windows that closed, with the told ones that changed among them."""
+        changed = self._results_of(*unique_pairs(*self._touched))
+        whole = joined([changed, closed], self._forms)
+        old = joined(self._replaced, self._forms)
+        self._touched, self._replaced = (np.zeros(0, np.int64), np.zeros(0, np.int64)), []
+        return self._allowed.settle(old, whole.sorted() if len(changed) else closed)
+
+    def _results_of(self, keys: Ints, numbers: Ints) -> Closed:
+        """What the slices say of chosen windows now."""
+        some = np.isin(self._keys, keys)
+        states = {name: tuple(part[some] for part in state) for name, state in (self._states or {}).items()}
+        coarse = Coarse.of(
+            self._keys[some], self._slices[some], self._rows[some], states, self._forms, self._intake.dtypes
+        )
+        return self._told(coarse, coarse.runs_of(keys, numbers, self._grid.whole + self._grid.rest))
 
     def _apply(self, keys: Ints, slices: Ints, times: Ints, columns: Mapping[str, Array]) -> None:
         old = len(self._keys)
@@ -143,7 +217,10 @@ class ColumnWindows:
 
     def _close_before(self, opening: int) -> Closed:
         coarse = Coarse.of(self._keys, self._slices, self._rows, self._states or {}, self._forms, self._intake.dtypes)
-        parts = list(self._chunks(coarse, opening)) if self._states is not None else []
+        return self._told(coarse, coarse.runs(self._grid.whole + self._grid.rest, self._open_from, opening))
+
+    def _told(self, coarse: Coarse, runs: Runs) -> Closed:
+        parts = list(self._chunks(coarse, runs)) if self._states is not None else []
         keys, numbers, rows = (
             np.concatenate([part[i] for part in parts]) if parts else np.zeros(0, np.int64) for i in range(3)
         )
@@ -152,10 +229,9 @@ class ColumnWindows:
         }
         return Closed(keys, self._grid.begins(numbers), self._grid.ends(numbers), rows, values)
 
-    def _chunks(self, coarse: Coarse, opening: int) -> Iterator[tuple[Array, Array, Array, dict[str, Array]]]:
+    def _chunks(self, coarse: Coarse, runs: Runs) -> Iterator[tuple[Array, Array, Array, dict[str, Array]]]:
         grid = self._grid
         cells = max(CHUNK_CELLS, 16 * grid.whole)
-        runs = coarse.runs(grid.whole + grid.rest, self._open_from, opening)
         for chunk in runs.chunks(grid.whole, cells):
             few = int(chunk.high.max()) - int(chunk.low.min()) < NARROW * grid.whole
             compute = narrow_results if few else sliding_results

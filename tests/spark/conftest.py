@@ -1,7 +1,12 @@
-"""One embedded Spark for all tests in this folder, each of which bears the mark `spark`."""
+"""One embedded Spark for all tests in this folder, each of which bears the mark `spark`.
+
+With MILLPOND_TEST_CONNECT=1 it is a client of a Spark Connect server, which is a process of its own. Tests that can't
+run there bear the mark `classic`, with the reason.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,18 +14,42 @@ import pytest
 from pyspark.sql import SparkSession
 
 from millpond.runtime.spark.session import local_session
+from tests.spark.connectserver import ConnectServer
 
 HERE = Path(__file__).parent
+CONNECT = os.environ.get("MILLPOND_TEST_CONNECT") == "1"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.spark)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    own = [item for item in items if HERE in item.path.parents]
+    for item in own:
+        item.add_marker(pytest.mark.spark)
+        classic = item.get_closest_marker("classic")
+        if CONNECT and classic is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not through Connect: {classic.args[0]}"))
+    # Tests that start a Spark of their own are the same in both modes.
+    apart = [item for item in own if CONNECT and "spark" not in getattr(item, "fixturenames", ())]
+    if apart:
+        config.hook.pytest_deselected(items=apart)
+        items[:] = [item for item in items if item not in apart]
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = local_session("millpond tests", cores=2)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    started = ConnectServer(tmp_path_factory.mktemp("connect") / "log")
+    try:
+        started.wait_until_it_listens()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    if CONNECT:
+        url = request.getfixturevalue("server").url
+        session = SparkSession.Builder().remote(url).create()
+    else:
+        session = local_session("millpond tests", cores=2)
     yield session
     session.stop()

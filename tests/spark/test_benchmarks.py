@@ -17,6 +17,8 @@ from benchmarks.transform_with_state import PARTITIONS, PROVIDER
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.classic("figures are taken on an embedded Spark only (make bench)")
+
 COMMON = {
     "millpond",
     "python_loop",

@@ -19,7 +19,10 @@ from tests.spark.programs import (
 )
 
 PARTS = 4
-STREAMED = [(Totals, 7, 1), (Store, 3, 2), (Words, 2, 1), (Recommender, 3, 3), (Fraud, 1, 2), (Recommender, 7, 2)]
+STREAMED = [
+    *((Totals, 7, 1), (Store, 3, 2), (Words, 2, 1), (Fraud, 1, 2), (Recommender, 7, 2)),
+    pytest.param(Recommender, 3, 3, marks=pytest.mark.connect),
+]
 
 
 @pytest.fixture
@@ -79,6 +82,7 @@ def test_a_run_under_a_name_that_is_committed_does_nothing(spark, tmp_path):
     assert committed_state(tmp_path / "ck") == oracle(Totals, rows + rows).state
 
 
+@pytest.mark.connect
 def test_an_empty_batch_is_an_epoch_without_changes(spark, tmp_path):
     job = Totals.on(spark, checkpoint=tmp_path / "ck", local_root=tmp_path / "local")
     job.feed("add", spark.createDataFrame([], "key long, amount double, at long"), order_by="at")

@@ -197,6 +197,7 @@ def head_of(folder):
     return last_manifest(storage, read_genesis(storage)[1])[0]
 
 
+@pytest.mark.connect
 def test_a_stream_equals_plain_python_and_can_be_closed_later(spark, tmp_path):
     epochs = write_clicks(tmp_path / "in", clicks(3, 60), 5)
     visits(spark, tmp_path, 20_000, stream_of(spark, tmp_path / "in")).run()
@@ -288,6 +289,7 @@ def test_a_feed_that_falls_idle_lets_timers_fire_by_ticks(spark, tmp_path):
     assert job.error is None
 
 
+@pytest.mark.classic("durability=`replay` is refused there before its event time is")
 def test_what_does_not_describe_event_time_is_refused(spark, tmp_path):
     frame = spark.createDataFrame(
         [(0, datetime(2020, 1, 1, tzinfo=UTC), "a", 1)], "place int, ts timestamp, user string, page bigint"

@@ -54,6 +54,7 @@ def test_the_recommender_runs_by_itself_says_no_more_than_it_should_and_runs_aga
     assert pq.read_table(tmp_path / "out" / "recommender" / "recommended").num_rows == 960
 
 
+@pytest.mark.classic("the examples start a Spark of their own")
 def test_the_key_value_store_runs_as_a_module(as_module, capsys):
     as_module.setattr(kv_store, "OPERATIONS", 300)
     as_module.setattr(kv_store, "EPOCHS", 2)
@@ -61,6 +62,7 @@ def test_the_key_value_store_runs_as_a_module(as_module, capsys):
     assert "300 operations in 2 epochs" in capsys.readouterr().out
 
 
+@pytest.mark.classic("the examples start a Spark of their own")
 def test_word_count_runs_as_a_module(as_module, capsys):
     as_module.setattr(word_count, "LINES", 60)
     as_module.setattr(word_count, "EPOCHS", 2)
@@ -68,6 +70,7 @@ def test_word_count_runs_as_a_module(as_module, capsys):
     assert "60 lines in 2 epochs" in capsys.readouterr().out
 
 
+@pytest.mark.classic("the examples start a Spark of their own")
 def test_the_fraud_rules_run_as_a_module(as_module, capsys):
     as_module.setattr(fraud_rules, "PAYMENTS", 300)
     as_module.setattr(fraud_rules, "ACCOUNTS", 10)

@@ -77,6 +77,7 @@ def run_on(spark, folder, durability, **options):
     return feed_all(job, Recommender, frames, folder / "out").run()
 
 
+@pytest.mark.classic("lazy state needs the driver on the host of its workers")
 def test_restarts_with_other_levels_and_partitions_change_nothing_while_the_host_lives(spark, tmp_path):
     levels = (Lazy(events=2, seconds=60), "replay", "lazy", "exactly_once")
     rows = random_rows(Recommender, 4, 80)

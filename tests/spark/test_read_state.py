@@ -65,6 +65,7 @@ def test_partial_state_has_its_instances(spark, checkpoint):
     assert summed == tables[EPOCHS]["counts"]
 
 
+@pytest.mark.connect
 def test_changes_of_each_epoch_lead_from_one_state_to_the_next(spark, checkpoint):
     folder, tables = checkpoint
     for since, until in ((0, EPOCHS), (1, 3)):

@@ -13,6 +13,8 @@ from tests.spark.programs import Recommender, committed_state, oracle, random_ro
 
 PARTS = 4
 
+pytestmark = pytest.mark.classic("this durability needs the driver on the host of its workers")
+
 
 def run_on(spark, folder, durability="replay", parts=PARTS, **options):
     """Stream the parts that are there, and have not been read before."""

@@ -39,6 +39,7 @@ def test_python_workers_are_this_python(spark):
     assert workers == {sys.executable}
 
 
+@pytest.mark.classic("it is about the Spark in this process")
 def test_everything_listens_on_loopback(spark):
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
@@ -49,12 +50,14 @@ def test_a_failed_task_is_tried_again_as_on_a_cluster(spark):
     assert spark.conf.get("spark.master") == "local[2,4]"
 
 
+@pytest.mark.classic("it is about the Spark in this process")
 def test_java_home_is_the_users_again_once_spark_runs(spark, monkeypatch):
     before = os.environ.get("JAVA_HOME")
     assert local_session() is spark
     assert os.environ.get("JAVA_HOME") == before
 
 
+@pytest.mark.classic("it is about the Spark in this process")
 def test_conf_has_the_last_word(spark):
     try:
         local_session(conf={"spark.sql.session.timeZone": "Europe/Vienna"})

@@ -60,6 +60,7 @@ def test_rows_go_to_their_component_as_on_several_hosts(spark, tmp_path, monkeyp
     check(tmp_path, Bank, rows)
 
 
+@pytest.mark.connect
 def test_a_row_that_raises_fails_its_epoch_unless_it_is_to_be_skipped(spark, tmp_path):
     rows = [("deposit", ("a", 5)), ("close", ("a", "nobody"))]
     write(tmp_path / "in", Bank, rows, 1)

@@ -15,9 +15,11 @@ ROOMS = (
     "clock",
     "crashpoints",
     "keygroups",
+    "elastic",
     "graph",
     "state",
     "windowing",
+    "joining",
     "program",
     "compiler",
     "storage",
@@ -28,7 +30,7 @@ ROOMS = (
     "cli",
 )
 
-WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "epochs", "cli")
+WITHOUT_SPARK = ("elastic", "windowing", "program", "compiler", "storage", "epochs", "cli")
 
 
 def wrong_rooms(module: Module) -> list[str]:

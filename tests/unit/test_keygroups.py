@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.errors import StateError
+from millpond.errors import ElasticError, StateError
 from millpond.keygroups import INT_MAX, INT_MIN, KEY_GROUPS_MAX, PRIME, Layout, hash_int, hash_ints, stable_hash
 
 INTS = st.integers(INT_MIN, INT_MAX)
@@ -151,3 +151,47 @@ def test_numbers_that_make_no_layout_are_refused(numbers, code):
     with pytest.raises(StateError) as caught:
         Layout(*numbers, aligned=False)
     assert caught.value.code == code
+
+
+@st.composite
+def assigned_layouts(draw):
+    """Layouts whose owners are anybody, as far as instances stay whole."""
+    plain = draw(layouts())
+    chosen = [draw(st.integers(0, plain.partitions - 1)) for _ in plain.atoms]
+    return plain.with_owners([owner for owner, atom in zip(chosen, plain.atoms, strict=True) for _ in atom])
+
+
+@given(layouts() | assigned_layouts())
+def test_every_group_has_the_owner_that_says_so_and_instances_lie_whole(layout):
+    owners = layout.owners()
+    for partition in range(layout.partitions):
+        groups = layout.groups_of(partition)
+        assert list(groups) == [group for group, owner in enumerate(owners) if owner == partition]
+        wanted = sorted({layout.instance_of(group) for group in groups}) if layout.aligned else []
+        assert list(layout.instances_of(partition)) == wanted
+    assert [layout.owner_of(group) for group in range(layout.key_groups)] == list(owners)
+
+
+@given(layouts())
+def test_atoms_are_all_groups_once_and_owners_in_ranges_keep_them_whole(layout):
+    assert [group for atom in layout.atoms for group in atom] == list(range(layout.key_groups))
+    assert len(layout.atoms) == (layout.instances if layout.aligned else layout.key_groups)
+    assert layout.in_ranges
+    assert layout.with_owners(layout.owners()).in_ranges
+
+
+@given(assigned_layouts())
+def test_owners_that_are_assigned_are_in_ranges_if_they_are_those_that_nobody_assigned(layout):
+    plain = Layout(layout.key_groups, layout.partitions, layout.instances, layout.aligned)
+    assert layout.in_ranges == (layout.owners() == plain.owners())
+    assert layout.moved_since(plain) == sum(a != b for a, b in zip(layout.owners(), plain.owners(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("aligned", "owners"),
+    [(False, (0, 1, 2)), (False, (0, 1, 2, 3)), (False, (0, 1, 2, -1)), (True, (0, 1, 2, 2)), (False, ())],
+)
+def test_owners_that_can_not_be_are_refused(aligned, owners):
+    with pytest.raises(ElasticError) as caught:
+        Layout(4, 3, 2, aligned, owners)
+    assert caught.value.code == "MP680"

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from millpond.errors import MillpondError, RowError
 from millpond.program.sinks import EpochSink
+from millpond.runtime.spark.tables import frame_of
 from millpond.runtime.spark.workroot import WorkRoot
 
 LOCAL_BYTES_MAX = 4 << 20
@@ -28,7 +29,7 @@ class HandOver:
         """Call the function of a sink with the replies of an epoch."""
         small = sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX
         if small or not self.work.shares_files:
-            frame = self.spark.createDataFrame(pa.concat_tables([pq.read_table(path) for path in files]))
+            frame = frame_of(self.spark, pa.concat_tables([pq.read_table(path) for path in files]))
         else:
             frame = self.spark.read.parquet(*(str(path) for path in files))
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
@@ -19,9 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
+from millpond.elastic.options import Elastic, Mode
 from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
 from millpond.epochs.machine import Head, Reason
-from millpond.epochs.manifest import RUN_PREFIX, Loss
+from millpond.epochs.manifest import RUN_PREFIX, Loss, Ownership
 from millpond.epochs.refusal import refusal
 from millpond.epochs.retention import Keep
 from millpond.errors import EpochError, FeedError, MillpondError
@@ -58,18 +59,18 @@ from millpond.runtime.spark.noted import only_file
 from millpond.runtime.spark.placement import Anchors, one_host, parallelism
 from millpond.runtime.spark.progress import EpochReport, Progress, RunReport, report_of, show_replies
 from millpond.runtime.spark.route import Shape, union_feeds
-from millpond.runtime.spark.ship import Shipment, pack
+from millpond.runtime.spark.runs import Run
+from millpond.runtime.spark.ship import pack
+from millpond.runtime.spark.streaming import AVAILABLE_NOW, Streaming
 from millpond.runtime.spark.ticks import Ticker, TimerFeeds, TimerRun, tick_seconds
 from millpond.runtime.spark.workroot import WorkRoot
+from millpond.runtime.steering import Steering
 from millpond.runtime.timekeeping import Timekeeper
 from millpond.runtime.timers import nothing_fed
 from millpond.storage.contract import shown_url
 from millpond.storage.layered import own_storage
 from millpond.storage.near import durable, near_storage
 from millpond.storage.open import open_storage
-
-START_SECONDS_MAX = 120
-"""How long a first batch waits for Spark to name its query."""
 
 SMALL_EPOCH_ROWS = 20_000
 """Below this a shuffle costs more than a second core saves."""
@@ -106,6 +107,7 @@ class Job:
         keep: Keep | None = _KEEP,
         durability: Level = "exactly_once",
         keep_in_place: bool = True,
+        elastic: Mode | Elastic = "off",
     ) -> None:
         self._class = program
         self._spark = spark
@@ -135,12 +137,12 @@ class Job:
         self._consolidation = Consolidation(self._storage, self._local_root) if self._one_host else None
         self._schemas = Schemas(self._checkpoint, self._program, self._local_root, shown=progress)
         self._instances = Instances(self._checkpoint, self._program, instances, self._local_root, shown=progress)
-        most = self._checkpoint.genesis.key_groups
-        self._layout = self._instances.layout(min(parallelism(spark), most) if partitions is None else partitions)
+        self._layout = self._instances.last_layout(partitions, parallelism(spark))
+        self._steering = Steering(self._program, elastic, parallelism(spark))
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
         # Elsewhere one task would draw the state of all partitions to one executor.
-        self._small_epoch = check_rows(small_epoch) if self._one_host else 0
+        self._small_epoch = check_rows(small_epoch) * self._one_host
         self._steps_max = check_steps(steps)
         self._last_rows: int | None = None
         self._feeds: list[Feed] = []
@@ -148,6 +150,7 @@ class Job:
         self._times = Timekeeper(self._program, lambda: self._checkpoint.head)
         self._timers = TimerFeeds(self._program, self._times.handlers)
         self._ticker: Ticker | None = None
+        self._streaming = Streaming(spark)
         # Ticks come from a thread of their own, and an epoch is offered by one at a time.
         self._one_epoch = threading.RLock()
         self._reports: list[EpochReport] = []
@@ -212,6 +215,14 @@ class Job:
         """What of lazy state was lost with a host, as the last start found it."""
         return self._lazily.loss
 
+    def resize(self, partitions: int) -> Job:
+        """Have another number of partitions from the next epoch on, also of a query that runs: no restart.
+
+        Only key groups that get another owner move. docs/ELASTIC.md tells more.
+        """
+        self._steering.ask(partitions, self._layout)
+        return self
+
     def on_timer(self, handler: str, *, to: Sink) -> Job:
         """Send what a method marked `@on_timer` replies to a sink, with its key and the moment of the timer."""
         self._timers.send(handler, to)
@@ -248,40 +259,30 @@ class Job:
         spark_root = Path(spark_checkpoint or self._work.spark_folder())
         if self._ticker is not None:
             self._ticker.end()
+        self._streaming.settle()
         self._anchors.wait_closed()
         run = self._prepare()
         resumes = spark_checkpoint is None and self._work.has_spark_checkpoint()
         check_sources(self._checkpoint, run.sources, adopt=adopt, resumes=resumes)
-        named = threading.Event()
-        identity: list[str] = []
         first = [adopt]
 
-        def on_batch(batch: DataFrame, batch_id: int) -> None:
-            if not named.wait(START_SECONDS_MAX):
-                raise EpochError("MP435", "Spark did not name the query in time", found=f"{START_SECONDS_MAX} s")
-            offer = Offer(identity[0], batch_id, run.sources)
+        def on_batch(query: str, batch: DataFrame, batch_id: int) -> None:
+            offer = Offer(query, batch_id, run.sources)
             self._guarded(run, offer, batch, adopt=first[0], only_file=only_file(spark_root, batch_id))
             first[0] = False
 
         # Spark knows a source by its place in the plan: by name, that place does not depend on the declaration.
         by_name = sorted(self._feeds, key=lambda feed: feed.plan.name)
-        writer = union_feeds([feed.routed(self._layout, run.shape) for feed in by_name]).writeStream
-        writer = writer.foreachBatch(on_batch).option("checkpointLocation", spark_checkpoint or str(spark_root))
-        if name is not None:
-            writer = writer.queryName(name)
-        if trigger == "available now":
-            writer = writer.trigger(availableNow=True)
-        elif trigger is not None:
-            writer = writer.trigger(processingTime=trigger)
-        query = writer.start()
+        rows = union_feeds([feed.routed(self._layout, run.shape) for feed in by_name])
+        query = self._streaming.start(
+            rows, on_batch, checkpoint=spark_checkpoint or str(spark_root), name=name, trigger=trigger
+        )
         self._anchors.close_after(query.awaitTermination)
-        identity.append(str(query.id))
-        named.set()
-        if self._times.timed and tick_s and trigger != "available now":
+        if self._times.timed and tick_s and trigger != AVAILABLE_NOW:
             self._start_ticks(run, query, tick_s)
         return query
 
-    def _start_ticks(self, run: _Run, query: StreamingQuery, seconds: float) -> None:
+    def _start_ticks(self, run: Run, query: StreamingQuery, seconds: float) -> None:
         def tick() -> None:
             with self._one_epoch:
                 if query.isActive and self._times.ticks():
@@ -345,7 +346,7 @@ class Job:
             self._progress.suggest_level(sum(one.bytes_in for one in told), sum(one.bytes_changed for one in told))
 
     def _run_stream(self, adopt: bool) -> None:
-        query = self.start("available now", adopt=adopt)
+        query = self.start(AVAILABLE_NOW, adopt=adopt)
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
@@ -358,8 +359,10 @@ class Job:
                 found=str(error).partition("\n")[0][:500],
                 hint="the cause is Spark's or a source's; nothing uncommitted is lost, a new start goes on",
             ) from error
+        finally:
+            self._streaming.settle()
 
-    def _prepare(self) -> _Run:
+    def _prepare(self) -> Run:
         self.error = None
         self._times.follow({feed.plan.name: feed.plan.time for feed in self._feeds}, self._durability)
         kept = self._work.kept_replies(self._local_root)
@@ -379,8 +382,8 @@ class Job:
         self._lazily.begin(self._near, run.plan)
         return run
 
-    def _plan_run(self, publisher: Publisher) -> _Run:
-        self._layout = self._instances.layout(self._layout.partitions)
+    def _plan_run(self, publisher: Publisher) -> Run:
+        self._layout = self._instances.renewed(self._layout)
         plan = ProgramPlan(
             self._program,
             self._layout,
@@ -395,7 +398,7 @@ class Job:
         )
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
         sources = tuple(feed.signature for feed in self._feeds)
-        return _Run(plan, pack(plan, self._class), shape, publisher, sources, self._plan_timers(plan))
+        return Run(plan, pack(plan, self._class), shape, publisher, sources, self._plan_timers(plan))
 
     def _plan_timers(self, plan: ProgramPlan) -> TimerRun | None:
         if not self._times.handlers:
@@ -420,7 +423,7 @@ class Job:
 
     def _guarded(
         self,
-        run: _Run,
+        run: Run,
         offer: Offer,
         batch: DataFrame,
         *,
@@ -436,13 +439,14 @@ class Job:
             raise
 
     def _epoch(
-        self, run: _Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None, ends: bool
+        self, run: Run, offer: Offer, batch: DataFrame, *, adopt: bool, only_file: str | None, ends: bool
     ) -> None:
         moment = self._times.moment()
+        self._take_owners(run)
 
         def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
             self._times.check_open()
-            return compute_epoch(
+            computed = compute_epoch(
                 run.plan,
                 run.shipment,
                 run.shape,
@@ -456,19 +460,28 @@ class Job:
                 anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
                 judged=self._times.judged(),
             )
+            self._streaming.check_wanted()
+            return computed
 
         outcome = self._commit(run, offer, compute, moment, adopt=adopt, ends=ends)
         if outcome.manifest.pending:
             self._finish(run, moment)
         self._fire_owed(run)
 
-    def _fire_owed(self, run: _Run) -> None:
+    def _take_owners(self, run: Run) -> None:
+        """Go on with the owners that were decided on since the last epoch, if any were."""
+        layout = self._steering.take(self._layout)
+        if layout is not self._layout:
+            self._layout = layout
+            run.own(layout, self._class)
+
+    def _fire_owed(self, run: Run) -> None:
         """Fire the timers that are due at the end of the last epoch, in an epoch that belongs to it."""
         moment = self._times.owed()
         if moment is not None:
             self._fire(run, moment)
 
-    def _fire(self, run: _Run, moment: int, *, ends: bool = False) -> None:
+    def _fire(self, run: Run, moment: int, *, ends: bool = False) -> None:
         """Run an epoch without rows of any feed: timers that are due fire, all of them if it `ends` event time."""
         left: list[int | None] = [None]
 
@@ -494,7 +507,7 @@ class Job:
 
         self._commit(run, Offer.tick(), compute, moment, adopt=False, left=left, ends=ends)
 
-    def _finish(self, run: _Run, moment: int) -> None:
+    def _finish(self, run: Run, moment: int) -> None:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
         while (head := self._checkpoint.head) is not None and head.pending:
             if head.sources != run.sources:
@@ -525,7 +538,7 @@ class Job:
 
     def _commit(
         self,
-        run: _Run,
+        run: Run,
         offer: Offer,
         compute: Callable[[Parent], tuple[EpochWork, list[Control]]],
         moment: int,
@@ -552,10 +565,12 @@ class Job:
             partitions=self._layout.partitions,
             retries=self._retries,
             adopt=adopt,
+            ownership=Ownership.of(self._layout),
         )
         if outcome.result is EpochResult.COMMITTED:
             self._lazily.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
+            report = report.steered(self._steering.note(report.epoch, run.plan.layout, controls, report.seconds))
             self._last_rows = report.rows or self._last_rows
             self._anchors.note(controls)
             if self._gathers:
@@ -578,15 +593,3 @@ class Job:
         if self._last_rows is None or self._last_rows > self._small_epoch:
             return 0
         return self._small_epoch * GROWTH_MAX
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What stays the same over the epochs of one start."""
-
-    plan: ProgramPlan
-    shipment: Shipment
-    shape: Shape
-    publisher: Publisher
-    sources: tuple[str, ...]
-    timers: TimerRun | None = None

@@ -25,6 +25,7 @@ from millpond.clock import SystemClock
 from millpond.ids import PartitionId
 from millpond.runtime.messages import Control
 from millpond.runtime.spark.collecting import running
+from millpond.runtime.spark.connect import over_connect
 from millpond.runtime.spark.executor import ON_EXECUTOR, executor_name, forget
 from millpond.runtime.spark.worker import PartitionFunction
 
@@ -92,7 +93,8 @@ class Anchors:
             return None
         if partitions != self._partitions:
             self._partitions = partitions
-            self._places = {}
+            # Those that stay keep their executor if they can: it has their state.
+            self._places = {number: place for number, place in self._places.items() if number < partitions}
             self._drop()
             self._look_in = 0
         if self._look_in <= 0:
@@ -242,7 +244,9 @@ def _telling(hold_s: float, forgotten: str = "") -> Callable[..., Column]:
 
 
 def one_host(spark: SparkSession) -> bool:
-    """Whether all workers of a session run on the host of its driver."""
+    """Whether all workers of a session run on the host of its driver; where a client of Connect is, nobody knows."""
+    if over_connect(spark):
+        return False
     master = spark.conf.get("spark.master", "") or ""
     return master == "local" or master.startswith("local[")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from millpond.elastic.observed import HotKey, TaskLoad
 from millpond.epochs.checkpoint import EpochOutcome
 from millpond.epochs.manifest import Loss
 from millpond.epochs.times import EventTimes
 from millpond.program.epoch_time import moment_of
 from millpond.runtime.messages import BYTES_IN, Control, Found
+from millpond.runtime.steering import Steered
 
 REPLAY_FACTOR = 4
 REPLAY_BYTES_MIN = 16 * 1024 * 1024
@@ -33,6 +35,9 @@ class EpochReport:
     `local_hits` partitions found their state on the executor that they ran on. Others were elsewhere before:
     `caught_up` ones found an old copy and read what it lacked from the checkpoint, `restored` ones had no copy; one of
     them waited up to `restore_seconds`. `executors` is how many took part.
+    `groups_moved` key groups have another owner than in the epoch before. `loads` are of each task element, by key
+    group and partition; `skew` is how much more rows the fullest partition had than an even share. `hot_keys` have many
+    rows of late. `advice` is what was decided about owners, and what a program can do about keys.
     """
 
     epoch: int
@@ -61,6 +66,16 @@ class EpochReport:
     saved_keys: int = 0
     saved_bytes: int = 0
     skipped_saves: int = 0
+    partitions: int = 0
+    groups_moved: int = 0
+    skew: float = 1.0
+    loads: tuple[TaskLoad, ...] = field(default=(), repr=False)
+    hot_keys: tuple[HotKey, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    def steered(self, told: Steered) -> EpochReport:
+        """The same epoch, with what steering tells of it."""
+        return replace(self, **{each.name: getattr(told, each.name) for each in fields(told)})
 
     @property
     def rows_per_second(self) -> float:
@@ -155,6 +170,8 @@ class Progress:
         self._rows += report.rows
         self._bad += report.bad_rows
         self._late += report.late_rows
+        for advice in report.advice:
+            self._advise(advice)
         if not self._shown:
             return
         cells = [
@@ -170,6 +187,11 @@ class Progress:
             cells.append(f"{report.executors} executors, {report.local_hits} partitions in place")
         if moved := report.caught_up + report.restored:
             cells.append(f"{moved} moved in {report.restore_seconds:.1f} s")
+        if report.groups_moved:
+            cells.append(f"{report.groups_moved} key groups on {report.partitions} partitions moved")
+        if report.hot_keys:
+            hottest = report.hot_keys[0]
+            cells.append(f"key {hottest.key} has {hottest.share:.0%} of the rows of {hottest.task}")
         if report.dirty_keys or report.saved_keys:
             skipped = f", {report.skipped_saves:,} skipped" if report.skipped_saves else ""
             cells.append(f"{report.dirty_keys:,} keys dirty, {report.saved_keys:,} saved{skipped}")
@@ -183,6 +205,11 @@ class Progress:
         line.pad_right(max(0, self._console.width - line.cell_len - 1))
         self._console.print(line, end="\r")
         self._open = True
+
+    def _advise(self, advice: str) -> None:
+        """Tell what was decided, to whoever may read it, unless nothing at all is to be shown."""
+        if self._shown or self._tells:
+            self._console.print(f"{self._title}: {advice}", soft_wrap=True)
 
     def replayed(self, done: int, total: int) -> None:
         """Tell that epochs are computed again before the run begins."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from millpond.epochs.reading import entries as reading
 from millpond.epochs.reading.elements import ElementReader
@@ -67,10 +68,9 @@ def _frame(
         there = History(open_storage(url))
         own = there.reader(element, there.point(epoch))
         for number in numbers:
-            yield from read(there, own, layout.groups_of(PartitionId(number)))
+            yield from read(there, own, layout.range_of(PartitionId(number)))
 
-    empty = spark.createDataFrame(schema.empty_table())
-    return spark.range(0, tasks, 1, tasks).mapInArrow(run, empty.schema)
+    return spark.range(0, tasks, 1, tasks).mapInArrow(run, from_arrow_schema(schema))
 
 
 def _find(there: History, mark: Mark) -> Point:

@@ -94,8 +94,8 @@ def _identity(frame: DataFrame) -> tuple[Column, Column] | None:
         return source, F.col("offset").cast("long")
     try:
         with _quiet_probe():
-            # Raises unless the rows come from files that number them (Parquet).
-            frame.select(F.col("_metadata.row_index"), F.col("_metadata.file_path"))
+            # Raises unless the rows come from files that number them (Parquet); through Connect only the schema does.
+            _ = frame.select(F.col("_metadata.row_index"), F.col("_metadata.file_path")).schema
     except AnalysisException:
         return None
     return F.col("_metadata.file_path"), F.col("_metadata.row_index")
@@ -220,6 +220,10 @@ def _owner(plan: ProgramPlan, shape: Shape) -> str:
     if not shape.group and plan.entry_of(0).tasks[0].keys is not None:
         return "0"
     group = "grp" if shape.group else _group(plan.entry_of(0), layout, partial(feed_column, 0))
+    if not layout.in_ranges:
+        # A string, since Spark's parser takes its time over an array of many numbers; either is a constant to it.
+        owners = ",".join(map(str, layout.owners()))
+        return f"cast(split('{owners}', ',') as array<int>)[{group}]"
     if layout.aligned:
         instance = f"(({group} * {layout.instances}) div {layout.key_groups})"
         return f"int(({instance} * {layout.partitions}) div {layout.instances})"

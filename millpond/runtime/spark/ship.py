@@ -10,6 +10,7 @@ import copyreg
 import hashlib
 import io
 import sys
+import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,7 +57,16 @@ class _Pickler(_cloud.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type) and _MSGSPEC_CACHE in vars(obj):
             delattr(obj, _MSGSPEC_CACHE)
+            _resolve_hints(obj)
         return super().reducer_override(obj)
+
+
+def _resolve_hints(kind: type) -> None:
+    """Put types in the place of hints that are text: the names in them are not where the class goes."""
+    own = vars(kind).get("__annotations__", {})
+    if any(isinstance(hint, str) for hint in own.values()):
+        known = typing.get_type_hints(kind, include_extras=True)
+        kind.__annotations__ = {name: known[name] for name in own}
 
 
 @dataclass(frozen=True, slots=True)

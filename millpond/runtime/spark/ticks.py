@@ -36,6 +36,7 @@ from millpond.runtime.spark.feeds import Feed, make_feed
 from millpond.runtime.spark.placement import Anchor
 from millpond.runtime.spark.route import Shape
 from millpond.runtime.spark.ship import Shipment, unpack
+from millpond.runtime.spark.tables import frame_of
 from millpond.runtime.spark.worker import CONTROL_DDL, PartitionFunction, by_task
 from millpond.runtime.timers import Due, due_in_partition, due_timers, nothing_fed
 from millpond.state.wire import decode_values, encode_values
@@ -86,7 +87,7 @@ class TimerFeeds:
                 self._program,
                 number,
                 handler,
-                spark.createDataFrame(self.table(handler, [])),
+                frame_of(spark, self.table(handler, [])),
                 to=self._sinks.get(handler),
                 keep=None,
                 order_by=self._place(handler),
@@ -163,7 +164,7 @@ class TimerRun:
             rows.setdefault(handler, []).append((key, at, place))
         times = due.times(floor_us)
         tables = [self._routed(feed, rows[feed.plan.entry], times) for feed in self.feeds if feed.plan.entry in rows]
-        return spark.createDataFrame(pa.concat_tables(tables, promote_options="default"))
+        return frame_of(spark, pa.concat_tables(tables, promote_options="default"))
 
     def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]) -> pa.Table:
         table = self.handlers.table(feed.plan.entry, rows)

@@ -12,7 +12,7 @@ from benchmarks import __main__ as front
 from benchmarks import shared_windows
 from benchmarks.charts import line_chart
 from benchmarks.report import BenchmarkError, Teller, json_line
-from benchmarks.shared_windows import Options, make_records, measure, rolling_means
+from benchmarks.shared_windows import SENSORS, Options, make_records, measure, rolling_means, sensor_changes
 from millpond.windowing import SharedWindows, count_tumbling
 
 QUIET = Teller(Console(file=io.StringIO()))
@@ -26,8 +26,19 @@ def test_figures_are_checked_and_charts_are_drawn(tmp_path):
     assert figures["cutty_vs_tree"] < 1
     assert figures["calls_vs_pairs_plus"].keys() == {"1", "10"}
     assert {cost["windows"] for cost in (each["10"] for each in figures["periodic"].values())} != {0}
+    # Sessions: each record of the tree is a slice of its own.
+    assert figures["sessions_cutty_vs_tree"] < 1
+    assert max(figures["sessions_slices_vs_tree"].values()) < 1
+    assert {cost["windows"] for cost in (each["10"] for each in figures["sessions"].values())} != {0}
+    assert len(figures["charts"]) == 5
     for path in figures["charts"]:
         assert len(list(ET.parse(path).getroot())) > 10
+
+
+def test_sensors_change_often_or_seldom_as_the_document_has_it():
+    changes = [sum(sensor_changes(number, Options())) for number in range(SENSORS)]
+    assert changes[0] > 100 * changes[-1] > 0
+    assert sensor_changes(3, Options()) == sensor_changes(3, Options())
 
 
 def test_a_wrong_result_leaves_no_number():

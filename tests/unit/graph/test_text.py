@@ -35,6 +35,12 @@ def test_a_graph_is_written_with_its_states_tasks_and_edges():
         "    takes key__0\n"
         "    changes counts (keyed)\n"
         "      4 | x\n"
+        "\n"
+        "allocation: 2 nodes\n"
+        "  node 1: state counts on a node of its own; with task go.1\n"
+        "    on Spark: step 1, in the partition that owns the key, on the executor that has its state\n"
+        "  node 2: task go.0, of its own, since it meets no state\n"
+        "    on Spark: step 0, in the partition that its row is in by then, or is dealt to\n"
     )
 
 
@@ -56,7 +62,7 @@ GATHERED = Graph(
 
 
 def test_what_a_gathered_task_reads_and_writes_is_told():
-    assert graph_text(GATHERED).splitlines()[6:] == [
+    assert graph_text(GATHERED).splitlines()[6:16] == [
         "entry go",
         "  exact because: rows that share a key, directly or through others, run in input order in one task",
         "  gathered because: go visits self.counts twice (lines 3, 4)",

@@ -34,7 +34,7 @@ def consolidate(job, layout=LAYOUT):
 def stamps(job):
     views = []
     for partition in range(LAYOUT.partitions):
-        with LocalStore.at(store_path(job.local, job.checkpoint.parent.uuid, LAYOUT, partition)).view() as view:
+        with LocalStore.at(store_path(job.local, job.checkpoint.parent.uuid, partition)).view() as view:
             views.append(view.stamp and view.stamp.epoch)
     return views
 

@@ -14,7 +14,7 @@ from millpond.errors import StateError
 from millpond.keygroups import Layout
 from millpond.runtime import opening
 from millpond.runtime.opening import default_local_root, drop_old_copies, open_state, store_path
-from millpond.state.localstore import LocalStore, Stamp
+from millpond.state.localstore import LocalStore, Stamp, groups_in, ranges_of
 from millpond.state.storekey import group_of, store_key
 from millpond.storage.files import FileStorage
 
@@ -158,7 +158,7 @@ def test_a_store_of_another_timeline_with_the_same_numbers_is_rebuilt(job, steps
     assert job.opened() == read_state(job.storage)
     parent = job.checkpoint.parent
     for partition in range(LAYOUT.partitions):
-        store = LocalStore.at(store_path(job.local, parent.uuid, LAYOUT, partition))
+        store = LocalStore.at(store_path(job.local, parent.uuid, partition))
         store.rebuild(Stamp(parent.uuid, parent.epoch, "0" * 64), [([key_of("z")], [b"foreign"])])
     steps.clear()
     assert job.opened() == read_state(job.storage)
@@ -170,7 +170,7 @@ def test_a_store_of_a_foreign_parent_is_not_advanced_onto_this_timeline(job, ste
     job.run(["b"])
     parent = job.checkpoint.parent
     for partition in range(LAYOUT.partitions):
-        store = LocalStore.at(store_path(job.local, parent.uuid, LAYOUT, partition))
+        store = LocalStore.at(store_path(job.local, parent.uuid, partition))
         store.rebuild(Stamp(parent.uuid, parent.epoch - 1, "0" * 64), [([key_of("z")], [b"foreign"])])
     steps.clear()
     assert job.opened() == read_state(job.storage)
@@ -187,14 +187,13 @@ def test_another_checkpoint_in_the_same_local_root_has_its_own_stores(job, tmp_p
 
 @pytest.mark.parametrize("partitions", [1, 2, 5, 8])
 @pytest.mark.parametrize("aligned", [False, True])
-def test_another_layout_opens_the_same_state_in_stores_of_its_own(job, partitions, aligned):
+def test_another_layout_opens_the_same_state(job, partitions, aligned):
     job.run(["a", "b", "c", "d", "e", "f", "g", "h"])
     job.run(["a", "e", "i"])
     before = job.opened()
     layout = Layout(GROUPS, partitions, 4, aligned=aligned)
     assert job.opened(layout=layout) == before == read_state(job.storage)
-    paths = {store_path(job.local, job.checkpoint.parent.uuid, layout, part) for part in range(partitions)}
-    assert not paths & {store_path(job.local, job.checkpoint.parent.uuid, LAYOUT, part) for part in range(3)}
+    assert job.opened() == before
 
 
 def test_the_number_of_partitions_may_change_between_epochs(job):
@@ -278,7 +277,7 @@ def test_copies_that_nobody_opened_for_long_are_dropped_and_come_back_when_they_
         job.run([])
     with open_state(job.storage, job.local, job.checkpoint.parent, job.layout, 0):
         pass
-    paths = [store_path(job.local, job.checkpoint.parent.uuid, job.layout, partition) for partition in range(3)]
+    paths = [store_path(job.local, job.checkpoint.parent.uuid, partition) for partition in range(3)]
     assert drop_old_copies(job.local, job.checkpoint.parent) == paths[1:]
     assert [path.exists() for path in paths] == [True, False, False]
     assert job.opened() == read_state(job.storage)
@@ -287,3 +286,80 @@ def test_copies_that_nobody_opened_for_long_are_dropped_and_come_back_when_they_
 
 def test_where_there_are_no_stores_nothing_is_dropped(job):
     assert drop_old_copies(job.local, job.checkpoint.parent) == []
+
+
+@pytest.fixture
+def brought_in(monkeypatch):
+    """The key groups that stores were given from the checkpoint, by how."""
+    taken = {"rebuilt": 0, "groups": set()}
+    rebuild, take = LocalStore.rebuild, LocalStore.take
+
+    def counted_take(store, stamp, groups, read, whole):
+        def counting(ranges):
+            taken["groups"] |= groups_in(ranges)
+            return read(ranges)
+
+        return take(store, stamp, groups, counting, whole)
+
+    def counted_rebuild(*args):
+        taken["rebuilt"] += 1
+        return rebuild(*args)
+
+    monkeypatch.setattr(LocalStore, "take", counted_take)
+    monkeypatch.setattr(LocalStore, "rebuild", counted_rebuild)
+    return taken
+
+
+@pytest.mark.parametrize("behind", [0, 1, 3])
+def test_only_groups_that_change_owner_are_restored(job, brought_in, behind):
+    job.run(["a", "b", "c", "d", "e", "f", "g", "h"])
+    job.opened()
+    for _ in range(behind):
+        job.part = lambda parent, words, partition: PartResult(
+            partition, ([key_of("a")], [b"9"]) if not partition else None
+        )
+        job.run([])
+    brought_in["rebuilt"] = 0
+    owners = list(LAYOUT.owners())
+    moved = {0: 2, 4: 0}
+    for group, owner in moved.items():
+        owners[group] = owner
+    layout = LAYOUT.with_owners(owners)
+    assert job.opened(layout=layout) == read_state(job.storage)
+    assert brought_in == {"rebuilt": 0, "groups": set(moved)}
+    brought_in["groups"] = set()
+    assert job.opened(layout=layout) == read_state(job.storage)
+    assert brought_in["groups"] == set(), "what came stays"
+
+
+def test_a_new_partition_is_restored_alone(job, brought_in):
+    job.run(["a", "b", "c", "d", "e", "f", "g", "h"])
+    job.opened()
+    brought_in["rebuilt"] = 0
+    owners = list(LAYOUT.owners())
+    owners[1] = owners[5] = 3
+    layout = LAYOUT.with_owners(owners, 4)
+    assert job.opened(layout=layout) == read_state(job.storage)
+    assert brought_in == {"rebuilt": 1, "groups": set()}
+
+
+def test_a_store_of_quite_other_groups_is_made_anew(job, brought_in):
+    job.run(["a", "b", "c", "d", "e", "f", "g", "h"])
+    job.opened()
+    brought_in["rebuilt"] = 0
+    layout = LAYOUT.with_owners([2 - owner for owner in LAYOUT.owners()])
+    assert job.opened(layout=layout) == read_state(job.storage)
+    assert brought_in["rebuilt"] == 2, "the middle one stays as it is"
+
+
+def test_consolidation_hands_stores_over_too(job):
+    job.run(["a", "b", "c", "d", "e", "f", "g", "h"])
+    job.opened()
+    job.run(["a", "b"])
+    owners = list(LAYOUT.owners())
+    owners[0] = 1
+    layout = LAYOUT.with_owners(owners)
+    assert all(opening.catch_up(job.storage, job.local, job.checkpoint.parent, layout, part) for part in range(3))
+    with LocalStore.at(store_path(job.local, job.checkpoint.parent.uuid, 1)).view() as view:
+        assert view.held == ranges_of(LAYOUT.groups_of(1))
+    assert job.opened(layout=layout) == read_state(job.storage)

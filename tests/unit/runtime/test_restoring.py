@@ -108,7 +108,7 @@ class World:
         return open_state(self.storage, self.folder, parent, self.layout, partition, restore)
 
     def store(self, partition):
-        return LocalStore.at(store_path(self.folder, self.checkpoint.genesis.uuid, self.layout, partition))
+        return LocalStore.at(store_path(self.folder, self.checkpoint.genesis.uuid, partition))
 
     def close(self):
         LocalStore.close_below(Path(self.folder))

@@ -32,7 +32,7 @@ def without_times(batch):
     for row in batch.to_pylist():
         if row["task"] == CONTROL_TASK:
             control = decode_control(row["body"])
-            told = set(control.__struct_fields__) - {"spent", "seen"}
+            told = set(control.__struct_fields__) - {"spent", "seen", "busy"}
             row["body"] = {name: getattr(control, name) for name in told}
         rows.append(row)
     return rows

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from millpond.errors import StateError
 from millpond.state import localstore
-from millpond.state.localstore import KEY_BYTES_MAX, LocalStore, Stamp
-from millpond.state.storekey import store_key, store_prefix
+from millpond.state.localstore import KEY_BYTES_MAX, LocalStore, Stamp, groups_in, ranges_of
+from millpond.state.storekey import group_of, store_key, store_prefix
 
 START = Stamp("u", 0, "h0")
 NEXT = Stamp("u", 1, "h1")
@@ -373,3 +373,69 @@ def test_a_store_opened_before_a_fork_is_refused_in_the_child_and_safe_in_the_pa
     )
     assert [heard(forked) for _ in range(3)] == ["0", "1", "2"]
     finish(forked)
+
+
+GROUPS = st.frozensets(st.integers(0, 9))
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(0, 3), st.integers(0, 9), st.binary(max_size=3) | st.just(b"x" * 600)), st.binary()
+    ),
+    st.frozensets(st.integers(0, 9), min_size=1),
+    GROUPS,
+    GROUPS,
+)
+@settings(max_examples=60, deadline=None)
+def test_a_store_that_is_handed_over_keeps_what_it_has_to_do_with(tmp_path_factory, entries, whole, held, groups):
+    store = LocalStore(tmp_path_factory.mktemp("store"))
+    try:
+        state = {store_key(*place): value for place, value in entries.items() if place[1] in whole}
+        here = held & whole
+        store.begin(START, 0, ranges_of(whole))
+        read = lambda ranges: [loaded({k: v for k, v in state.items() if group_of(k) in groups_in(ranges)})]  # noqa: E731
+        for group in here:
+            assert store.take(START, range(group, group + 1), read, sorted(whole))
+        with store.view() as view:
+            standing = view.standing
+        kept = here & groups
+        assert store.hand_over(standing, sorted(groups)) == bool(kept)
+        after = content(store)
+        if not kept:
+            assert after == {key: value for key, value in state.items() if group_of(key) in here}
+            return
+        assert after == {key: value for key, value in state.items() if group_of(key) in kept}
+        with store.view() as view:
+            assert view.standing.stamp == START
+            assert view.standing.whole == ranges_of(groups)
+            assert (frozenset(groups) if view.held is None else groups_in(view.held)) == kept
+        assert not store.hand_over(standing, sorted(groups)) or standing.whole == ranges_of(groups)
+    finally:
+        store.close()
+
+
+def test_a_reader_of_what_was_handed_over_meanwhile_is_told(store):
+    store.rebuild(START, [loaded({A: b"1", B: b"2"})], ((1, 2),))
+    view = store.view()
+    assert store.hand_over(view.standing, [1])
+    view.pause()
+    with pytest.raises(StateError) as caught:
+        view.resume()
+    assert caught.value.code == "MP222"
+    view.close()
+
+
+def test_groups_of_another_owner_are_not_taken(store):
+    store.begin(START, 0, ((1, 2),))
+    assert not store.take(START, range(1, 2), lambda ranges: (), [1])
+
+
+def test_the_times_of_an_epochs_steps_are_remembered_until_the_next_one(store):
+    store.note_busy(7, 0, 0.5)
+    store.note_busy(7, 1, 0.25)
+    with store.view() as view:
+        assert view.busy(7) == {0: 0.5, 1: 0.25}
+        assert view.busy(8) == {}
+    store.note_busy(8, 0, 1.0)
+    with store.view() as view:
+        assert (view.busy(7), view.busy(8)) == ({}, {0: 1.0})

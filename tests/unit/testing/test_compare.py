@@ -47,7 +47,9 @@ def test_rows_whose_reply_fits_no_column_are_taken_out():
 
 
 def test_a_relaxed_step_that_leaves_what_no_checkpoint_holds_is_nothing_to_compare():
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 class Between(Program):
     e0 = Partitioned(Counter[int])
 
@@ -56,6 +58,7 @@ class Between(Program):
         self.e0[1] -= a
         self.e0[1 % 4] = 1
 """
+    )
     rows = [("take", (3,)), ("take", (2**63 - 1,))]
     assert {compare(text, rows, seed).rows for seed in range(8)} == {0, 2}
 

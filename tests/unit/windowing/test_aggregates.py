@@ -10,12 +10,16 @@ import subprocess
 import sys
 from functools import reduce
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond import windowing as w
+from millpond.errors import WindowError
 from millpond.state.valuecodec import ValueCodec
+from millpond.windowing.columnsessions import ColumnSessions
+from millpond.windowing.vectorised import ColumnWindows
 
 EXACT = {
     "sum": w.sum_of(),
@@ -106,6 +110,52 @@ def test_sketches_are_near_the_truth_and_fit_in_state():
     for each, partial in ((quantiles, digest), (distinct, registers)):
         codec = ValueCodec(each.partial_type)
         assert codec.decode(codec.encode(partial)) == partial
+
+
+READING = {
+    "sum": w.sum_of,
+    "mean": w.mean_of,
+    "variance": w.variance_of,
+    "min": w.min_of,
+    "max": w.max_of,
+    "first": w.first_of,
+    "last": w.last_of,
+    "collect": w.collect,
+    "top_k by": lambda of: w.top_k(2, by=of, of=lambda _: 1),
+    "top_k of": lambda of: w.top_k(2, by=lambda _: 1, of=of),
+    "argmin by": lambda of: w.argmin(of, lambda _: 1),
+    "argmax of": lambda of: w.argmax(lambda _: 1, of),
+    "quantiles": lambda of: w.quantiles_of([0.5], of),
+    "distinct": w.distinct_count,
+}
+
+
+@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize(
+    ("of", "record"), [("v", {"v": None}), (lambda record: record["v"], {"v": None}), (None, None)]
+)
+def test_none_is_an_error_in_records_as_in_columns(name, of, record):
+    with pytest.raises(WindowError, match="MP608"):
+        READING[name](of).lift(record)
+    READING[name]("v").lift({"v": 1})
+    READING[name](lambda record: record["v"] or 0).lift({"v": None})
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [w.sum_of("v"), w.mean_of("v"), w.variance_of("v"), w.min_of("v"), w.max_of("v"), w.first_of("v"), w.last_of("v"),
+     w.argmin("v", "u"), w.argmax("u", "v")],
+    ids=lambda each: each.name,
+)  # fmt: skip
+def test_nulls_are_an_error_in_columns_of_every_kind(aggregate):
+    columns = {"v": pa.array([1, None]), "u": pa.array([1, 2])}
+    for windows in (ColumnWindows(w.tumbling(9), {"x": aggregate}), ColumnSessions(w.session(9), {"x": aggregate})):
+        with pytest.raises(WindowError, match="MP628"):
+            windows.add([0, 0], [1, 2], columns)
+
+
+def test_count_alone_does_not_look_at_records():
+    assert w.count().lift(None) == 1
 
 
 def test_distinct_values_are_counted_by_value():

@@ -1,0 +1,141 @@
+"""Who shall own what: key groups dealt out by their weight, with as few of them moved as that takes.
+
+A partition's cost is the weight of its key groups times what a unit of weight costs it: more on a slow executor. Key
+groups that can only be owned together (`atoms`) move together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+TOLERANCE = 0.05
+"""Above the ideal by so much, the highest cost is good enough: the last percents cost the most moves."""
+
+SAME_WEIGHT = 0.5
+"""Atoms that differ by less than this part of the mean weight are taken for equal when one is chosen to move: the last
+of them goes, so that neighbours stay together."""
+
+Atom = Sequence[int]
+"""Key groups that are owned together."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one partition owns: its atoms by weight in steps, ascending, those of equal weight by number."""
+
+    unit_cost: float
+    step: float
+    weight: float = 0.0
+    atoms: list[tuple[int, int, float]] = field(default_factory=list)
+
+    @property
+    def cost(self) -> float:
+        return self.weight * self.unit_cost
+
+    def cost_with(self, weight: float) -> float:
+        return (self.weight + weight) * self.unit_cost
+
+    def add(self, weight: float, atom: int) -> None:
+        insort(self.atoms, (self.steps(weight), atom, weight))
+        self.weight += weight
+
+    def steps(self, weight: float) -> int:
+        return round(weight / self.step)
+
+    def remove(self, place: int) -> tuple[float, int]:
+        _, atom, weight = self.atoms.pop(place)
+        # Sums of what is there, since differences of large numbers would leave crumbs in empty hands.
+        self.weight = self.weight - weight if self.atoms else 0.0
+        return weight, atom
+
+
+def balanced(
+    owners: Sequence[int],
+    partitions: int,
+    weights: Sequence[float],
+    atoms: Sequence[Atom],
+    unit_costs: Sequence[float] = (),
+    tolerance: float = TOLERANCE,
+) -> tuple[int, ...]:
+    """The owner of every key group on so many partitions, from those that there are now.
+
+    Atoms whose owner is gone are dealt out, the heaviest first. Then the partition of the highest cost gives atoms away
+    as long as that lowers the highest cost of the two by more than nothing. So no cost is above the ideal one by more
+    than the tolerance and what one atom costs, if all units cost the same. Whoever has atoms keeps at least one.
+    """
+    atom_weights = [sum(weights[group] for group in atom) for atom in atoms]
+    step = SAME_WEIGHT * sum(atom_weights) / len(atoms) or 1.0
+    shares = [_Share(unit_costs[number] if unit_costs else 1.0, step) for number in range(partitions)]
+    homeless = []
+    for number, atom in enumerate(atoms):
+        owner = owners[atom[0]]
+        if owner < partitions:
+            shares[owner].add(atom_weights[number], number)
+        else:
+            homeless.append(number)
+    for number in sorted(homeless, key=lambda number: (-atom_weights[number], number)):
+        weight = atom_weights[number]
+        min(shares, key=lambda share: (share.cost_with(weight), share.cost)).add(weight, number)
+    # Partitions without atoms would never be measured, so the first moves are theirs.
+    _fill_empty(shares)
+    ideal = sum(atom_weights) / sum(1 / share.unit_cost for share in shares)
+    while _relieve(shares, ideal * (1 + tolerance)):
+        pass
+    placed = {number: owner for owner, share in enumerate(shares) for _, number, _ in share.atoms}
+    owned = list(owners)
+    for number, atom in enumerate(atoms):
+        for group in atom:
+            owned[group] = placed[number]
+    return tuple(owned)
+
+
+def _fill_empty(shares: list[_Share]) -> None:
+    for share in shares:
+        if not share.atoms:
+            donor = max(shares, key=lambda one: (len(one.atoms) > 1, one.cost, len(one.atoms)))
+            if len(donor.atoms) > 1:
+                share.add(*donor.remove(_place(donor, (donor.cost - share.cost) / (donor.unit_cost + share.unit_cost))))
+
+
+def _relieve(shares: list[_Share], enough: float) -> bool:
+    """Move one atom away from the partition of the highest cost; say if there was one to move."""
+    donor = max(shares, key=lambda share: share.cost)
+    if donor.cost <= enough or len(donor.atoms) < 2:
+        return False
+    for receiver in sorted((share for share in shares if share is not donor), key=lambda share: share.cost):
+        place = _best(donor, receiver)
+        if place is not None:
+            receiver.add(*donor.remove(place))
+            return True
+    return False
+
+
+def _best(donor: _Share, receiver: _Share) -> int | None:
+    """Where the atom stands whose move leaves the lower of the two costs highest; None if none lowers the highest."""
+    even = (donor.cost - receiver.cost) / (donor.unit_cost + receiver.unit_cost)
+    below = _place(donor, even)
+    weights = {place: donor.atoms[place][2] for place in (below, below + 1, 0) if place < len(donor.atoms)}
+    highest = {
+        place: max(donor.cost_with(-weight), receiver.cost_with(weight)) for place, weight in weights.items() if weight
+    }
+    best = min(highest, key=lambda place: (highest[place], -place), default=None)
+    return best if best is not None and highest[best] < donor.cost * (1 - 1e-9) else None
+
+
+def _place(share: _Share, weight: float) -> int:
+    """The place of the heaviest atom that is not above a weight, and of those of equal weight the last one."""
+    return max(0, bisect_right(share.atoms, share.steps(weight), key=lambda atom: atom[0]) - 1)
+
+
+def cost_spread(
+    owners: Sequence[int], partitions: int, weights: Sequence[float], unit_costs: Sequence[float] = ()
+) -> float:
+    """How far the highest cost is above the ideal one: 1 for a perfect division, 2 for twice as much as it need be."""
+    held = [0.0] * partitions
+    for group, owner in enumerate(owners):
+        held[owner] += weights[group]
+    units = unit_costs or [1.0] * partitions
+    ideal = sum(held) / sum(1 / unit for unit in units)
+    return max(weight * unit for weight, unit in zip(held, units, strict=True)) / ideal if ideal else 1.0

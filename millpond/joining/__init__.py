@@ -1,0 +1,13 @@
+"""Joins of two streams over event time, on whole columns: by an interval, or by a common window. No Spark, no storage.
+
+Rows of both sides come in any order. A watermark says up to where no more are expected: then left rows that found no
+partner are told, and rows that can find none are let go. docs/WINDOWS.md, Joins.
+"""
+
+from __future__ import annotations
+
+from millpond.joining.interval import IntervalJoin
+from millpond.joining.results import Joined
+from millpond.joining.windowed import WindowJoin
+
+__all__ = ["IntervalJoin", "Joined", "WindowJoin"]

@@ -1,0 +1,144 @@
+"""What epochs cost, by key group and task element: counted by tasks, told in control rows, put together here.
+
+Counts follow from the rows alone, so they may cross a shuffle. Times may not: a task of an earlier step notes its time
+in the store of its partition, and the task of the last step tells all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from millpond.elastic.observed import HotKey, Observed, TaskLoad
+from millpond.elastic.sketch import Sketch
+from millpond.graph.model import Dispatch
+from millpond.ids import InstanceId, PartitionId
+from millpond.keygroups import Layout
+from millpond.runtime.intake import Work
+from millpond.runtime.messages import Control, Load
+
+HOT_SHARE = 1 / 16
+"""A key with this share of a task's rows is told; so there are at most as many as that divides one."""
+
+HOT_ROWS_MIN = 64
+"""Of fewer rows, any key has a large share."""
+
+KEY_CHARS_MAX = 80
+"""So much of a hot key is told."""
+
+HOT_FADE = 0.7
+"""What an epoch counts less with every epoch that follows, where keys are hot over time."""
+
+Ints = npt.NDArray[np.int64]
+
+
+def keyed_load(task: str, units: Sequence[Any] | Ints, groups: Ints, codes: Ints) -> Load:
+    """The rows of a task by key group, from the distinct keys and which of them each row has."""
+    counts = np.bincount(codes, minlength=len(units))
+    enough = max(HOT_ROWS_MIN, HOT_SHARE * len(codes))
+    hot = [(_text(units[at]), int(counts[at])) for at in np.flatnonzero(counts >= enough).tolist()]
+    # The order of keys is that in which rows arrived, which another attempt may do otherwise.
+    return _load(task, groups, counts, tuple(sorted(hot, key=lambda one: (-one[1], one[0]))))
+
+
+def _text(unit: Any) -> str:
+    return repr(unit.item() if isinstance(unit, np.generic) else unit)[:KEY_CHARS_MAX]
+
+
+def work_load(work: Work, layout: Layout, partition: PartitionId) -> Load:
+    """The rows of a task without keys; one that is for all instances counts for each that is here."""
+    if work.task.dispatch is Dispatch.ONE_TO_ALL:
+        homes = [layout.home_of(InstanceId(number)) for number in layout.instances_of(partition)]
+        return _load(work.task.name, np.array(homes, dtype=np.int64), np.full(len(homes), len(work)))
+    groups = np.zeros(len(work), dtype=np.int64) if work.groups is None else work.groups
+    return _load(work.task.name, groups)
+
+
+def _load(
+    task: str,
+    groups: Ints | npt.NDArray[np.int32],
+    counts: Ints | None = None,
+    hot: tuple[tuple[str, int], ...] = (),
+) -> Load:
+    """Rows of some key groups: so many for each, or one."""
+    rows = np.bincount(groups, weights=counts)
+    met = np.flatnonzero(rows)
+    return Load(task, met.astype("<u2").tobytes(), rows[met].astype("<u4").tobytes(), hot)
+
+
+def task_loads(layout: Layout, controls: Sequence[Control]) -> tuple[TaskLoad, ...]:
+    """What each task element had to do, over all partitions."""
+    rows: dict[str, Ints] = defaultdict(lambda: np.zeros(layout.key_groups, dtype=np.int64))
+    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * layout.partitions)
+    sizes: dict[str, float] = defaultdict(float)
+    times = _times(controls)
+    for control in controls:
+        counted = [(load, np.frombuffer(load.rows, dtype="<u4").astype(np.int64)) for load in control.loads]
+        total = sum(int(counts.sum()) for _, counts in counted)
+        for load, counts in counted:
+            rows[load.task][np.frombuffer(load.groups, dtype="<u2")] += counts
+            share = int(counts.sum()) / total if total else 0.0
+            seconds[load.task][control.partition] += share * times.get((control.partition, control.step), 0.0)
+            sizes[load.task] += share * control.size_bytes
+    return tuple(
+        TaskLoad(task, tuple(rows[task].tolist()), tuple(seconds[task]), round(sizes[task])) for task in sorted(rows)
+    )
+
+
+def _times(controls: Sequence[Control]) -> dict[tuple[int, int], float]:
+    """How long the task of each partition and step was at work, as far as that is known."""
+    return {(control.partition, step): took for control in controls for step, took in control.busy.items()}
+
+
+def observed(
+    epoch: int,
+    layout: Layout,
+    controls: Sequence[Control],
+    interval_s: float,
+    hot_keys: tuple[HotKey, ...] = (),
+) -> Observed:
+    """An epoch as policies see it."""
+    seconds, places = [0.0] * layout.partitions, [""] * layout.partitions
+    for (partition, _), took in _times(controls).items():
+        seconds[partition] += took
+    for control in controls:
+        places[control.partition] = control.seen.where or places[control.partition]
+    return Observed(
+        epoch=epoch,
+        owners=tuple(layout.owners()),
+        partitions=layout.partitions,
+        atoms=layout.atoms,
+        tasks=task_loads(layout, controls),
+        seconds=tuple(seconds),
+        interval_s=interval_s,
+        places=tuple(places),
+        hot_keys=hot_keys,
+    )
+
+
+class HotKeys:
+    """The keys that many rows of late were for, by task element."""
+
+    def __init__(self) -> None:
+        self._sketches: dict[str, Sketch] = {}
+
+    def add(self, controls: Sequence[Control]) -> tuple[HotKey, ...]:
+        """Take what the tasks of an epoch told, and return what is hot now, the hottest first."""
+        for sketch in self._sketches.values():
+            sketch.fade(HOT_FADE)
+        for load in (load for control in controls for load in control.loads):
+            sketch = self._sketches.setdefault(load.task, Sketch())
+            for key, rows in load.hot:
+                sketch.add(key, rows)
+            named = sum(rows for _, rows in load.hot)
+            sketch.add_others(float(np.frombuffer(load.rows, dtype="<u4").sum(dtype=np.int64)) - named)
+        found = [
+            HotKey(task, key, share)
+            for task, sketch in self._sketches.items()
+            for key, share in sketch.heaviest(HOT_SHARE)
+        ]
+        return tuple(sorted(found, key=lambda hot: (-hot.share, hot.task, hot.key)))

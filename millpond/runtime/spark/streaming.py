@@ -1,0 +1,64 @@
+"""The streaming query of a job: its batches come to the job one by one, wherever Spark runs the function for them."""
+
+from __future__ import annotations
+
+import threading
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from millpond.errors import EpochError
+from millpond.runtime.spark.connect import OnBatch, Relay, over_connect, start_patiently
+
+START_SECONDS_MAX = 120
+"""How long a first batch waits for Spark to name its query."""
+
+AVAILABLE_NOW = "available now"
+"""The trigger that reads what there is, and ends."""
+
+
+class Streaming:
+    """Starts the queries of a job, one after the other."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._relay: Relay | None = None
+
+    def start(
+        self, rows: DataFrame, on_batch: OnBatch, *, checkpoint: str, name: str | None, trigger: str | None
+    ) -> StreamingQuery:
+        """Start a query over rows, with Spark's own checkpoint in a folder; None triggers as fast as it goes."""
+        named = threading.Event()
+        identity: list[str] = []
+
+        def here(batch: DataFrame, batch_id: int) -> None:
+            if not named.wait(START_SECONDS_MAX):
+                raise EpochError("MP435", "Spark did not name the query in time", found=f"{START_SECONDS_MAX} s")
+            on_batch(identity[0], batch, batch_id)
+
+        self._relay = Relay(self._spark) if over_connect(self._spark) else None
+        writer = rows.writeStream.foreachBatch(self._relay.function if self._relay else here)
+        writer = writer.option("checkpointLocation", checkpoint)
+        if name is not None:
+            writer = writer.queryName(name)
+        if trigger == AVAILABLE_NOW:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        query = start_patiently(writer.start) if self._relay else writer.start()
+        identity.append(str(query.id))
+        named.set()
+        if self._relay is not None:
+            self._relay.start(query, on_batch)
+        return query
+
+    def check_wanted(self) -> None:
+        """Raise if the batch that is worked on is of a query that was stopped; without Connect, Spark sees to it."""
+        if self._relay is not None:
+            self._relay.check_wanted()
+
+    def settle(self) -> None:
+        """Wait for a batch that is still under way though its query has ended."""
+        if self._relay is not None:
+            self._relay.end()
+            self._relay = None

@@ -1,0 +1,148 @@
+"""Joins over time of batch DataFrames: rows of a key meet in one task, which joins whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from millpond.errors import WindowError
+from millpond.joining import IntervalJoin, WindowJoin
+from millpond.runtime.keycodes import KeyCodes
+from millpond.windowing.kinds import Window
+
+Distance = int | timedelta
+Ints = npt.NDArray[np.int64]
+
+BEGIN, END = "window_begin", "window_end"
+BUCKET, TIME = "millpond_bucket", "millpond_time"
+LAST = 2**62 + 2**61 + 1
+"""Later than any time of a row and any distance from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSide:
+    """One side: all columns of a frame, which of them are keys, and its time."""
+
+    frame: DataFrame
+    keys: Sequence[tuple[str, Column]]
+    time: Column
+
+    @property
+    def others(self) -> list[T.StructField]:
+        """The columns that are no keys."""
+        names = {name for name, _ in self.keys}
+        return [field for field in self.frame.schema.fields if field.name not in names]
+
+    def bucketed(self, buckets: int) -> DataFrame:
+        """The rows with the number of the task that they meet in, and their time."""
+        keys = {name: key.alias(name) for name, key in self.keys}
+        return self.frame.select(
+            *(keys.values()), *(F.col("`" + field.name.replace("`", "``") + "`") for field in self.others),
+            F.pmod(F.xxhash64(*(key for _, key in self.keys)), F.lit(buckets)).alias(BUCKET), self.time.alias(TIME),
+        )  # fmt: skip
+
+
+def join_frames(
+    left: JoinSide,
+    right: JoinSide,
+    within: tuple[Distance, Distance] | None,
+    window: Window | None,
+    how: str,
+    buckets: int,
+) -> DataFrame:
+    """Pairs of rows as a frame: the keys, the window if there is one, the columns of the left and of the right side."""
+    make = _maker(within, window, how)
+    make()  # A join that makes no sense is refused here, not in a task.
+    if [name for name, _ in left.keys] != [name for name, _ in right.keys]:
+        raise _wrong(f"keys {', '.join(name for name, _ in left.keys)}", ", ".join(name for name, _ in right.keys))
+    key_names = [name for name, _ in left.keys]
+    bounds = [] if window is None else [BEGIN, END]
+    names = [*key_names, *bounds, *(field.name for side in (left, right) for field in side.others)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise _wrong("columns of the two sides with names of their own", ", ".join(twice))
+    mine, theirs = left.bucketed(buckets), right.bucketed(buckets)
+    kinds = {field.name: field.dataType for field in mine.schema.fields}
+    schema = T.StructType(
+        [T.StructField(name, kinds[name]) for name in key_names]
+        + [T.StructField(name, kinds[TIME]) for name in bounds]
+        + [T.StructField(field.name, field.dataType) for side in (left, right) for field in side.others]
+    )
+    work = _work(make, key_names, [[field.name for field in side.others] for side in (left, right)])
+    return mine.groupBy(BUCKET).cogroup(theirs.groupBy(BUCKET)).applyInArrow(work, schema)
+
+
+def _maker(
+    within: tuple[Distance, Distance] | None, window: Window | None, how: str
+) -> Callable[[], IntervalJoin | WindowJoin]:
+    if (within is None) == (window is None):
+        raise _wrong("either `within=(low, high)` or a window", "both" if within else "neither")
+    if window is not None:
+        return lambda: WindowJoin(window, how=how)
+    if not isinstance(within, tuple) or len(within) != 2:
+        raise _wrong("`within=(low, high)`: two distances in time", repr(within)[:60])
+    low, high = within
+    return lambda: IntervalJoin(low, high, how=how)
+
+
+def _work(
+    make: Callable[[], IntervalJoin | WindowJoin], keys: list[str], others: list[list[str]]
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    def run(left: pa.Table, right: pa.Table) -> pa.Table:
+        join = make()
+        codes = KeyCodes(len(keys))
+        sides = [_rows(codes, table, keys) for table in (left, right)]
+        timeless = np.flatnonzero(left[TIME].is_null().to_numpy())
+        # A key with a null equals no other, so on the right it is nobody's partner; on the left it is one of its own.
+        sides[0] = (np.where(sides[0][3], sides[0][0] * 2 + 1, sides[0][0] * 2), *sides[0][1:])
+        sides[1] = (sides[1][0] * 2, *sides[1][1:])
+        (mine, at, rows, _), (theirs, then, partners, nulls) = sides
+        join.add(left=(mine, at, {"row": rows}), right=(theirs[~nulls], then[~nulls], {"row": partners[~nulls]}))
+        found = join.close(LAST)
+        lefts = found.left.get("row", np.zeros(0, np.int64))
+        rights = pa.array(found.right.get("row", np.zeros(len(found), np.int64)), mask=~found.matched)
+        columns: dict[str, Any] = {}
+        if isinstance(join, IntervalJoin) and join.outer:
+            # Nothing is near a row without a time.
+            lefts = np.append(lefts, timeless)
+            rights = pa.concat_arrays([rights, pa.nulls(len(timeless), rights.type)])
+        columns |= {name: left[name].take(pa.array(lefts)) for name in keys}
+        if found.begins is not None and found.ends is not None:
+            kind = left.schema.field(TIME).type
+            columns |= {BEGIN: pa.array(found.begins).cast(kind), END: pa.array(found.ends).cast(kind)}
+        columns |= {name: left[name].take(pa.array(lefts)) for name in others[0]}
+        columns |= {name: right[name].take(rights) for name in others[1]}
+        return pa.table(columns)
+
+    return run
+
+
+def _rows(codes: KeyCodes, table: pa.Table, keys: list[str]) -> tuple[Ints, Ints, Ints, Any]:
+    """Of the rows with a time: codes of keys, times, their places, and whether a null is in the key."""
+    numbers = codes.encode([table[name] for name in keys])
+    timed = table[TIME].is_valid().to_numpy()
+    times = table[TIME].cast(pa.timestamp("us", table.schema.field(TIME).type.tz)).cast(pa.int64())
+    nulls = np.zeros(len(table), np.bool_)
+    for name in keys:
+        nulls |= table[name].is_null().to_numpy()
+    rows = np.flatnonzero(timed)
+    return numbers[rows], times.fill_null(0).to_numpy()[rows], rows, nulls[rows]
+
+
+def _wrong(expected: str, found: str) -> WindowError:
+    return WindowError(
+        "MP652",
+        "these frames can't be joined like this",
+        expected=expected,
+        found=found,
+        hint="rename columns first with `withColumnRenamed`; see docs/WINDOWS.md, Joins",
+    )

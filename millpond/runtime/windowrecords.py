@@ -1,0 +1,101 @@
+"""Windows over the rows of one task, record by record: for what can't be computed over whole columns.
+
+Rows come sorted by key, and within a key by time. One key is in memory at a time, with its open slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millpond.runtime.keycodes import KeyCodes
+from millpond.runtime.windowplan import (
+    BEGIN,
+    END,
+    FROM,
+    TIME_COLUMN,
+    TO,
+    WINDOW,
+    WindowPlan,
+    has_time_bounds,
+    key_column,
+)
+from millpond.windowing.aggregates import several
+from millpond.windowing.intake import TIME_MAX
+from millpond.windowing.shared import Result, SharedWindows
+
+BATCH_ROWS = 1 << 14
+"""Windows that are held back before they go to Spark; each is a handful of Python objects."""
+
+Key = tuple[Any, ...]
+
+
+def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The windows of all rows, key by key, as they end."""
+    names = [name for name, _ in plan.columns]
+    told: list[tuple[Key, Result]] = []
+    windows: SharedWindows | None = None
+    key: Key = ()
+    carried: list[pa.Array] = []
+    for batch in batches:
+        table = plan.opened(batch)
+        keys = [table[key_column(place)] for place in range(len(plan.keys))]
+        times = table[TIME_COLUMN].cast(pa.int64()).to_pylist()
+        columns = [table[name].to_pylist() for name in names]
+        for low, high, new in _stretches(carried, keys):
+            if new:
+                told += _ended(key, windows)
+                windows = SharedWindows(several(plan.aggregates), plan.queries)
+                key = tuple(column[low].as_py() for column in keys)
+            assert windows is not None
+            for place in range(low, high):
+                record = {name: column[place] for name, column in zip(names, columns, strict=True)}
+                told += [(key, result) for result in windows.add(record, times[place])]
+                if len(told) >= BATCH_ROWS:
+                    yield _batch(plan, told)
+                    told = []
+        carried = [column.slice(len(column) - 1).combine_chunks() for column in keys] if len(table) else carried
+    told += _ended(key, windows)
+    for begin in range(0, len(told), BATCH_ROWS):
+        yield _batch(plan, told[begin : begin + BATCH_ROWS])
+
+
+def _stretches(carried: list[pa.Array], keys: list[pa.ChunkedArray]) -> Iterator[tuple[int, int, bool]]:
+    """Ranges of rows that share a key, and whether it is another one than before; `carried` is the last row's key."""
+    before = 1 if carried else 0
+    joined = [
+        pa.chunked_array([last, *column.chunks]) for last, column in zip(carried, keys, strict=True)
+    ] if carried else keys  # fmt: skip
+    codes = KeyCodes(len(keys)).encode(joined)
+    changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    begins = [before, *(int(place) for place in changes if place > before)]
+    for begin, end in zip(begins, [*begins[1:], len(codes)], strict=True):
+        if begin < end:
+            yield begin - before, end - before, begin == 0 or bool(codes[begin] != codes[begin - 1])
+
+
+def _ended(key: Key, windows: SharedWindows | None) -> list[tuple[Key, Result]]:
+    """What ends when all rows of a key have come."""
+    return [] if windows is None else [(key, result) for result in windows.advance(TIME_MAX)]
+
+
+def _batch(plan: WindowPlan, told: list[tuple[Key, Result]]) -> pa.RecordBatch:
+    columns = {name: [key[place] for key, _ in told] for place, (name, _) in enumerate(plan.keys)}
+    columns[WINDOW] = [result.query for _, result in told]
+    over_time = {name: has_time_bounds(window) for name, window in plan.queries.items()}
+    for place, (time, measure) in enumerate(((BEGIN, FROM), (END, TO))):
+        columns[time] = [result.bounds[place] if over_time[result.query] else None for _, result in told]
+        columns[measure] = [None if over_time[result.query] else result.bounds[place] for _, result in told]
+    arrays = {
+        field.name: pa.array(columns[field.name], pa.int64()).cast(plan.time)
+        if field.name in {BEGIN, END}
+        else pa.array(columns[field.name], field.type)
+        for field in plan.schema
+        if field.name not in plan.aggregates
+    }
+    for name, kind in zip(plan.aggregates, plan.results, strict=True):
+        arrays[name] = kind.column(name, [result.value[name] for _, result in told])
+    return pa.RecordBatch.from_arrays([arrays[field.name] for field in plan.schema], schema=plan.schema)

@@ -1,0 +1,131 @@
+"""Joins over time of DataFrames equal Spark's own joins on generated rows, nulls among them."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections import Counter
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import millpond
+from millpond import windowing as w
+from millpond.errors import WindowError
+
+UTC = datetime.UTC
+ROWS = 700
+
+
+def rows(seed, names):
+    rng = random.Random(seed)
+
+    def moment():
+        return datetime.datetime.fromtimestamp(rng.randrange(-40_000, 60_000) / 1000, UTC)
+
+    return [
+        (
+            rng.choice(names),
+            rng.choice([0.0, -0.0, 1.5, float("nan"), None]),
+            moment() if rng.random() > 0.05 else None,
+            number,
+        )
+        for number in range(ROWS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def frames(spark):
+    """Left and right rows of a few keys of two columns; each side has a key that the other lacks."""
+    left = spark.createDataFrame(rows(1, ["ann", "bob", "cy", None]), "name string, size double, at timestamp, n long")
+    right = spark.createDataFrame(
+        rows(2, ["ann", "bob", "dee", None]), "name string, size double, at timestamp, n long"
+    )
+    right = right.withColumnRenamed("at", "then").withColumnRenamed("n", "m")
+    return left.repartition(3).persist(), right.repartition(2).persist()
+
+
+def counted(frame):
+    """Rows as a multiset; NaN equals itself there, and zero has no sign."""
+    return Counter(str(tuple(0.0 if value == 0.0 and isinstance(value, float) else value for value in row))
+                   for row in frame.collect())  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize(("low", "high"), [(-3_000_000, 0), (-1_000_000, 2_500_000)])
+def test_an_interval_join_equals_sparks_own(frames, how, low, high):
+    left, right = frames
+    mine = millpond.windows(left, key=["name", "size"], time="at", partitions=3).join(
+        millpond.windows(right, key=["name", "size"], time="then"),
+        within=(datetime.timedelta(microseconds=low), high),
+        how=how,
+    )
+    apart = F.unix_micros("then") - F.unix_micros("at")
+    both = right.withColumnRenamed("name", "who").withColumnRenamed("size", "large")
+    matching = (F.col("name") == F.col("who")) & (F.col("size") == F.col("large")) & apart.between(low, high)
+    wanted = left.join(both, matching, how).select("name", "size", "at", "n", "then", "m")
+    found = counted(mine)
+    assert mine.columns == wanted.columns
+    assert found == counted(wanted)
+    assert found.total() > 100
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("slide", [4, 8])
+def test_a_window_join_equals_sparks_own(frames, how, slide):
+    left, right = frames
+    mine = millpond.windows(left, key="name", time="at").join(
+        millpond.windows(right.drop("size"), key="name", time="then"),
+        w.sliding(datetime.timedelta(seconds=8), datetime.timedelta(seconds=slide)),
+        how=how,
+    )
+    span = ("8 seconds", f"{slide} seconds")
+    theirs = right.select(F.col("name").alias("who"), "then", "m", F.window("then", *span).alias("other"))
+    ours = left.select("*", F.window("at", *span).alias("own"))
+    wanted = ours.join(theirs, (F.col("name") == F.col("who")) & (F.col("own") == F.col("other")), how).select(
+        "name", "own.start", "own.end", "size", "at", "n", "then", "m"
+    )
+    assert mine.columns == ["name", "window_begin", "window_end", "size", "at", "n", "then", "m"]
+    assert counted(mine) == counted(wanted)
+
+
+def test_a_frame_is_joined_with_itself_in_sessions(spark):
+    at = [datetime.datetime(2024, 5, 1, 12, 0, second, tzinfo=UTC) for second in (0, 5, 30)]
+    frame = spark.createDataFrame([(1, each, n) for n, each in enumerate(at)], "k int, at timestamp, n int")
+    again = frame.select("k", F.col("at").alias("at2"), F.col("n").alias("n2"))
+    joined = millpond.windows(frame, key="k", time="at").join(
+        millpond.windows(again, key="k", time="at2"), w.session(datetime.timedelta(seconds=10))
+    )
+    found = sorted((row.n, row.n2) for row in joined.collect())
+    assert found == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 2)]
+
+
+def test_one_side_may_be_empty(frames):
+    left, right = frames
+    none = right.where("false")
+    for how, size in (("inner", 0), ("left", ROWS)):
+        joined = millpond.windows(left, key="name", time="at").join(
+            millpond.windows(none.drop("size"), key="name", time="then"), within=(0, 1), how=how
+        )
+        assert joined.count() == size
+    joined = millpond.windows(none, key="name", time="then").join(
+        millpond.windows(left.drop("size"), key="name", time="at"), within=(0, 1), how="left"
+    )
+    assert joined.count() == 0
+
+
+def test_what_can_not_be_joined_is_refused(frames):
+    left, right = frames
+    mine, theirs = (millpond.windows(each, key="name", time=at) for each, at in ((left, "at"), (right, "then")))
+    other = millpond.windows(right.drop("size"), key="name", time="then")
+    for side, options, code in (
+        (theirs, {"within": (0, 1)}, "MP652"),  # `size` is on both sides
+        (other, {}, "MP652"),
+        (other, {"within": (0, 1), "window": w.tumbling(3)}, "MP652"),
+        (other, {"within": 3}, "MP652"),
+        (millpond.windows(right, key="m", time="then"), {"within": (0, 1)}, "MP652"),
+        (other, {"within": (1, 0)}, "MP651"),
+        (other, {"within": (0, 1), "how": "full"}, "MP651"),
+    ):
+        with pytest.raises(WindowError, match=code):
+            mine.join(side, **options)

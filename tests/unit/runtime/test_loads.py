@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from millpond import Map, Partitioned, Program, entry
+from millpond.compiler.compile import compile_program
+from millpond.keygroups import Layout, stable_hash
+from millpond.runtime.loads import HotKeys, keyed_load, observed, task_loads
+from millpond.runtime.messages import Control, Load, Seen, decode_control
+from millpond.runtime.plan import EpochPlan
+from millpond.runtime.simulated import Simulated
+from millpond.runtime.whole import run_whole
+from tests.spark.programs import Fraud, Recommender, random_row
+
+GROUPS = 12
+
+
+class Visits(Program):
+    """Two elements by two keys, so that rows go on to another partition."""
+
+    visits = Partitioned(Map[int, int])
+    pages = Partitioned(Map[str, int])
+
+    @entry
+    def visit(self, user: int, page: str) -> None:
+        self.visits[user] = self.visits.get(user, 0) + 1
+        self.pages[page] = self.pages.get(page, 0) + 1
+
+
+def controls_of(simulated, rows):
+    """What the tasks of one epoch tell, and the epoch itself."""
+    parent = simulated._checkpoint.parent
+    epoch = EpochPlan(parent.epoch + 1, parent)
+    told = run_whole(simulated._plan, epoch, simulated._route(rows))
+    return [decode_control(body) for body in told.column("body").to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_counted_by_task_and_key_group(tmp_path, seed):
+    rng = random.Random(seed)
+    rows = [("visit", (rng.randrange(40), rng.choice("abcdefg"))) for _ in range(rng.randrange(1, 300))]
+    simulated = Simulated(compile_program(Visits), tmp_path, 3, GROUPS)
+    simulated.assign([rng.randrange(3) for _ in range(GROUPS)])
+    controls = controls_of(simulated, rows)
+    users, pages = (Counter(stable_hash(row[1][at]) % GROUPS for row in rows) for at in (0, 1))
+    loads = task_loads(simulated.layout, controls)
+    assert len(loads) == 2
+    for load, truth in zip(loads, (users, pages), strict=True):
+        assert list(load.rows) == [truth[group] for group in range(GROUPS)]
+        assert load.total_rows == len(rows)
+        assert load.size_bytes > 0
+        with_rows = {simulated.layout.owner_of(group) for group in truth}
+        assert {at for at, took in enumerate(load.seconds) if took} == with_rows
+
+
+@pytest.mark.parametrize("program", [Recommender, Fraud])
+def test_every_row_of_every_step_is_counted(tmp_path, program):
+    rng = random.Random(1)
+    rows = [random_row(program, rng, number) for number in range(60)]
+    simulated = Simulated(compile_program(program), tmp_path, 3, GROUPS, 4)
+    controls = controls_of(simulated, rows)
+    loads = task_loads(simulated.layout, controls)
+    assert {load.task for load in loads} <= {task.name for task in simulated._plan.tasks}
+    firsts = {entry.tasks[0].name for entry in simulated._plan.program.entries.values()}
+    assert sum(load.total_rows for load in loads if load.task in firsts) >= len(rows)
+    seen = observed(1, simulated.layout, controls, 2.0)
+    assert all(took > 0 for took in seen.seconds), "the time of every step is told by the last one"
+    assert seen.utilisation == pytest.approx(sum(seen.seconds) / 3 / 2.0)
+    last = [control for control in controls if control.busy]
+    assert {tuple(sorted(control.busy)) for control in last} == {tuple(range(simulated._plan.steps))}
+
+
+def test_what_is_told_does_not_depend_on_the_order_of_rows():
+    rng = random.Random(3)
+    units = list(range(50))
+    codes = np.array([rng.choice([7, 7, 7, 9, rng.randrange(50)]) for _ in range(500)])
+    groups = np.array([unit % GROUPS for unit in units])
+    wanted = keyed_load("t", units, groups, codes)
+    assert [key for key, _ in wanted.hot] == ["7", "9"]
+    shuffled = rng.sample(units, len(units))
+    places = np.argsort(np.array(shuffled))
+    assert keyed_load("t", shuffled, groups[np.array(shuffled)], places[codes]) == wanted
+
+
+def test_a_key_is_hot_while_many_rows_are_for_it():
+    hot = HotKeys()
+
+    def told(rows, *keys):
+        packed = np.array([rows], dtype="<u4").tobytes()
+        return [Control(0, 0, 0, 0, loads=(Load("add.0", b"\0\0", packed, keys),))]
+
+    (found,) = hot.add(told(1000, ("'whale'", 400)))
+    assert (found.task, found.key, round(found.share, 2)) == ("add.0", "'whale'", 0.4)
+    for _ in range(12):
+        left = hot.add(told(1000))
+    assert left == ()
+
+
+def test_an_epoch_without_reports_is_seen_as_one_without_work():
+    layout = Layout(4, 2, 1, aligned=False)
+    seen = observed(3, layout, [], 0.0)
+    assert (seen.tasks, seen.seconds, seen.utilisation, seen.rows.sum()) == ((), (0.0, 0.0), 0.0, 0.0)
+
+
+def test_the_executor_of_a_partition_is_told_by_its_last_task():
+    layout = Layout(4, 2, 1, aligned=False)
+    controls = [Control(0, 0, 0, 0), Control(1, 0, 0, 0, seen=Seen("host/a")), Control(1, 1, 0, 0, seen=Seen("host/b"))]
+    assert observed(1, layout, controls, 1.0).places == ("host/a", "host/b")
