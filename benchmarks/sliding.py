@@ -40,7 +40,7 @@ class Options:
     range_s: int = 100
     overlaps: tuple[int, ...] = (10, 100, 1000, 10_000)
     partitions: int = 2
-    repeat: int = 3
+    repeat: int = 2
     heap_mb: int = 4096
     seed: int = 1
     svg: str | None = None
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--range", type=positive, default=known.range_s, help="seconds of a window (default: 100)")
     parser.add_argument("--overlaps", type=positives, default=known.overlaps, help="overlaps, e.g. 10,100,1000,10000")
     parser.add_argument("--partitions", type=positive, default=2, help="cores (default: %(default)s)")
-    parser.add_argument("--repeat", type=positive, default=known.repeat, help="turns of Millpond; Spark has one")
+    parser.add_argument("--repeat", type=positive, default=known.repeat, help="turns of each (default: %(default)s)")
     parser.add_argument("--heap", type=positive, default=known.heap_mb, help="MB of Java heap that each may use")
     parser.add_argument("--svg", help="folder for the chart; none is drawn without it")
     add_seed(parser)
@@ -87,7 +87,7 @@ def run(options: Options, _spark: SparkSession | None, teller: Teller, out: Path
             return found
 
         ours = contest(MILLPOND, events, (options.range_s,), options.repeat, "ours")
-        theirs = contest(SPARK, events, (options.range_s,), 1, "theirs")
+        theirs = contest(SPARK, events, (options.range_s,), options.repeat, "theirs")
         with teller.doing("comparing the windows of both, row by row"):
             windows = check(folder / "ours", folder / "theirs")
         overlaps = contest(MILLPOND, spread, options.overlaps, options.repeat, "overlaps")
