@@ -1,7 +1,7 @@
 """Sensor warnings: a warning is told once when the mean of the last minute rises above a limit, until it falls again.
 
-Shows sliding windows over columns with rows out of order (`Watch`, batch by batch with a watermark), and the same as a
-one-liner over a DataFrame (`warnings_in`).
+Shows windows as a state element (`@on_window`): readings come out of order, a handler is told the minutes that are
+over, and other state remembers what was told. The same as a one-liner over a DataFrame is `warnings_in`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from millpond.windowing import mean_of, sliding
-from millpond.windowing.vectorised import ColumnWindows
+from millpond import Map, Partitioned, Program, entry, on_window
+from millpond.testing import Fired, event_time, fire_timers
+from millpond.windowing import ClosedWindow, mean_of, sliding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,7 @@ LIMIT = 40.0
 MINUTE, EVERY = timedelta(minutes=1), timedelta(seconds=10)
 DISORDER = 5_000_000
 SECOND = 1_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OPENS = int(datetime(2024, 5, 1, 8, 0, tzinfo=UTC).timestamp()) * SECOND
 
 
@@ -47,39 +49,29 @@ class Warned(NamedTuple):
     mean: float
 
 
-class Watch:
-    """Takes batches of readings, at most `disorder` microseconds out of order, and tells warnings."""
+class Sensors(Program):
+    """Computes the mean of every minute of each sensor, one beginning every ten seconds, and tells what is too hot."""
 
-    def __init__(self, disorder: int = DISORDER) -> None:
-        self._windows = ColumnWindows(sliding(MINUTE, EVERY), {"mean": mean_of("celsius")})
-        self._disorder = disorder
-        self._latest = -(2**61)
-        self._hot_until: dict[int, int] = {}  # The end of the last minute of a sensor that was too hot.
+    hot = Partitioned(Map[int, datetime])  # The end of the last minute of a sensor that was too hot.
 
-    def add(self, readings: Sequence[Reading]) -> list[Warned]:
-        """Take a batch; the warnings of all minutes that are over."""
-        if not readings:
-            return []
-        sensors, times, celsius = zip(*readings, strict=True)
-        self._windows.add(sensors, times, {"celsius": celsius})
-        self._latest = max(self._latest, *times)
-        return self._warnings(self._latest - self._disorder)
+    @entry
+    def read(self, sensor: int, celsius: float) -> None:
+        """Take a reading, at the time at which it was made."""
+        self.minute.add(sensor, celsius=celsius)
 
-    def end(self) -> list[Warned]:
-        """The warnings of all minutes that are left."""
-        return self._warnings(2**61)
-
-    def _warnings(self, watermark: int) -> list[Warned]:
-        closed = self._windows.close(watermark)
-        told: list[Warned] = []
-        means = closed.values["mean"].tolist()
-        for sensor, end, mean in zip(closed.keys.tolist(), closed.ends.tolist(), means, strict=True):
-            if mean <= LIMIT:
-                continue
-            # Told once: not if the window before, which ended ten seconds ago, was too hot as well.
-            if self._hot_until.get(sensor) != end - EVERY // timedelta(microseconds=1):
-                told.append(Warned(sensor, end, mean))
-            self._hot_until[sensor] = end
+    @on_window(sliding(MINUTE, EVERY), mean=mean_of("celsius"))
+    def minute(self, sensor: int, closed: list[ClosedWindow]) -> list[tuple[datetime, float]]:
+        """Tell the minutes that are too hot, by their ends, if the one before was not."""
+        last = self.hot.get(sensor)
+        told = []
+        for one in closed:
+            if one["mean"] > LIMIT:
+                # Told once: not if the window before, which ended ten seconds ago, was too hot as well.
+                if last != one.end - EVERY:
+                    told.append((one.end, one["mean"]))
+                last = one.end
+        if last is not None:
+            self.hot[sensor] = last
         return told
 
 
@@ -115,12 +107,28 @@ def make_readings(seed: int, count: int) -> list[Reading]:
 
 
 def watched(readings: Sequence[Reading], batch: int) -> list[Warned]:
-    """All warnings of readings that come in batches."""
-    watch = Watch()
-    told: list[Warned] = []
+    """All warnings of readings that come in batches, at most `DISORDER` out of order, as an epoch is one batch."""
+    program = Sensors()
+    fired: list[Fired] = []
+    latest = OPENS
     for begin in range(0, len(readings), batch):
-        told += watch.add(readings[begin : begin + batch])
-    return sorted(told + watch.end())
+        for sensor, at, celsius in readings[begin : begin + batch]:
+            with event_time(at):
+                program.read(sensor, celsius)
+            latest = max(latest, at)
+        fired += fire_timers(program, moment(latest - DISORDER))
+    fired += fire_timers(program, datetime.max.replace(tzinfo=UTC))
+    return sorted(Warned(one.key, microseconds(end), mean) for one in fired for end, mean in one.reply)
+
+
+def moment(us: int) -> datetime:
+    """Microseconds since 1970 as a moment."""
+    return EPOCH + timedelta(microseconds=us)
+
+
+def microseconds(at: datetime) -> int:
+    """A moment in microseconds since 1970."""
+    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def main() -> int:

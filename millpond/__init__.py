@@ -17,6 +17,7 @@ from millpond.program.entries import entry
 from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
 from millpond.program.timers import on_timer
+from millpond.program.windows import on_window
 from millpond.runtime.frames import read_changes, read_state
 from millpond.runtime.windows import windows
 from millpond.state.counter import Counter
@@ -53,6 +54,7 @@ __all__ = [
     "merged",
     "merges",
     "on_timer",
+    "on_window",
     "parquet",
     "read_changes",
     "read_state",

@@ -20,6 +20,8 @@ from millpond.cli.imports import import_trusted
 from millpond.errors import MillpondError, SetupError, SourcePlace
 from millpond.program import Partial, Partitioned, ProgramBase, entry
 from millpond.program.timers import on_timer
+from millpond.program.windows import on_window
+from millpond.windowing import count, tumbling
 
 DECLARES: Final = (Partitioned, Partial)
 
@@ -186,6 +188,10 @@ class _Reader:
             if meaning is on_timer:
                 self._hint(function, tree)
                 return on_timer(function)
+            if meaning is on_window:
+                self._hint(function, tree)
+                # Which windows does not matter to the compiler, and only running the file tells.
+                return on_window(tumbling(1), many=count())(function)
             if meaning is entry:
                 options = self._options(call) if call else None
                 self._hint(function, tree)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from millpond.compiler.compiled import Done
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.scope import Names, Scope
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint
 from millpond.program.timers import handler_point, timer_elements
+
+NOTHING_TOLD: Final = "nothing_told"
+"""What a handler returns, by a name that begins so, if no window of its key is over: no reply at all."""
 
 
 def read_sources(draft: Draft) -> Draft:
@@ -61,17 +66,37 @@ def _read(program: type, point: EntryPoint) -> Method:
         )
     scope = scope_of(function, tree)
     if point.timer:
-        _take_timer_away(tree, point)
+        scope = _tell_windows(tree, point, scope) if point.windows else _take_timer_away(tree, point, scope)
     return Method(point, tree, source, scope, program)
 
 
-def _take_timer_away(tree: ast.FunctionDef, point: EntryPoint) -> None:
+def _take_timer_away(tree: ast.FunctionDef, point: EntryPoint, scope: Scope) -> Scope:
     """Let a handler begin by taking away the timer that called it, as a plain run does right before the call."""
+    _begin_with(tree, ast.Expr(_fired(tree, point)))
+    return scope
+
+
+def _tell_windows(tree: ast.FunctionDef, point: EntryPoint, scope: Scope) -> Scope:
+    """Let a handler begin by taking out the windows that are over; if there are none, it does nothing."""
+    *_, told = (*tree.args.posonlyargs, *tree.args.args)
+    closed = told.arg
+    told.arg = point.parameters[1][0]
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {*scope.locals, *scope.module}
+    nothing = next(name for name in (f"{NOTHING_TOLD}__{n}" for n in itertools.count()) if name not in names)
+    end = ast.If(ast.UnaryOp(ast.Not(), ast.Name(closed, ast.Load())), [ast.Return(ast.Name(nothing, ast.Load()))], [])
+    _begin_with(tree, ast.Assign([ast.Name(closed, ast.Store())], _fired(tree, point)), end)
+    return replace(scope, closure={**scope.closure, nothing: Done}, locals=scope.locals | {told.arg})
+
+
+def _fired(tree: ast.FunctionDef, point: EntryPoint) -> ast.Call:
     program, key, at = (ast.Name(argument.arg, ast.Load()) for argument in (*tree.args.posonlyargs, *tree.args.args))
     timers = ast.Attribute(program, point.name, ast.Load())
-    call = ast.Call(ast.Attribute(timers, "fired", ast.Load()), [key, at], [])
-    statement = ast.fix_missing_locations(ast.copy_location(ast.Expr(call), tree))
-    tree.body.insert(int(ast.get_docstring(tree, clean=False) is not None), statement)
+    return ast.Call(ast.Attribute(timers, "fired", ast.Load()), [key, at], [])
+
+
+def _begin_with(tree: ast.FunctionDef, *statements: ast.stmt) -> None:
+    first = int(ast.get_docstring(tree, clean=False) is not None)
+    tree.body[first:first] = [ast.fix_missing_locations(ast.copy_location(one, tree)) for one in statements]
 
 
 def scope_of(function: Callable[..., Any], tree: ast.FunctionDef) -> Scope:

@@ -72,6 +72,12 @@ def names_in(member: Any) -> set[str]:
     return {name for code in _codes(function.__code__) for name in code.co_names}
 
 
+def names_used(function: Callable[..., Any]) -> set[str]:
+    """All names that the code of a function reads or binds, in whatever scope."""
+    codes = list(_codes(function.__code__)) if isinstance(function, types.FunctionType) else []
+    return {n for c in codes for n in (*c.co_names, *c.co_varnames, *c.co_freevars, *c.co_cellvars)}
+
+
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
     yield code
     for constant in code.co_consts:

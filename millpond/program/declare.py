@@ -74,6 +74,11 @@ class Element:
         """Whether the element has instances that diverge."""
         return self.distribution is Distribution.PARTIAL
 
+    @property
+    def timed(self) -> bool:
+        """Whether what the element does follows from the time of the row."""
+        return self.ttl is not None
+
     def plain(self, clock: Clock, turn: Clock | None = None) -> Any:
         """The element's container for a plain Python run, in which the clock tells the time of the row.
 

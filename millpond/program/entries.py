@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
+import itertools
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
-from millpond.errors import ProgramError
-from millpond.program.ambient import as_written
+from millpond.errors import ProgramError, WindowError
+from millpond.program.ambient import as_written, names_used
+from millpond.windowing.element import ClosedWindow
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,6 +22,9 @@ MARK = "__millpond_entry__"
 HANDLER = "__millpond_handler__"
 """The attribute of a class's timers that holds their handler."""
 
+TOLD_WINDOWS = "__millpond_told_windows__"
+"""The attribute that marks a handler whose second parameter is a list of windows."""
+
 _RELAXED = "__millpond_relaxed__"
 
 
@@ -27,7 +33,8 @@ class EntryPoint:
     """An entry point: its name, its function, the types of its parameters and of its reply.
 
     A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
-    are due, not by rows.
+    are due, not by rows. One that is told `windows` is a timer whose second parameter is, in the source, a list of the
+    windows that are over; what it is fed is the moment up to which they are.
     """
 
     name: str
@@ -36,6 +43,7 @@ class EntryPoint:
     returns: Any
     relaxed: bool = False
     timer: bool = False
+    windows: bool = False
 
     @property
     def replies(self) -> bool:
@@ -85,7 +93,20 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
 
 def handler_entry(program: type, name: str, handler: Callable[..., Any]) -> EntryPoint:
     """The handler of some timers as an entry point."""
-    return replace(_read(program, name, handler), timer=True)
+    point = replace(_read(program, name, handler), timer=True)
+    if not getattr(handler, TOLD_WINDOWS, False):
+        return point
+    if len(point.parameters) != 2 or point.parameters[1][1] != list[ClosedWindow]:
+        raise WindowError(
+            "MP647",
+            f"{program.__name__}.{name} can't be told windows",
+            expected=f"def {name}(self, key: ..., closed: list[ClosedWindow])",
+            found=f"({', '.join(f'{column}: {hint}' for column, hint in point.parameters)})"[:160],
+            hint="from millpond.windowing import ClosedWindow",
+        )
+    used = names_used(handler)
+    at = next(found for found in ("at" + "_" * more for more in itertools.count()) if found not in used)
+    return replace(point, windows=True, parameters=(point.parameters[0], (at, datetime.datetime)))
 
 
 def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:

@@ -43,6 +43,7 @@ class _RowTimes:
 
 
 _chosen: ContextVar[datetime.datetime | _RowTimes | None] = ContextVar("epoch_time", default=None)
+_told: ContextVar[int | None] = ContextVar("told_until", default=None)
 
 
 def epoch_now() -> datetime.datetime:
@@ -57,6 +58,17 @@ def now_us() -> int:
     """`epoch_now` in microseconds since 1970."""
     moment = _chosen.get()
     return moment.now_us() if isinstance(moment, _RowTimes) else us_of(epoch_now())
+
+
+def adding_now_us() -> int:
+    """`adding_us` of the row at work."""
+    return adding_us(now_us())
+
+
+def adding_us(row_us: int) -> int:
+    """The time at which a row is added to windows: its own, but in handlers not before what is told with them."""
+    told = _told.get()
+    return row_us if told is None else max(row_us, told)
 
 
 def row_turn() -> int:
@@ -97,6 +109,16 @@ def event_time(moment: datetime.datetime | int) -> Iterator[None]:
     us = moment if isinstance(moment, int) else us_of(moment)
     with row_times([us], ()):
         yield
+
+
+@contextmanager
+def told_until(us: int | None) -> Iterator[None]:
+    """Say up to when windows are told by the handlers that run inside the block; None where there are none."""
+    token = _told.set(us)
+    try:
+        yield
+    finally:
+        _told.reset(token)
 
 
 @contextmanager

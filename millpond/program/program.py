@@ -37,7 +37,7 @@ class ProgramBase:
             )
         cls._elements = MappingProxyType(elements)
         cls._dropped = check_dropped(dropped, elements)
-        timed = any(element.ttl is not None for element in elements.values())
+        timed = any(element.timed for element in elements.values())
         wrap_entries(cls, MARK, timed=timed)
         wrap_aborting(cls, MARK)
 

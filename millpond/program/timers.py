@@ -15,7 +15,7 @@ from millpond.errors import ProgramError
 from millpond.program.ambient import as_row, names_in, now_of
 from millpond.program.declare import Distribution, Element
 from millpond.program.entries import HANDLER, EntryPoint, handler_entry
-from millpond.program.epoch_time import epoch_time, event_time, moment_of, us_of
+from millpond.program.epoch_time import epoch_time, event_time, moment_of, told_until, us_of
 from millpond.program.program import ProgramBase
 from millpond.program.undo import ABORT
 from millpond.state.expiry import Expiring
@@ -146,11 +146,19 @@ def fire_timers(
     for at, _, key, name in sorted(due):
         moment = moment_of(at)
         own = moment if horizon is None else max(moment, horizon)
-        with epoch_time(now) if watermark is None else event_time(own):
-            vars(program)[name].fired(key, moment)
-            reply = as_row(name, timers[name].handler)(program, key, moment)
-        fired.append(Fired(name, key, moment, reply))
+        with told_until(us_of(now)), epoch_time(now) if watermark is None else event_time(own):
+            told = moment_of(timers[name].type.told_at(at, us_of(now)))
+            closed = vars(program)[name].fired(key, told)
+            if closed == []:
+                continue
+            reply = as_row(name, _called(timers[name].handler, closed))(program, key, told)
+        fired.append(Fired(name, key, told, reply))
     return fired
+
+
+def _called(handler: Callable[..., Any], closed: Any) -> Callable[..., Any]:
+    """A handler as a method of its key and a moment: one that is told windows is given them instead."""
+    return handler if closed is None else lambda program, key, at: handler(program, key, closed)  # noqa: ARG005
 
 
 def _settle(container: Any) -> None:

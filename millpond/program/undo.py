@@ -23,6 +23,7 @@ from millpond.state.expiry import Expiring
 from millpond.state.map import Map
 from millpond.state.matrix import Matrix
 from millpond.state.vector import Vector
+from millpond.windowing.element import Windows
 
 ABORT: Final = "abort"
 """What a program calls to refuse a row."""
@@ -105,7 +106,10 @@ def _working(element: ElementType, container: Any) -> tuple[Any, Working]:
     entries = _WORKING[element.container if element.is_dict else Map]()
     entries.key_codec, entries.value_codec = element.keys, element.values
     entries.below, entries.first, entries.found = below, {}, 0
-    return element.wrap(entries), entries
+    working = element.wrap(entries)
+    if isinstance(container, Windows):
+        working.clock = container.clock
+    return working, entries
 
 
 def _aged_entries(container: Any) -> Expiring:

@@ -103,6 +103,11 @@ class Delivery:
         entry = self._plan.program.entries[feed.entry]
         point = entry.point
         reasons: list[str | None] | None = None
+        if point.windows and any(value is Done for value in values):
+            # No window of these keys was over.
+            told = [at for at, value in enumerate(values) if value is not Done]
+            picked = rows if isinstance(rows, np.ndarray) else np.arange(len(work))[rows or slice(None)]
+            rows, values = picked[told], [values[at] for at in told]
         if entry.aborts:
             reasons = [value.reason if type(value) is Refused else None for value in values]
             values = [None if type(value) is Refused else value for value in values]

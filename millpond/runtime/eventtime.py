@@ -37,10 +37,14 @@ class FeedTime:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the rows of an epoch are judged by: the watermark and the horizon of its committed parent."""
+    """What the rows of an epoch are judged by: the watermark and the horizon of its committed parent.
+
+    If its rows are handlers', `told_us` is up to when timers fire and windows are told.
+    """
 
     watermark_us: int | None = None
     horizon_us: int | None = None
+    told_us: int | None = None
 
     @classmethod
     def by(cls, event: EventTimes | None) -> Judged:

@@ -15,7 +15,7 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
-from millpond.program.epoch_time import event_time, moment_of, now_us, row_turn
+from millpond.program.epoch_time import adding_now_us, event_time, moment_of, now_us, row_turn, told_until
 from millpond.runtime.columns import Column, ListColumn
 from millpond.runtime.eventtime import FIRST_US
 from millpond.runtime.touched import touched
@@ -26,6 +26,7 @@ from millpond.state.storekey import store_key
 from millpond.state.timers import DUE, TimersType, due_unit
 from millpond.state.units import store_keys_of
 from millpond.state.wire import decode_values, encode_values
+from millpond.windowing.element import Windows
 
 
 @dataclass(eq=False)
@@ -106,14 +107,18 @@ class Sequential:
         for instance in (instance for instances in self._states.values() for instance in instances):
             if isinstance(instance.entries, Expiring):
                 instance.entries.settle()
-        handlers = [name for name, e in self._compiled.elements.items() if isinstance(e.type, TimersType)]
+        types = {name: element.type for name, element in self._compiled.elements.items()}
+        handlers = [(name, kind) for name, kind in types.items() if isinstance(kind, TimersType)]
         due = [
             (at, number, key)
-            for number, name in enumerate(handlers)
+            for number, (name, _) in enumerate(handlers)
             for at, key in self._states[name][0].container.due(until)
         ]
-        rows = [(handlers[number], (key, moment_of(at))) for at, number, key in sorted(due)]
-        return self.epoch(rows, None if watermark_us is None else [max(at, floor_us) for at, _, _ in sorted(due)])
+        found = [(*handlers[number], key, at) for at, number, key in sorted(due)]
+        rows = [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in found]
+        with told_until(until):
+            replies = self.epoch(rows, None if watermark_us is None else [max(at, floor_us) for *_, at in found])
+        return [reply for reply in replies if reply is not Done]
 
     def _record(self, number: int, entry: str, *args: Any) -> _Record:
         compiled = self._compiled.entries.get(entry)
@@ -239,7 +244,8 @@ class Sequential:
     def _due(self, name: str, timers: TimersType) -> list[tuple[bytes, bytes]]:
         """What orders timers by their moments."""
         index = list(self._compiled.elements).index(name + DUE)
-        units = [due_unit(at, key) for key, at in dict.items(self._states[name][0].entries)]
+        moments = ((timers.moment(value), key) for key, value in dict.items(self._states[name][0].entries))
+        units = [due_unit(at, key) for at, key in moments if at is not None]
         keys = store_keys_of(index, timers.due.keys, units, self._layout.key_groups)
         return [(key, timers.due.values.encode(None)) for key in keys]
 
@@ -272,6 +278,8 @@ class _Instance:
                 element.type, element.ttl, now_us, turn=row_turn, checked=True, watched=True
             )
         self.container = element.type.wrap(self.entries)
+        if isinstance(self.container, Windows):
+            self.container.clock = adding_now_us
 
 
 def _held(entries: Map[Any, Any], units: list[Any] | None) -> list[Any]:

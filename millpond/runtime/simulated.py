@@ -26,7 +26,7 @@ from millpond.program.durability import Lazy
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from millpond.runtime.assemble import assemble
-from millpond.runtime.eventtime import FeedTime
+from millpond.runtime.eventtime import FeedTime, Judged
 from millpond.runtime.evolving import Schemas, check_elements
 from millpond.runtime.failures import leaving_out
 from millpond.runtime.inputlog import with_input
@@ -55,7 +55,7 @@ from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.timekeeping import Timekeeper
-from millpond.runtime.timers import due_timers, nothing_fed
+from millpond.runtime.timers import due_timers, handlers_of, nothing_fed
 from millpond.runtime.whole import run_whole
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
@@ -295,10 +295,12 @@ class Simulated:
         return outcome
 
     def _compute_timers(self, parent: Parent, moment: int) -> EpochWork:
-        due = due_timers(self._plan, self._storage, parent, self._times.reached(moment))
+        until = self._times.reached(moment)
+        due = due_timers(self._plan, self._storage, parent, until)
         if due.timers:
             self._row_times = due.times(self._times.judged().floor_us)
-            work = self._compute(due.rows(self._fires), parent, moment)
+            judged = replace(self._times.judged(), told_us=until)
+            work = self._compute(due.rows(handlers_of(self._plan), until), parent, moment, judged)
         else:
             work = nothing_fed({} if self._checkpoint.head is None else self._checkpoint.head.counters)
         return self._times.noted(work, moment, self._plan.element_indexes, left_us=due.next_us, fires=True)
@@ -328,12 +330,12 @@ class Simulated:
     def _partitions(self) -> int:
         return self._plan.layout.partitions
 
-    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int) -> EpochWork:
+    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int, handlers: Judged | None = None) -> EpochWork:
         check_instances(parent, self._plan.layout)
         check_elements(parent, self._plan.elements)
 
         def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
-            judged = self._times.judged()
+            judged = self._times.judged() if handlers is None else handlers
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until, judged=judged)
             return self._assemble(epoch, run_whole(self._plan, epoch, self._route(rows)))
 

@@ -19,7 +19,7 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
-from millpond.program.epoch_time import epoch_time
+from millpond.program.epoch_time import epoch_time, told_until
 from millpond.runtime.aging import Over, over_at, sweep
 from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
@@ -69,7 +69,8 @@ class StepRun:
         crashpoint("task.started")
         self.begun = _CLOCK.ticks()
         intake = Intake()
-        with _no_cyclic_collection(), epoch_time(self.epoch.now_us), self._timed("task"):
+        times = epoch_time(self.epoch.now_us), told_until(self.epoch.judged.told_us)
+        with _no_cyclic_collection(), times[0], times[1], self._timed("task"):
             try:
                 with self._timed("read"):
                     self._read(batches, intake)

@@ -16,11 +16,12 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.manifest import Manifest
 from millpond.epochs.times import EventTimes, Times
 from millpond.epochs.work import EpochWork
-from millpond.errors import EventTimeError
+from millpond.errors import EventTimeError, WindowError
 from millpond.program.epoch_time import now_us
 from millpond.runtime.eventtime import FeedTime, Heard, Judged, advanced, is_told, told_times
 from millpond.runtime.plan import Durability
 from millpond.state.timers import TimersType
+from millpond.windowing.element import WindowsType
 
 _SET: Final = "timers.set."
 _TOTAL: Final = "total."
@@ -39,6 +40,8 @@ class Timekeeper:
         self._head = head
         self._ttls = {name: element.ttl for name, element in program.elements.items() if element.ttl is not None}
         self.handlers = tuple(name for name, e in program.elements.items() if isinstance(e.type, TimersType))
+        types = {name: element.type for name, element in program.elements.items()}
+        self._windows = {name: kind for name, kind in types.items() if isinstance(kind, WindowsType)}
         self._feeds: Mapping[str, FeedTime] = {}
 
     def follow(self, feeds: Mapping[str, FeedTime | None], durability: Durability) -> None:
@@ -68,7 +71,21 @@ class Timekeeper:
                 found="feeds with event time" if timed else "feeds without event time",
                 hint="times of entries and timers would be of two kinds: begin a new checkpoint",
             )
+        self._check_lateness(timed)
         self._feeds = timed
+
+    def _check_lateness(self, feeds: Mapping[str, FeedTime]) -> None:
+        """Refuse rows that come after all that is known of their windows is gone: they would be told as new ones."""
+        for name, element in self._windows.items():
+            later = [feed for feed, time in feeds.items() if (time.lateness_us or 0) > element.rules.lateness_us]
+            if later:
+                raise WindowError(
+                    "MP649",
+                    f"rows may come later than the windows of `{name}` are kept",
+                    expected=f"lateness= of a feed up to that of @on_window, {element.rules.lateness_us} microseconds",
+                    found=", ".join(f"{feed}: {feeds[feed].lateness_us}" for feed in later),
+                    hint="say @on_window(..., lateness=...), so that windows are corrected; or give feeds disorder=",
+                )
 
     @property
     def by_event(self) -> bool:

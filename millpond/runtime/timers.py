@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from millpond.epochs.work import EpochWork, Parent
@@ -33,9 +33,13 @@ class Due(NamedTuple):
         """What `self.now` says in their handlers where rows have times of their own: the moment of each."""
         return [max(at, floor_us) for at, _, _ in self.timers]
 
-    def rows(self, handlers: tuple[str, ...]) -> list[tuple[str, tuple[Any, ...]]]:
-        """The timers as rows of their handlers, in the order in which they fire."""
-        return [(handlers[number], (key, moment_of(at))) for at, number, key in self.timers]
+    def rows(self, handlers: Mapping[str, TimersType], until: int | None) -> list[tuple[str, tuple[Any, ...]]]:
+        """The timers that are due until a time as rows of their handlers, in the order in which they fire."""
+        if until is None:
+            return []
+        known = list(handlers.items())
+        found = ((*known[number], key, at) for at, number, key in self.timers)
+        return [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in found]
 
 
 def due_timers(plan: ProgramPlan, storage: Storage, parent: Parent, now: int | None) -> Due:

@@ -18,7 +18,7 @@ from millpond.epochs.manifest import StateFile
 from millpond.epochs.work import NearChanges
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
-from millpond.program.epoch_time import now_us, row_turn
+from millpond.program.epoch_time import adding_now_us, now_us, row_turn
 from millpond.runtime.aging import NEVER_US, Over
 from millpond.runtime.columns import ListColumn
 from millpond.runtime.homes import owners_of
@@ -35,6 +35,7 @@ from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
 from millpond.storage.near import durable
+from millpond.windowing.element import Windows
 
 _NONE_NEAR = NearChanges()
 
@@ -140,7 +141,10 @@ class WorkingState:
             return AgedOverlay(element, index, self._view, key_groups, self._owned, self._aging(name))
         if isinstance(element, TimersType):
             due = self._plan.element_index(name + DUE)
-            return TimersOverlay(element, index, due, self._view, key_groups, self._owned)
+            timers = TimersOverlay(element, index, due, self._view, key_groups, self._owned)
+            if isinstance(timers.container, Windows):
+                timers.container.clock = adding_now_us
+            return timers
         return KeyedOverlay(element, index, self._view, key_groups, self._owned)
 
     def _aging(self, name: str) -> Aging:

@@ -107,6 +107,15 @@ class TimersType(ElementType):
         """The type of a moment: microseconds since 1970."""
         return int
 
+    def moment(self, value: Any) -> int | None:
+        """The moment of a stored entry; None if it waits for none."""
+        at: int = value
+        return at
+
+    def told_at(self, at: int, until: int) -> int:  # noqa: ARG002
+        """What a handler is told of an entry that was due `at` a moment, when all `until` another one are called."""
+        return at
+
     @cached_property
     def due(self) -> ElementType:
         """The type of the element that orders these timers: a set of moments and keys."""
@@ -169,7 +178,8 @@ class TimersOverlay(KeyedOverlay):
     def changes(self) -> Changes:
         """What differs from the base, unordered."""
         keys, values = super().changes()
-        self.soonest_us = min(self.entries.values(), default=None)
+        moment = self._timers.moment
+        self.soonest_us = min((at for at in map(moment, self.entries.values()) if at is not None), default=None)
         if not keys:
             return keys, values
         known = dict(zip(self._keys, zip(self._units, self._before, strict=True), strict=True))
@@ -178,10 +188,14 @@ class TimersOverlay(KeyedOverlay):
         come: list[tuple[Any, ...]] = []
         for key, value in zip(keys, values, strict=True):
             unit, before = known[key]
-            if before is not None:
-                gone.append(due_unit(decode(before), unit))
-            if value is not None:
-                come.append(due_unit(decode(value), unit))
+            was = None if before is None else moment(decode(before))
+            now = None if value is None else moment(self.entries[unit])
+            if was == now:
+                continue
+            if was is not None:
+                gone.append(due_unit(was, unit))
+            if now is not None:
+                come.append(due_unit(now, unit))
         codec = self._timers.due.keys
         places = store_keys_of(self._due_index, codec, [*gone, *come], self._groups)
         marks: list[bytes | None] = [*([None] * len(gone)), *([_NOTHING] * len(come))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from millpond.windowing.aggregates import Aggregate, aggregate, several
 from millpond.windowing.counters import Counters
 from millpond.windowing.driven import landmark, punctuation, session, varying
+from millpond.windowing.element import ClosedWindow
 from millpond.windowing.gathering import collect, top_k
 from millpond.windowing.kinds import Moment, Window
 from millpond.windowing.periodic import (
@@ -39,6 +40,7 @@ from millpond.windowing.userdefined import last_every, user_defined, viewed
 
 __all__ = [
     "Aggregate",
+    "ClosedWindow",
     "Counters",
     "Moment",
     "Result",

@@ -105,6 +105,11 @@ class Discretiser:
             self._close(name, run.on_mark(mark), ended)
         return ended
 
+    def ends_at(self) -> int | None:
+        """The first time at which a window ends, if no record comes; None if there is none."""
+        ends = (run.ends_at() for run in self._runs.values())
+        return min((end for end in ends if end is not None), default=None)
+
     def export(self) -> dict[str, Any]:
         """The whole state as plain values."""
         queries = {

@@ -70,6 +70,10 @@ class SessionRun(Attentive):
         """Nothing ends at a punctuation."""
         return ()
 
+    def ends_at(self) -> int | None:
+        """A gap after the last record."""
+        return None if self._first is None else self._last + self._gap
+
     def export(self) -> list[Any]:
         """The first and the last time."""
         return [self._first, self._last]
@@ -136,6 +140,11 @@ class LandmarkRun(Attentive):
         if self._begun is None or self._window.length is not None:
             return ()
         return self._close(self._position + 1)
+
+    def ends_at(self) -> int | None:
+        """When the length of the open window is over."""
+        length_us = self._window.length
+        return None if length_us is None or self._begun is None else self._begun + length_us
 
     def export(self) -> list[Any]:
         """Where the open window began, and the last record's number."""
@@ -205,6 +214,10 @@ class VaryingRun(Attentive):
     def on_mark(self, mark: Any) -> tuple[Bounds, ...]:  # noqa: ARG002
         """Nothing ends at a punctuation."""
         return ()
+
+    def ends_at(self) -> int | None:
+        """When the oldest window ends."""
+        return self._open[0][1] if self._open else None
 
     def export(self) -> list[Any]:
         """The open windows, when the next is due, and the newest end."""

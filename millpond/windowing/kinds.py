@@ -54,6 +54,10 @@ class Attentive:
         """Never."""
         return None
 
+    def ends_at(self) -> int | None:
+        """Never by time alone."""
+        return None
+
 
 class Windowing(Protocol):
     """A description at work on one stream."""
@@ -72,6 +76,10 @@ class Windowing(Protocol):
 
     def quiet_until(self) -> Quiet | None:
         """Before which position or time no record ends or begins anything; None if every record must be shown."""
+        ...
+
+    def ends_at(self) -> int | None:
+        """The first time at which `on_time` ends a window, if no record comes; None if there is none."""
         ...
 
     def export(self) -> Any:

@@ -94,6 +94,12 @@ class PeriodicRun:
             point = min(point, self._grid.end(self._oldest))
         return (TIME, point) if measure == TIME else ("position", point + (self._base or 0))
 
+    def ends_at(self) -> int | None:
+        """When the oldest window ends, if it lies over time."""
+        if self._window.measure != TIME or self._next is None or self._oldest >= self._next:
+            return None
+        return int(self._grid.end(self._oldest))
+
     def export(self) -> list[Any]:
         """The open windows' numbers, the last point, and the first record's position."""
         return [self._oldest, self._next, self._last, self._base]

@@ -149,6 +149,10 @@ class SharedWindows:
         """Say that no record before `now` (microseconds) will come; the results of the windows that end."""
         return self._between(self._discretiser.on_time(now))
 
+    def ends_at(self) -> int | None:
+        """The first time at which `advance` ends a window, if no record comes; None if there is none."""
+        return self._discretiser.ends_at()
+
     def punctuate(self, mark: Any = None) -> list[Result]:
         """Put a punctuation between two records; the results of the windows that end."""
         return self._between(self._discretiser.on_mark(mark))

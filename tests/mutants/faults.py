@@ -451,4 +451,59 @@ RUNTIME = (
     ),
 )
 
-MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME)
+_BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute_force_over_all_rows_says"
+_SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
+
+WINDOWS = (
+    mutant(
+        "windows: the ends of windows do not cut slices",
+        "windowing/keyslices.py",
+        _BRUTE,
+        "for grid in self._grids.values() if grid.rest]",
+        "for grid in self._grids.values() if grid is None]",
+    ),
+    mutant(
+        "windows: slices go while a window that holds them is open",
+        "windowing/keyslices.py",
+        _BRUTE,
+        "if self._last_end(one[0]) > final]",
+        "if self._last_end(one[0]) > final + 2_000_000]",
+    ),
+    mutant(
+        "windows: a late row corrects nothing",
+        "windowing/keyslices.py",
+        _BRUTE,
+        "                insort(now.late, (begin, fresh))\n",
+        "                pass\n",
+    ),
+    mutant(
+        "windows: rows that wait are taken as they came",
+        "windowing/keyrows.py",
+        _BRUTE,
+        "now.rows.insert(bisect_right(now.rows, time, key=_TIME), (time, record))",
+        "now.rows.append((time, record))",
+    ),
+    mutant(
+        "windows: handlers add to windows that are told",
+        "program/epoch_time.py",
+        "property/test_windows_element.py::test_rows_that_handlers_add_are_told_once_and_no_window_is_told_twice",
+        "return row_us if told is None else max(row_us, told)",
+        "return row_us",
+    ),
+    mutant(
+        "windows: a handler with nothing to tell replies",
+        "runtime/delivery.py",
+        _SIMULATED,
+        "if point.windows and any(value is Done for value in values):",
+        "if point.windows and not values:",
+    ),
+    mutant(
+        "windows: what orders them is written twice where a moment stays",
+        "state/timers.py",
+        "property/test_windows_element.py::test_deltas_hold_each_key_once_and_a_snapshot_holds_the_windows_that_are_open",
+        "            if was == now:\n                continue\n",
+        "",
+    ),
+)
+
+MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS)

@@ -58,8 +58,10 @@ class EventPlain(Plain):
         self.now = self.horizon
 
     def _timers(self):
-        names = [name for name, element in type(self.program).elements().items() if hasattr(element, "handler")]
-        return [at for name in names for at in dict.values(vars(self.program)[name]._entries)]
+        elements = type(self.program).elements()
+        held = {name: vars(self.program)[name]._entries for name in elements if hasattr(elements[name], "handler")}
+        moments = (elements[name].type.moment(value) for name, own in held.items() for value in dict.values(own))
+        return [at for at in moments if at is not None]
 
     def natural(self, clock):
         marks, active = {}, []

@@ -268,7 +268,9 @@ def committed_state(program, storage):
         decode = element.type.keys.decode
         state[name] = {decode(unit_of(key)): element.type.values.decode(value) for key, value in own.items()}
     for name in [name for name in state if name.endswith(".due")]:
-        ordered = {(at, *key) if isinstance(key, tuple) else (at, key) for key, at in state[name[:-4]].items()}
+        moment = elements[name[:-4]].type.moment
+        moments = ((moment(value), key) for key, value in state[name[:-4]].items())
+        ordered = {(at, *key) if isinstance(key, tuple) else (at, key) for at, key in moments if at is not None}
         assert set(state.pop(name)) == ordered
     return state
 

@@ -224,9 +224,11 @@ class Job:
         return self
 
     def on_timer(self, handler: str, *, to: Sink) -> Job:
-        """Send what a method marked `@on_timer` replies to a sink, with its key and the moment of the timer."""
+        """Send what a method marked `@on_timer` or `@on_window` replies to a sink, with its key and moment."""
         self._timers.send(handler, to)
         return self
+
+    on_window = on_timer
 
     def load(self, element: str, frame: DataFrame, *, into: Into | None = None, name: str | None = None) -> Job:
         """Fill a state element with the rows of a DataFrame, before the first rows of the feeds.

@@ -38,7 +38,7 @@ from millpond.runtime.spark.route import Shape
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.spark.tables import frame_of
 from millpond.runtime.spark.worker import CONTROL_DDL, PartitionFunction, by_task
-from millpond.runtime.timers import Due, due_in_partition, due_timers, nothing_fed
+from millpond.runtime.timers import Due, due_in_partition, due_timers, handlers_of, nothing_fed
 from millpond.state.wire import decode_values, encode_values
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
@@ -75,7 +75,7 @@ class TimerFeeds:
             raise EpochError(
                 "MP462",
                 f"`{handler}` has its sink already" if handler in self._sinks else f"there is no handler `{handler}`",
-                expected=", ".join(self.handlers) or "a program with methods marked @on_timer",
+                expected=", ".join(self.handlers) or "a program with methods marked @on_timer or @on_window",
                 found=f'job.on_timer("{handler}", ...)',
             )
         self._sinks[handler] = to
@@ -89,7 +89,7 @@ class TimerFeeds:
                 handler,
                 frame_of(spark, self.table(handler, [])),
                 to=self._sinks.get(handler),
-                keep=None,
+                keep=self._kept(handler),
                 order_by=self._place(handler),
                 on_bad_row="fail",
                 name=handler,
@@ -98,6 +98,11 @@ class TimerFeeds:
             for number, handler in enumerate(self.handlers)
         ]
         return [replace(feed, plan=timer_times(feed.plan)) for feed in made] if by_event else made
+
+    def _kept(self, handler: str) -> list[str] | None:
+        """What goes along with replies: all that a handler takes, or the key alone, since windows tell their times."""
+        point = self._program.entries[handler].point
+        return [point.parameters[0][0]] if point.windows else None
 
     def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
         """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
@@ -145,7 +150,7 @@ class TimerRun:
             self.plan,
             self.shipment,
             _SHAPE,
-            self._batch(spark, due, judged.floor_us),
+            self._batch(spark, due, until, judged.floor_us),
             parent,
             before,
             one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
@@ -153,14 +158,14 @@ class TimerRun:
             only_file=None,
             now_us=moment,
             anchor=anchor,
-            judged=judged,
+            judged=replace(judged, told_us=until),
         )
         return work, controls, due.next_us
 
-    def _batch(self, spark: SparkSession, due: Due, floor_us: int) -> DataFrame:
+    def _batch(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
         """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
         rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
-        for place, (handler, (key, at)) in enumerate(due.rows(self.handlers.handlers)):
+        for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(self.plan), until)):
             rows.setdefault(handler, []).append((key, at, place))
         times = due.times(floor_us)
         tables = [self._routed(feed, rows[feed.plan.entry], times) for feed in self.feeds if feed.plan.entry in rows]

@@ -11,6 +11,7 @@ from millpond.compiler import CompiledProgram
 from millpond.epochs.checkpoint import EpochOutcome, EpochWork, JobAborted, Parent
 from millpond.errors import StorageError
 from millpond.program.sinks import MemorySink
+from millpond.runtime.eventtime import Judged
 from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.simulated import Row, Simulated
 from millpond.storage.door import through
@@ -86,9 +87,9 @@ class FaultyDriver(Simulated):
         with through(self._faulty):
             return self.epoch(rows)
 
-    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int) -> EpochWork:
+    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int, handlers: Judged | None = None) -> EpochWork:
         compute = super()._compute
-        return self._faulty_job(lambda: compute(rows, parent, moment))
+        return self._faulty_job(lambda: compute(rows, parent, moment, handlers))
 
     def _continue(self, parent: Parent, moment: int) -> EpochWork:
         go_on = super()._continue

@@ -1,0 +1,99 @@
+"""Handlers of windows: methods that are called with a key and its windows that are over.
+
+`@on_window(...)` above a method makes the method's name the windows of that handler. They are state, stored and found
+as timers are: what a timer's moment is to it, the end of the next window is to a key of windows.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+from millpond.errors import WindowError
+from millpond.program.entries import TOLD_WINDOWS
+from millpond.program.epoch_time import adding_us
+from millpond.program.program import ProgramBase
+from millpond.program.timers import TimerElement, handler_point
+from millpond.state.expiry import Clock
+from millpond.windowing.aggregates import Aggregate, several
+from millpond.windowing.element import ClosedWindow, WindowRules, Windows, WindowsType
+
+K = TypeVar("K")
+
+_NO_TIME = datetime.timedelta()
+
+
+class WindowElement(TimerElement):
+    """The windows of a handler, as a state element of the program that has it."""
+
+    def __init__(self, handler: Callable[..., Any], rules: WindowRules) -> None:
+        super().__init__(handler)
+        self.rules = rules
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The type has the rules.
+        return {name: value for name, value in super().__getstate__().items() if name != "rules"}
+
+    @cached_property
+    def type(self) -> WindowsType:  # type: ignore[override]
+        """The type of the windows, by the key that the handler takes."""
+        assert issubclass(self.owner, ProgramBase)
+        return WindowsType.of(handler_point(self.owner, self.name).parameters[0][1], self.rules)
+
+    @property
+    def timed(self) -> bool:
+        """Rows are added at their times."""
+        return True
+
+    def plain(self, clock: Clock, turn: Clock | None = None) -> Any:
+        """The windows of a plain Python run, in which the clock tells the time of the row."""
+        made = super().plain(clock, turn)
+        made.clock = lambda: adding_us(clock())
+        return made
+
+
+def on_window(
+    windows: Any, /, *, lateness: datetime.timedelta = _NO_TIME, **aggregates: Aggregate
+) -> Callable[[Callable[[Any, K, list[ClosedWindow]], Any]], Windows[K]]:
+    """Make a method the handler of windows: `def hourly(self, key, closed)` is told the windows of a key that are over.
+
+    `windows` is one of `millpond.windowing`, or several by name. `self.hourly.add(key, column=value)` adds a row at the
+    time of `self.now`, inside entry points and handlers. With `lateness`, windows are kept so long after their end, and
+    told again if a row corrects them. A handler works by its key like an entry point, and what it returns is its reply.
+    docs/WINDOWS.md says when it is called.
+    """
+    named = dict(windows) if isinstance(windows, Mapping) else {"": windows}
+    if not named or not all(isinstance(name, str) and hasattr(one, "describe") for name, one in named.items()):
+        raise _bad("a window such as tumbling(timedelta(minutes=1)), or several by name", repr(windows)[:80])
+    if not aggregates or not all(isinstance(one, Aggregate) for one in aggregates.values()):
+        raise _bad("at least one aggregate by name, such as many=count()", repr(aggregates)[:80])
+    given: object = lateness
+    if not isinstance(given, datetime.timedelta) or given < _NO_TIME:
+        raise _bad("lateness=timedelta(...), not less than nothing", repr(lateness)[:60])
+    rules = WindowRules(named, several(aggregates), lateness // datetime.timedelta(microseconds=1))
+    if lateness and not rules.any_order:
+        raise WindowError(
+            "MP649",
+            "these windows can't be corrected by late rows",
+            expected="lateness= for windows over time and sessions, with aggregates that do not depend on order",
+            found=rules.text[:200],
+            hint="leave lateness= out, and give feeds more disorder=: their rows then wait for each other",
+        )
+
+    def make(handler: Callable[[Any, K, list[ClosedWindow]], Any]) -> Windows[K]:
+        setattr(handler, TOLD_WINDOWS, True)
+        return cast("Windows[K]", WindowElement(handler, rules))
+
+    return make
+
+
+def _bad(expected: str, found: str) -> WindowError:
+    return WindowError(
+        "MP647",
+        "@on_window does not say its windows",
+        expected=expected,
+        found=found,
+        hint="see docs/WINDOWS.md, In programs",
+    )

@@ -1,0 +1,243 @@
+"""Windows as a state element: what a program adds rows to by key, and what a handler is told when windows are over.
+
+An element keeps one entry for each key: the next moment at which there is something to tell, and what the key's windows
+are made of. It is stored like a timer, under its key and, ordered, under its moment: so windows that are over are found
+without looking at the others.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from millpond.errors import WindowError
+from millpond.state.access import READ_KEY, WRITE_KEY, Operation
+from millpond.state.map import Map
+from millpond.state.timers import TimersType, microseconds
+from millpond.state.wire import carry
+from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.keyrows import KeyRows
+from millpond.windowing.keyslices import KeySlices, Told
+from millpond.windowing.userdefined import Viewed
+
+K = TypeVar("K")
+
+LAYOUT: Final = 1
+"""The version of what an entry holds (docs/FORMAT.md)."""
+
+_ZERO: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MARK_BYTES: Final = 6
+_ANY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedWindow:
+    """A window that is over: `window["mean"]` is the value of an aggregate by its name.
+
+    `name` is that of the window if there are several, else "". `begin` and `end` are moments in UTC; of windows over
+    records or a measure, numbers. One that is `corrected` takes the place of what was told of the window before, if
+    anything was.
+    """
+
+    name: str
+    begin: Any
+    end: Any
+    values: Mapping[str, Any]
+    corrected: bool = False
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an aggregate."""
+        return self.values[name]
+
+
+carry(
+    ClosedWindow,
+    "closed window",
+    lambda one: (one.name, one.begin, one.end, dict(one.values), one.corrected),
+    ClosedWindow,
+)
+
+
+class WindowRules:
+    """What the windows of an element are, what is computed of them, and how rows get into them."""
+
+    def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate, lateness_us: int) -> None:
+        self.windows = windows
+        self.aggregate = aggregate
+        self.lateness_us = lateness_us
+        self.any_order = KeySlices.suit(windows, aggregate)
+        self.keys: KeySlices | KeyRows = (
+            KeySlices(windows, aggregate, lateness_us) if self.any_order else KeyRows(windows, aggregate)
+        )
+        self._over_time = {
+            name: window.needs_time and not isinstance(window, Viewed) for name, window in windows.items()
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Types that were made for the stored form can't travel, and are made again.
+        return type(self), (self.windows, self.aggregate, self.lateness_us)
+
+    @cached_property
+    def text(self) -> str:
+        """The windows and aggregates in words: state is taken up only under the same ones."""
+        described = (
+            f"{name}: {window.describe()}" if name else window.describe() for name, window in self.windows.items()
+        )
+        aggregates = (f"{name}={part.name}({', '.join(_columns(part))})" for name, part in self.aggregate.parts)
+        return f"{', '.join(described)}; {', '.join(aggregates)}"
+
+    @cached_property
+    def mark(self) -> int:
+        """What tells an entry of these windows from one of others, or of another layout."""
+        way = "slices" if self.any_order else "rows"
+        return int.from_bytes(hashlib.sha256(f"{LAYOUT} {way} {self.text}".encode()).digest()[:_MARK_BYTES], "big")
+
+    @cached_property
+    def stored_type(self) -> Any:
+        """The type of an entry: its moment, its mark, and what the key holds."""
+        held: Any = self.keys.stored_type(self.aggregate)
+        return tuple[int | None, int, held]
+
+    @cached_property
+    def _column(self) -> str | None:
+        """The only column that the aggregates read, if that is known."""
+        names = {name for _, part in self.aggregate.parts for name in _columns(part)}
+        return names.pop() if len(names) == 1 and _ANY not in names else None
+
+    def record(self, values: tuple[Any, ...], columns: dict[str, Any]) -> Any:
+        """What is added, as the aggregates read it."""
+        if not values:
+            return columns
+        if columns or len(values) > 1:
+            raise WindowError(
+                "MP647",
+                "this row can't be added to windows",
+                expected="add(key, value) for one column, or add(key, name=value, ...)",
+                found=f"{len(values)} value(s) without a name, {len(columns)} with one",
+            )
+        return values[0] if self._column is None else {self._column: values[0]}
+
+    def shown(self, told: Told) -> ClosedWindow:
+        """A window as a handler sees it."""
+        begin, end = told.begin, told.end
+        if self._over_time[told.window]:
+            begin, end = _moment(begin), _moment(end)
+        return ClosedWindow(told.window, begin, end, told.value, told.corrected)
+
+
+class Windows(Generic[K]):
+    """The windows of a handler: `self.handler.add(key, column=value)` adds a row, at the time of `self.now`."""
+
+    kind: ClassVar[str] = "windows"
+    OPERATIONS: ClassVar[dict[str, Operation]] = {"add": WRITE_KEY, "fired": WRITE_KEY, "__contains__": READ_KEY}
+
+    __slots__ = ("_entries", "_rules", "clock")
+
+    def __init__(self, rules: WindowRules, entries: Map[K, Any]) -> None:
+        self._rules = rules
+        self._entries = entries
+        self.clock: Callable[[], int] = _no_clock
+
+    def add(self, key: K, *values: Any, **columns: Any) -> None:
+        """Add a row to the windows of a key: by the names of its columns, or one value if that is all they need."""
+        moment, held = self._held(key)
+        try:
+            held, moment = self._rules.keys.add(held, self.clock(), self._rules.record(values, columns), moment)
+        except KeyError as error:
+            raise WindowError(
+                "MP647",
+                "an aggregate reads a column that was not added",
+                expected=f"add(key, {error.args[0]}=..., ...)",
+                found=", ".join(columns) or "no column",
+            ) from error
+        self._entries[key] = moment, self._rules.mark, held
+
+    def fired(self, key: K, until: datetime.datetime) -> list[ClosedWindow]:
+        """Take out the windows of a key that are over: what happens right before its handler runs."""
+        if key not in self._entries:
+            return []
+        told, held, moment = self._rules.keys.close(self._held(key)[1], microseconds(until))
+        if held is None:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = moment, self._rules.mark, held
+        return [self._rules.shown(one) for one in told]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a key has rows in windows that are not over."""
+        return key in self._entries
+
+    def due(self, now_us: int) -> list[tuple[int, K]]:
+        """The keys that have something to tell up to a time, each with its moment, unordered."""
+        return [(at, key) for key, (at, _, _) in dict.items(self._entries) if at is not None and at <= now_us]
+
+    def _held(self, key: K) -> tuple[int | None, Any]:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None, self._rules.keys.start()
+        moment, mark, held = entry
+        if mark != self._rules.mark:
+            raise WindowError(
+                "MP623",
+                "the windows of a handler are not those that its state was made for",
+                expected="the windows and aggregates that it had",
+                found=self._rules.text[:200],
+                hint="give the handler another name, and name the old one in `dropped=` of the class",
+            )
+        return moment, held
+
+    def __repr__(self) -> str:
+        return f"Windows({self._rules.text}, {len(self._entries)} keys)"
+
+
+@dataclass(frozen=True)
+class WindowsType(TimersType):
+    """The type of the windows of a handler whose keys are of one type."""
+
+    rules: WindowRules = field(kw_only=True, compare=False)
+
+    @classmethod
+    def of(cls, key: Any, rules: WindowRules) -> WindowsType:
+        """The type of windows by keys of a type."""
+        return cls(Windows, (key,), "", rules=rules)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).of, (self.arguments[0], self.rules)
+
+    @cached_property
+    def value_hint(self) -> Any:
+        """The type of an entry."""
+        return self.rules.stored_type
+
+    def moment(self, value: Any) -> int | None:
+        """When a key has something to tell."""
+        at: int | None = value[0]
+        return at
+
+    def told_at(self, at: int, until: int) -> int:  # noqa: ARG002
+        """All windows of a key that are over are told together."""
+        return until
+
+    def wrap(self, entries: Any) -> Any:
+        """The container that user code sees; its clock is to be set."""
+        return Windows(self.rules, entries)
+
+
+def _columns(part: Aggregate) -> tuple[str, ...]:
+    """The columns that an aggregate reads by name; a star if it reads the record by a function, or as it is."""
+    try:
+        return (_ANY,) if part.columns is None else tuple(part.columns.needs)
+    except WindowError:
+        return (_ANY,)
+
+
+def _moment(us: int) -> datetime.datetime:
+    return _ZERO + datetime.timedelta(microseconds=us)
+
+
+def _no_clock() -> int:
+    raise AssertionError("windows without a clock")
