@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import millpond
+from benchmarks.memory import TreeMemory, tree_mb
 from benchmarks.report import timed
 from benchmarks.spark import session
-from benchmarks.treememory import TreeMemory, tree_mb
 from millpond.windowing import sliding, sum_of
 
 SECOND = 1_000_000

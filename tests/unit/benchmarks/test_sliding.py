@@ -11,10 +11,10 @@ import pytest
 from benchmarks import __main__ as front
 from benchmarks import sliding
 from benchmarks.data import timed_events
+from benchmarks.memory import TreeMemory, tree_mb
 from benchmarks.report import BenchmarkError
 from benchmarks.sliding import Options, check, in_child
 from benchmarks.sliding_child import MILLPOND, Task
-from benchmarks.treememory import TreeMemory, tree_mb
 
 WINDOWS = {"key": [1, 1, 2], "window_begin": [0, 10, 0], "window_end": [10, 20, 10], "total": [5, 6, 7]}
 
