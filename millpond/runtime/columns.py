@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,11 @@ SAMPLE_ROWS = 4096
 
 Coded = tuple[list[Any] | npt.NDArray[Any], npt.NDArray[Any]]
 """Distinct values, numbers as an array, and for each row the place of its value among them."""
+
+_FIXED: Final = frozenset(
+    (int, float, str, bytes, bool, type(None), datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
+)
+"""Types whose values nobody can change; of others nobody asks."""
 
 
 class Column(Protocol):
@@ -46,6 +52,11 @@ class ListColumn:
             return list(self._values if rows is None else self._values[rows])
         values = self._values
         return [values[row] for row in rows.tolist()]
+
+    @property
+    def may_change(self) -> bool:
+        """Whether some of the values can be changed in place: whoever takes them twice may find them changed."""
+        return not _FIXED.issuperset(map(type, self._values))
 
     def distinct(self) -> Coded:
         """The distinct values, and which of them each row has."""

@@ -50,6 +50,11 @@ class Work:
         times = [] if self.times is None else [NumberColumn(self.times)]
         return [*self.variables.values(), *self.keep, *times]
 
+    @property
+    def may_change(self) -> bool:
+        """Whether the task's code can change in place what a row carries."""
+        return any(isinstance(column, ListColumn) and column.may_change for column in self.variables.values())
+
     def key_column(self) -> Column:
         """The column of dispatch keys of a BY_KEY task."""
         names = self.task.key.split(",")

@@ -107,6 +107,9 @@ class StepRun:
                     break
                 if not self._run_work(intake.work, state, delivery, by_key=by_key) or not self.failures:
                     break
+                if any(one.may_change for one in intake.work):
+                    # What rows carry may have been changed already: run again, they would do something else.
+                    break
                 # The failure to tell is the first one in input order, which a run by key does not meet first.
                 self.failures.clear()
             moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from millpond import Map, Partitioned, Program, entry
+from millpond import Counter, Map, Partitioned, Program, entry
 from millpond.compiler import compile_program
 from millpond.errors import RowError
 from millpond.runtime.plan import BadRows
@@ -73,3 +73,34 @@ def test_by_default_a_row_that_raises_fails_the_epoch_and_nothing_is_committed(t
     assert caught.value.code == "MP603"
     assert "in put: raise ValueError" in (caught.value.found or "")
     assert simulated.fed == 0
+
+
+class Growing(Program):
+    """Raises after it has changed in place what the row carried to its key."""
+
+    counts = Partitioned(Counter[int])
+
+    @entry
+    def grow(self, key: int, steps: int) -> list[int]:
+        held = [1, 2]
+        place = sum(held) + key
+        self.counts.pop(place, None)
+        for _ in range(steps):
+            held += held[:2]
+            self.counts[place] = held[2 * steps + 1]
+        return held
+
+
+@pytest.mark.parametrize("policy", list(BadRows))
+def test_a_row_that_raises_after_it_changed_what_it_carries_is_not_tried_again_as_it_is_then(tmp_path, policy):
+    rows = [("grow", (1, 0)), ("grow", (2, 1)), ("grow", (3, 2))]
+    plain = Growing()
+    with pytest.raises(IndexError):
+        plain.grow(3, 2)
+    simulated = Simulated(compile_program(Growing), tmp_path, 1, bad_rows=policy)
+    if policy is BadRows.FAIL:
+        with pytest.raises(RowError, match="raised IndexError"):
+            simulated.epoch(rows)
+        return
+    simulated.epoch(rows)
+    assert simulated.replies() == {0: [1, 2], 1: [1, 2, 1, 2]}
