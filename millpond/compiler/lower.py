@@ -107,6 +107,8 @@ class Lowering:
             self._out.append(Jump.to(onward if isinstance(statement, ast.Break) else again, statement))
         elif isinstance(statement, _COMPOUND) and self._must_part(statement):
             self._part(statement)
+        elif isinstance(statement, ast.Assert) and statement.msg is not None and _takes_turns(statement.msg):
+            self._assert(statement, statement.msg)
         elif parts := self._conditionals(statement):
             self._take_out(statement, parts)
         elif named := self._named(statement):
@@ -313,6 +315,13 @@ class Lowering:
             self._add(assigned)
         self._add(statement)
 
+    def _assert(self, statement: ast.Assert, message: ast.expr) -> None:
+        """An assertion whose message is not as simple as it looks: it is computed only if the test fails."""
+        name = self._names.fresh("value")
+        told = ast.Assert(ast.Constant(False), _load(name, message))
+        failed = ast.If(ast.UnaryOp(ast.Not(), statement.test), [self._assign(name, message, message), told], [])
+        self._add(ast.fix_missing_locations(ast.copy_location(failed, statement)))
+
     def _named(self, statement: ast.stmt) -> list[ast.expr]:
         """The `:=` of a statement that touches state: they become assignments before it."""
         if not self._sites.head(statement):
@@ -450,6 +459,11 @@ def _escapes(statement: ast.AST) -> bool:
         # A break in the body is the loop's own; one in its else belongs to the loop around it.
         return any(map(_escapes, statement.orelse))
     return any(map(_escapes, ast.iter_child_nodes(statement)))
+
+
+def _takes_turns(node: ast.AST) -> bool:
+    """Whether an expression has parts that are evaluated only sometimes, or that assign."""
+    return any(isinstance(part, (*_CONDITIONAL, ast.NamedExpr)) for part in ast.walk(node))
 
 
 def _load(name: str, at: ast.AST) -> ast.expr:

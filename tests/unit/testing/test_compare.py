@@ -149,3 +149,33 @@ def test_rows_follow_from_their_seed_and_meet():
     keys = [arguments[0] for name, arguments in rows if name == "one"]
     assert len(set(keys)) < len(keys) / 2
     assert {name for name, _ in rows} == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert a % 5 != 2, (self.e0[b % 4] if b % 4 in self.e0 else 'no')",
+        "assert a % 5 != 2, self.e0.pop(a % 4, (self.e0[b % 4] if b else 'x'))",
+        "assert (a and self.e0.get(b, '')) != 'q', (self.e0[b] if b in self.e0 else self.e0.get(a))",
+        "assert a < 3, (t := self.e0.get(b)) or a",
+    ],
+)
+def test_a_message_of_an_assertion_may_choose_what_it_reads(line):
+    text = f"""{HEAD}
+class Asserting(Program):
+    e0 = Partitioned(Map[int, str])
+
+    @entry
+    def put(self, a: int, v: str) -> None:
+        self.e0[a] = v
+
+    @entry
+    def ask(self, a: int, b: int) -> str:
+        {line}
+        return 'fine'
+"""
+    rows = [("put", (key, "q" if key == 1 else "w")) for key in range(3)]
+    rows += [("ask", (a, b)) for a in range(5) for b in range(5)]
+    for seed in range(3):
+        outcome = compare(text, rows, seed)
+        assert (outcome.verdict, outcome.raised) == (Verdict.SAME, True), outcome.found
