@@ -8,13 +8,15 @@ these are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from tempfile import SpooledTemporaryFile
+from typing import IO
 
 import msgspec
 
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import FILE_BYTES, Changes, within, write_changes
+from millpond.epochs.deltas import FILE_BYTES, Changes, decode_changes, encode_changes, within, write_changes
 from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.epochs.recovery import read_changes
 from millpond.epochs.snapshots import Snapshot
@@ -28,7 +30,7 @@ MERGED = "merged"
 """The folder of snapshots that wait for a manifest to name them, each under the number of its epoch."""
 
 HELD_BYTES_MAX = 4 * FILE_BYTES
-"""Deltas up to this size together are read once; what is above is read again for every chunk that it reaches into."""
+"""Changes up to this size together wait in memory for their chunks; more of them wait in a temporary file."""
 
 Groups = tuple[int, int]
 """A range of key groups, both ends included."""
@@ -41,8 +43,13 @@ _decoder = msgspec.msgpack.Decoder(Snapshot)
 
 def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_groups: int) -> Snapshot:
     """Write the state of a manifest as a snapshot, and leave it for the next commit to name."""
-    merge = _Merge(storage, manifest)
-    files = tuple(merge.write(groups, old) for groups, old in chunk_ranges(manifest, key_groups))
+    chunks = list(chunk_ranges(manifest, key_groups))
+    with SpooledTemporaryFile(max_size=HELD_BYTES_MAX) as spool:
+        changes = _Divided(spool, (groups for groups, _ in chunks))
+        for file in _deltas(manifest):
+            changes.add(file, read_changes(storage, file))
+        merge = _Merge(storage, manifest, changes)
+        files = tuple(merge.write(groups, old) for groups, old in chunks)
     snapshot = Snapshot(manifest.epoch, digest, files)
     storage.put(_name(manifest.epoch), seal(FrameKind.MERGED, msgspec.msgpack.encode(snapshot)))
     crashpoint("snapshot.merged")
@@ -94,19 +101,45 @@ def _share(file: StateFile, groups: Groups) -> float:
     return file.file.size_bytes * (last - first + 1) / (file.last_group - file.first_group + 1)
 
 
+class _Divided:
+    """Changes by the chunk that they belong to, so that every delta is read once, however many chunks it reaches into.
+
+    They wait as bytes, which is what they are worth: as objects, small entries would take ten times that.
+    """
+
+    def __init__(self, spool: IO[bytes], ranges: Iterable[Groups]) -> None:
+        self._spool = spool
+        self._parts: dict[Groups, list[tuple[int, int]]] = {groups: [] for groups in ranges}
+
+    def add(self, file: StateFile, changes: Changes) -> None:
+        """Take the changes of a file, which are newer than all before."""
+        for groups, parts in self._parts.items():
+            if not file.overlaps(*groups):
+                continue
+            keys, values = within(changes, *groups)
+            if keys:
+                start = self._spool.tell()
+                parts.append((start, self._spool.write(encode_changes(keys, values))))
+
+    def of(self, groups: Groups) -> Sequence[Changes]:
+        """The changes of a chunk, oldest first."""
+        return [decode_changes(self._part(*part), MERGED) for part in self._parts[groups]]
+
+    def _part(self, start: int, size: int) -> bytes:
+        self._spool.seek(start)
+        return self._spool.read(size)
+
+
 class _Merge:
-    def __init__(self, storage: Storage, manifest: Manifest) -> None:
+    def __init__(self, storage: Storage, manifest: Manifest, changes: _Divided) -> None:
         self._storage = storage
         self._snapshot = manifest.snapshot
-        self._deltas = _deltas(manifest)
+        self._changes = changes
         self._over_us = Times.of(manifest.counters).over_us
-        self._held: dict[str, Changes] = {}
-        self._held_bytes = 0
 
     def write(self, groups: Groups, old: StateFile | None) -> StateFile:
         """Write a chunk; the old file stays if nothing in its range changed."""
-        reaching = (file for file in self._deltas if file.overlaps(*groups))
-        changes = [inside for file in reaching if (inside := within(self._read(file), *groups))[0]]
+        changes = self._changes.of(groups)
         if old is not None and not changes and not self._expires(old):
             return old
         state: dict[bytes, bytes | None] = {}
@@ -115,8 +148,11 @@ class _Merge:
                 state.update(zip(*within(read_changes(self._storage, file), *groups), strict=True))
         for keys, values in changes:
             state.update(zip(keys, values, strict=True))
-        live = sorted(k for k, value in state.items() if value is not None and not is_over(k, value, self._over_us))
-        written = write_changes(self._storage, FrameKind.SNAPSHOT, live, [state[key] for key in live], groups)
+        live = sorted(key for key, value in state.items() if value is not None)
+        if self._over_us:
+            live = [key for key in live if not is_over(key, state[key], self._over_us)]
+        values = list(map(state.__getitem__, live))
+        written = write_changes(self._storage, FrameKind.SNAPSHOT, live, values, groups)
         crashpoint("snapshot.chunk")
         return written
 
@@ -126,13 +162,3 @@ class _Merge:
             return False
         keys, values = read_changes(self._storage, old)
         return any(is_over(key, value, self._over_us) for key, value in zip(keys, values, strict=True))
-
-    def _read(self, file: StateFile) -> Changes:
-        held = self._held.get(file.file.name)
-        if held is not None:
-            return held
-        changes = read_changes(self._storage, file)
-        if self._held_bytes + file.file.size_bytes <= HELD_BYTES_MAX:
-            self._held[file.file.name] = changes
-            self._held_bytes += file.file.size_bytes
-        return changes
