@@ -1,7 +1,9 @@
 """Snapshots beside the epochs: a process of its own merges committed files, and a later commit names the result.
 
 An epoch never waits for it. If the process or the driver dies, chunks that no manifest names are left, and the next try
-writes the same ones under the same names. The process has the lowest priority, so that epochs keep the processor.
+writes the same ones under the same names. The process has the lowest priority, so that epochs keep the processor. On a
+machine that is never idle it would not get on, and deltas would grow without end: so once a snapshot is overdue, a
+process of ordinary priority takes its place.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class Snapshots:
         self._key_groups = key_groups
         self._elsewhere = opens_elsewhere(storage.url)
         self._process: subprocess.Popen[bytes] | None = None
+        self._urgent = False
         self._made: Snapshot | None = None
         self._failures = 0
 
@@ -47,6 +50,9 @@ class Snapshots:
 
     def committed(self, manifest: Manifest, digest: ManifestHash) -> None:
         """Start on a committed epoch if a snapshot is due and none is under way."""
+        urgent = snapshot_due(manifest, OVERDUE)
+        if urgent and not self._urgent and self._process is not None and self._process.poll() is None:
+            self._let_go(self._process)
         if self._process is not None or self._made is not None or not snapshot_due(manifest):
             return
         if not self._elsewhere or bytes_to_merge(manifest) <= AT_ONCE_BYTES:
@@ -60,10 +66,12 @@ class Snapshots:
             # The driver may have found this package where a new process would not look.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        self._urgent = urgent
         assert self._process.stdin is not None
+        request = Request(self._storage.url, manifest.epoch, digest, self._key_groups, urgent)
         # Not as arguments, which others can see: a URL may hold a password. If it died already, `take` will tell.
         with suppress(BrokenPipeError), self._process.stdin as asked:
-            asked.write(msgspec.json.encode(Request(self._storage.url, manifest.epoch, digest, self._key_groups)))
+            asked.write(msgspec.json.encode(request))
 
     def take(self) -> Snapshot | None:
         """A snapshot that is ready, once; None if there is none."""
@@ -75,11 +83,13 @@ class Snapshots:
 
     def close(self, head: Manifest | None) -> None:
         """Let go of what is under way; only if deltas grew far too large is the end of it waited for."""
-        if self._process is None:
-            return
-        with self._process:
-            if not snapshot_due(head, OVERDUE):
-                self._process.kill()
+        if self._process is not None:
+            self._let_go(self._process, when_done=snapshot_due(head, OVERDUE))
+
+    def _let_go(self, process: subprocess.Popen[bytes], *, when_done: bool = False) -> None:
+        with process:
+            if not when_done:
+                process.kill()
         self._process = None
 
     def _collected(self, process: subprocess.Popen[bytes]) -> Snapshot | None:

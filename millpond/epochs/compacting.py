@@ -18,25 +18,28 @@ from millpond.errors import MillpondError
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.open import open_storage
 
-PRIORITY = 19
-"""The lowest: what epochs leave of the processor is enough."""
+NICENESS = 19
+"""The lowest priority that every system knows."""
 
 LOOK_SECONDS = 1.0
 """How often it looks whether its driver is still there."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Which epoch of which checkpoint to merge; the hash tells timelines apart."""
+    """Which epoch of which checkpoint to merge; the hash tells timelines apart.
+
+    One that is urgent is not content with what epochs leave of the processor and of the disk.
+    """
 
     url: str
     epoch: EpochId
     hash: ManifestHash
     key_groups: int
+    urgent: bool = False
 
 
-def serve(request: bytes) -> bool:
+def serve(asked: Request) -> bool:
     """Do what a request asks; False if something else stands where the epoch was, as after a restore from a copy."""
-    asked = msgspec.json.decode(request, type=Request)
     storage = open_storage(asked.url)
     name = manifest_name(asked.epoch)
     data = storage.get(name)
@@ -53,12 +56,22 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
+def stand_back() -> None:
+    """Take only what epochs leave, of the processor and, where the system knows how, of the disk."""
+    os.nice(NICENESS)
+    if sys.platform == "linux":
+        # Who is idle by policy gives way at once to whoever wakes up, and its reads and writes wait for all others'.
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def main() -> None:
     """Serve the request on standard input."""
-    os.nice(PRIORITY)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    if not asked.urgent:
+        stand_back()
     try:
-        done = serve(sys.stdin.buffer.read())
+        done = serve(asked)
     except MillpondError as error:
         sys.exit(str(error))
     sys.exit(None if done else "the epoch to merge is not there any more")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
 import pathlib
 import signal
+import sys
 
 import msgspec
 import pytest
 
 from millpond.clock import SystemClock
-from millpond.epochs import background, compaction, snapshots
+from millpond.epochs import background, compacting, compaction, snapshots
 from millpond.epochs.checkpoint import Checkpoint
 from millpond.epochs.compacting import Request, serve
 from millpond.epochs.compaction import MERGED, last_merged
@@ -68,6 +71,44 @@ def test_an_epoch_does_not_wait_for_a_process_that_takes_its_time(tmp_path, ofte
     checkpoint.close()
     assert process.returncode == -signal.SIGKILL
     assert read_state(FileStorage(tmp_path)) == state_after(len(BATCHES))
+
+
+def test_a_snapshot_that_is_overdue_is_made_by_a_process_that_does_not_stand_back(tmp_path, monkeypatch, apart):
+    monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 1)
+    monkeypatch.setattr(background, "OVERDUE", 3)
+    checkpoint = opened(tmp_path)
+    run(checkpoint, tmp_path, [0])
+    patient = checkpoint._snapshots._process
+    patient.send_signal(signal.SIGSTOP)
+    run(checkpoint, tmp_path, [1])
+    assert checkpoint._snapshots._process is patient
+    run(checkpoint, tmp_path, [2])
+    urgent = checkpoint._snapshots._process
+    assert patient.returncode == -signal.SIGKILL
+    assert urgent is not patient
+    wait_for(urgent)
+    run(checkpoint, tmp_path, [3])
+    assert checkpoint.head.snapshot_epoch == 3
+    checkpoint.close()
+    assert read_state(FileStorage(tmp_path)) == state_after(4)
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+def test_only_a_process_that_is_not_urgent_stands_back(tmp_path, monkeypatch, urgent):
+    checkpoint = opened(tmp_path)
+    run(checkpoint, tmp_path, range(2))
+    request = Request(FileStorage(tmp_path).url, checkpoint.epoch, checkpoint.head_hash, KEY_GROUPS, urgent)
+
+    def merge():
+        asked = io.BytesIO(msgspec.json.encode(request))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(asked, encoding="utf-8"))
+        with pytest.raises(SystemExit) as ended:
+            compacting.main()
+        assert ended.value.code is None
+        assert (os.nice(0), os.sched_getscheduler(0)) == ((0, os.SCHED_OTHER) if urgent else (19, os.SCHED_IDLE))
+
+    assert in_child(merge) == 0
+    assert last_merged(FileStorage(tmp_path)).epoch == 2
 
 
 def test_a_snapshot_that_was_finished_after_the_last_commit_is_named_by_the_next_driver(tmp_path, often, apart):
@@ -159,9 +200,8 @@ def test_a_request_for_another_timeline_is_not_served(tmp_path):
     checkpoint = opened(tmp_path)
     run(checkpoint, tmp_path, range(2))
     request = Request(FileStorage(tmp_path).url, checkpoint.epoch, "0" * 64, KEY_GROUPS)
-    assert not serve(msgspec.json.encode(request))
-    right = msgspec.structs.replace(request, hash=checkpoint.head_hash)
-    assert serve(msgspec.json.encode(right))
+    assert not serve(request)
+    assert serve(msgspec.structs.replace(request, hash=checkpoint.head_hash))
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense"])
