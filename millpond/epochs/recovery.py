@@ -90,7 +90,8 @@ def read_changes(storage: Storage, state_file: StateFile, kind: FrameKind | None
     """
     name = state_file.file.name
     kind = kind or kind_of(state_file)
-    keys, values = decode_changes(unseal(kind, get_content(storage, state_file.file), name), name)
+    payload = unseal(kind, get_content(storage, state_file.file), name, hashed=True)
+    keys, values = decode_changes(payload, name)
     check_changes(keys, name)
     if kind is FrameKind.SNAPSHOT and None in values:
         raise _not_as_told(state_file, "a tombstone in a snapshot")

@@ -95,7 +95,7 @@ STORAGE = (
         "frame: the checksum of the payload is ignored",
         "storage/frame.py",
         f"{_DAMAGE}::test_every_flipped_bit_is_a_coded_error[manifests]",
-        "    if hashlib.sha256(payload).digest() != data[end - DIGEST_BYTES : end]:\n",
+        "    if not hashed and hashlib.sha256(payload).digest() != data[end - DIGEST_BYTES : end]:\n",
         "    if False:\n",
     ),
     mutant(
