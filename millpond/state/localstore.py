@@ -138,11 +138,12 @@ class LocalStore:
         return store
 
     @classmethod
-    def close_below(cls, folder: Path) -> None:
-        """Close the stores that this process has open below a folder, which is about to go away."""
+    def close_below(cls, folder: Path, *, removed: bool = False) -> None:
+        """Close the stores that this process has open below a folder: all, or those that somebody `removed`."""
         mine = [key for key in cls._open if key[0] == os.getpid() and Path(key[1]).is_relative_to(folder)]
         for key in mine:
-            cls._open.pop(key).close()
+            if not removed or not Path(key[1]).exists():
+                cls._open.pop(key).close()
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,6 +154,8 @@ class LocalStore:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._refuse_foreign()
             self._env = self._open_environment()
+            self._env.reader_check()
+            self._main, self._long, self._meta = map(self._env.open_db, (b"main", b"long", b"meta"))
         except (lmdb.Error, OSError) as error:
             raise StateError(
                 "MP220",
@@ -160,10 +163,6 @@ class LocalStore:
                 found=f"{path}: {error}",
                 hint="free space or remove the directory: it is only a copy and will be rebuilt",
             ) from error
-        self._env.reader_check()
-        self._main = self._env.open_db(b"main")
-        self._long = self._env.open_db(b"long")
-        self._meta = self._env.open_db(b"meta")
 
     def _refuse_foreign(self) -> None:
         # The default root lies in a folder that others may write to; what they put there must not become state.
@@ -359,7 +358,8 @@ class LocalStore:
                 self._resize(0)
             except lmdb.MapFullError as error:
                 self._grow(error)
-            except lmdb.DiskError as error:
+            except lmdb.Error as error:
+                # A full disk has a class of its own, a quota that is used up has none.
                 raise self._unwritable(error) from error
 
     def _grow(self, cause: lmdb.Error) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests.crash.small_disk import fill, small_disk
 from tests.spark.clusters import EXECUTOR, WORKER, ClusterDriver, Killer, epochs_in, told
 from tests.spark.drivers import ROOT, wait_for
 from tests.spark.feeding import write_parts
@@ -105,6 +107,29 @@ def test_a_feed_with_executors_workers_drivers_and_stores_dying_under_it_equals_
     while driver.end() != 0:
         driver = ClusterDriver(tmp_path, master=master)
     killer.tell()
+    check(tmp_path, rows)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+def test_a_local_disk_that_is_full_for_a_while_is_told_and_costs_nothing_but_time(tmp_path):
+    parts = 24
+    rows = rows_for(23, parts)
+    write_parts(tmp_path / "in", Gated, rows, parts)
+    with small_disk(tmp_path / "local", 16 << 20) as disk:
+        (tmp_path / "options").write_text(json.dumps({"local_root": str(disk), "retries": 2}))
+        driver = ClusterDriver(tmp_path, master=THREE)
+        wait_for(lambda: epochs_in(tmp_path) >= 5 or driver.ended(), "some epochs")
+        for store in disk.iterdir():
+            shutil.rmtree(store)
+        ballast = fill(disk)
+        wait_for(driver.ended, "the end of a job without room")
+        full_at = epochs_in(tmp_path)
+        assert driver.end() != 0
+        assert any(code in driver.log() for code in ("MP220", "MP221")), driver.log()[-4000:]
+        assert full_at < parts
+        ballast.unlink()
+        assert ClusterDriver(tmp_path, master=THREE).end() == 0
     check(tmp_path, rows)
 
 

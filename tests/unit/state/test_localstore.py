@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from millpond.errors import StateError
 from millpond.state import localstore
 from millpond.state.localstore import KEY_BYTES_MAX, LocalStore, Stamp, groups_in, ranges_of
 from millpond.state.storekey import group_of, store_key, store_prefix
+from tests.children import in_child
 
 START = Stamp("u", 0, "h0")
 NEXT = Stamp("u", 1, "h1")
@@ -164,6 +166,24 @@ def test_a_map_that_may_not_grow_further_is_a_coded_error_and_loses_nothing(tmp_
     assert caught.value.code == "MP221"
     assert content(store) == {A: b"1"}
     store.close()
+
+
+def test_a_file_that_may_not_grow_is_a_coded_error_when_a_store_is_made_and_when_it_is_written(tmp_path):
+    def limited():
+        store = LocalStore(tmp_path / "store")
+        store.rebuild(START, [loaded({A: b"1"})])
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        for work, code in (
+            (lambda: store.advance(START, NEXT, [loaded({store_key(0, 1, b"x"): bytes(100_000)})]), "MP221"),
+            (lambda: LocalStore(tmp_path / "other"), "MP220"),
+        ):
+            with pytest.raises(StateError) as caught:
+                work()
+            assert caught.value.code == code
+        assert content(store) == {A: b"1"}
+
+    assert in_child(limited) == 0
 
 
 def test_a_folder_that_is_no_store_is_a_coded_error(tmp_path):
