@@ -18,7 +18,7 @@ from millpond.crashpoints import VARIABLE
 from tests.spark.programs import say
 
 ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 400
+SECONDS_MAX = 900
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
