@@ -18,7 +18,11 @@ from millpond.testing.rows import random_rows
 from millpond.testing.shrink import Case, shrink
 
 PROGRAM_SECONDS_MAX = 60
-"""A comparison that takes longer is reported: something does not end."""
+"""A comparison that works longer is reported: something does not end. Waiting for the processor does not count."""
+
+WAITED_TIMES_MAX = 20
+"""It is reported as well if it takes so many times longer by the clock: something waits for ever."""
+
 PROGRESS_EVERY = 100
 
 Say = Callable[[str], None]
@@ -112,6 +116,7 @@ def run(campaign: Campaign, say: Say) -> Report:
         report.take(number, outcome)
         report.seconds = clock.ticks() - start
         if outcome.failed:
+            say(f"program {number}: {outcome.verdict.value}, {outcome.what} {outcome.code}; looking for a small one")
             say(told(campaign, number))
         if report.programs % PROGRESS_EVERY == 0:
             say(_progress(report))
@@ -121,7 +126,10 @@ def run(campaign: Campaign, say: Say) -> Report:
 
 
 def told(campaign: Campaign, number: int) -> str:
-    """A failure for people: how to repeat it, the small program, its rows, what was expected and what was found."""
+    """A failure for people: how to repeat it, the small program, its rows, what was expected and what was found.
+
+    One that did not fail again, as what hangs on time may, is told as what it was when it was repeated.
+    """
     whole = case_of(campaign.seed, number, campaign.knobs)
     case, outcome = shrink(whole, run_one)
     rows = "\n".join(f"  {row!r}" for row in case.rows)
@@ -164,10 +172,13 @@ def _limit(seconds: int) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, 1), (signal.SIGALRM, signal.ITIMER_REAL, WAITED_TIMES_MAX))
+    before = [signal.signal(number, stop) for number, _, _ in timers]
+    for _, timer, times in timers:
+        signal.setitimer(timer, seconds * times)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)

@@ -37,7 +37,7 @@ Run = Callable[[Case], Outcome]
 
 
 def shrink(case: Case, run: Run = Case.run, tries: int = TRIES_MAX) -> tuple[Case, Outcome]:
-    """The smallest case that was found to fail in the same way, and its outcome."""
+    """The smallest case that was found to fail in the same way, and its outcome; the case itself if it passes."""
     return _Shrinker(case, run, tries).smallest()
 
 
@@ -47,12 +47,11 @@ class _Shrinker:
         self._left = tries
         self._case = case
         self._outcome = run(case)
-        assert self._outcome.failed
         self._kind = _kind(self._outcome)
         self._runs = _runs(case)
 
     def smallest(self) -> tuple[Case, Outcome]:
-        while self._left > 0 and _is_python(self._case.text):
+        while self._outcome.failed and self._left > 0 and _is_python(self._case.text):
             before = self._case
             self._rows()
             self._entries()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
@@ -55,9 +56,9 @@ def test_a_failure_is_told_with_its_seed_the_small_program_and_its_rows(monkeypa
     verdicts(monkeypatch, Outcome(Verdict.MISMATCH, what="replies", expected="right", found="wrong"))
     said: list[str] = []
     run(Campaign(seed=4, count=1), said.append)
-    assert "--seed 4 --only 0" in said[0]
+    assert "--seed 4 --only 0" in said[1]
     for part in ("--- as generated", "--- small", "--- rows", "right", "wrong"):
-        assert part in said[0]
+        assert part in said[1]
 
 
 def test_one_program_can_be_repeated(capsys):
@@ -74,8 +75,26 @@ def test_a_campaign_stops_when_its_time_is_over(monkeypatch):
 
 
 def test_a_run_that_does_not_end_is_a_crash(monkeypatch):
+    monkeypatch.setattr(Case, "run", lambda self: all(itertools.count(1)))
+    assert run_one(Case("", (), 1), seconds=1).code == "timeout"
+
+
+def test_a_run_that_waits_for_ever_is_a_crash_and_one_that_only_waits_long_is_none(monkeypatch):
+    monkeypatch.setattr(campaigns, "WAITED_TIMES_MAX", 2)
     monkeypatch.setattr(Case, "run", lambda self: time.sleep(30))
     assert run_one(Case("", (), 1), seconds=1).code == "timeout"
+    monkeypatch.setattr(Case, "run", lambda self: time.sleep(1.2) or Outcome(Verdict.SAME))
+    assert run_one(Case("", (), 1), seconds=1).verdict is Verdict.SAME
+
+
+def test_a_failure_that_is_not_repeated_is_counted_and_told(monkeypatch):
+    outcomes = iter([Outcome(Verdict.CRASH, "timeout", "the run does not end"), Outcome(Verdict.SAME)])
+    monkeypatch.setattr(campaigns, "run_one", lambda case: next(outcomes))
+    said = []
+    report = run(Campaign(seed=3, count=1), said.append)
+    assert (report.crashes, report.failures) == (1, [0])
+    assert "the run does not end" in said[0]
+    assert "same" in said[1]
 
 
 def test_a_fault_of_the_comparison_is_not_passed_over(monkeypatch):
