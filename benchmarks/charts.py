@@ -1,9 +1,9 @@
-"""Line charts as SVG, as plain as a page needs them: logarithmic heights, a line and its name per series."""
+"""Line charts as SVG, as plain as a page needs them: a line and its name per series, heights by powers or evenly."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT = 620, 360
@@ -11,21 +11,25 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 150, 44, 48
 MARKS_MAX = 16
 COLOURS = ("#0b6e99", "#c2571a", "#3d7a3d", "#8a4f9e", "#666666")
 
+EVEN_STEPS = 6
+"""About so many marks divide an even scale."""
+
 Points = Sequence[tuple[float, float]]
 
+Scale = tuple[Callable[[float], float], list[float]]
+"""Which part of the height a number has, and the numbers that are marked."""
 
-def line_chart(title: str, across: str, up: str, series: Mapping[str, Points]) -> str:
-    """Draw series of points; heights are above zero."""
+
+def line_chart(title: str, across: str, up: str, series: Mapping[str, Points], *, even: bool = False) -> str:
+    """Draw series of points; heights are above zero, and logarithmic unless they shall be `even`."""
     xs = [x for points in series.values() for x, _ in points]
     ys = [y for points in series.values() for _, y in points if y > 0]
-    low = math.floor(math.log10(min(ys)))
-    high = max(low + 1, *(math.ceil(math.log10(y)) for y in ys))
+    part_of, heights = _even(max(ys)) if even else _logarithmic(ys)
     widest = max(1, *xs)
 
     def at(x: float, y: float) -> tuple[float, float]:
         across_part = LEFT + x / widest * (WIDTH - LEFT - RIGHT)
-        up_part = (math.log10(max(y, 10**low)) - low) / (high - low)
-        return round(across_part, 1), round(HEIGHT - BOTTOM - up_part * (HEIGHT - TOP - BOTTOM), 1)
+        return round(across_part, 1), round(HEIGHT - BOTTOM - part_of(y) * (HEIGHT - TOP - BOTTOM), 1)
 
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"',
@@ -36,14 +40,14 @@ def line_chart(title: str, across: str, up: str, series: Mapping[str, Points]) -
         f'<text x="14" y="{HEIGHT / 2}" transform="rotate(-90 14 {HEIGHT / 2})"',
         f' text-anchor="middle">{escape(up)}</text>',
     ]
-    for power in range(low, high + 1):
-        _, y = at(0, 10.0**power)
+    for height in heights:
+        _, y = at(0, height)
+        marked = f"{height:,g}" if even else f"{height:,.0f}"
         lines.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
-        lines.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{10.0**power:,.0f}</text>')
+        lines.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{marked}</text>')
     below = HEIGHT - BOTTOM + 16
-    marks = sorted(set(xs))
-    marks = marks[:: -(-len(marks) // MARKS_MAX)]
-    lines += [f'<text x="{at(x, 1)[0]}" y="{below}" text-anchor="middle">{x:g}</text>' for x in marks]
+    marks = [mark for mark in _even(widest)[1] if mark <= widest] if even else _marks(xs)
+    lines += [f'<text x="{at(x, heights[0])[0]}" y="{below}" text-anchor="middle">{x:g}</text>' for x in marks]
     ends = _apart(sorted((at(*points[-1])[1], name) for name, points in series.items()))
     for colour, (name, points) in zip(COLOURS, series.items(), strict=False):
         path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in points))
@@ -51,6 +55,26 @@ def line_chart(title: str, across: str, up: str, series: Mapping[str, Points]) -
         lines += [f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in (at(*point) for point in points)]
         lines.append(f'<text x="{WIDTH - RIGHT + 8}" y="{ends[name] + 4}" fill="{colour}">{escape(name)}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _logarithmic(ys: Sequence[float]) -> Scale:
+    low = math.floor(math.log10(min(ys)))
+    high = max(low + 1, *(math.ceil(math.log10(y)) for y in ys))
+    powers = [10.0**power for power in range(low, high + 1)]
+    return lambda y: (math.log10(max(y, 10**low)) - low) / (high - low), powers
+
+
+def _even(highest: float) -> Scale:
+    """From zero to a round number that is not below the highest."""
+    power = 10.0 ** math.floor(math.log10(highest / EVEN_STEPS))
+    step = next(round_step * power for round_step in (1, 2, 5, 10) if round_step * power * EVEN_STEPS >= highest)
+    count = math.ceil(highest / step)
+    return lambda y: y / (count * step), [round(number * step, 10) for number in range(count + 1)]
+
+
+def _marks(xs: Sequence[float]) -> list[float]:
+    marks = sorted(set(xs))
+    return marks[:: -(-len(marks) // MARKS_MAX)]
 
 
 def _apart(ends: list[tuple[float, str]]) -> dict[str, float]:

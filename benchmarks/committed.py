@@ -1,8 +1,12 @@
-"""The whole committed state of a checkpoint, looked through piece by piece, so that a large one fits into memory."""
+"""What a checkpoint has committed: how many epochs, and their state.
+
+State is looked through piece by piece, so that a large one fits into memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.report import BenchmarkError
@@ -28,3 +32,10 @@ def committed_entries(checkpoint: Path) -> Iterator[tuple[bytes, bytes]]:
         for file in restore_files(head[0], first, last):
             state.update(zip(*within(read_changes(storage, file), first, last), strict=True))
         yield from ((key, value) for key, value in state.items() if value is not None)
+
+
+def commits_in(checkpoint: Path) -> int:
+    """How many epochs a checkpoint in a folder has, also while a job works on it."""
+    with suppress(FileNotFoundError):
+        return max((int(path.name) for path in (checkpoint / "manifests").iterdir()), default=0)
+    return 0

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks import placement
+from benchmarks.committed import commits_in
 from benchmarks.data import OUT, work_folder
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.placement import check_state, millpond_run
@@ -84,7 +85,7 @@ def write_input(folder: Path, keys: int, options: Options) -> tuple[list[Path], 
 class Killer:
     """Kills an executor after every few commits, and notes when the next commit came."""
 
-    manifests: Path
+    checkpoint: Path
     kills: int
     recovered: list[float] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -95,7 +96,7 @@ class Killer:
             # The first one is the load.
             if not self._reached(1 + QUIET_EPOCHS * (kill + 1)):
                 return
-            before, begun = self._commits(), _CLOCK.ticks()
+            before, begun = commits_in(self.checkpoint), _CLOCK.ticks()
             kill_executor()
             if not self._reached(before + 1):
                 return
@@ -106,15 +107,10 @@ class Killer:
         self._ended.set()
 
     def _reached(self, commits: int) -> bool:
-        while self._commits() < commits:
+        while commits_in(self.checkpoint) < commits:
             if self._ended.wait(POLL_SECONDS):
                 return False
         return True
-
-    def _commits(self) -> int:
-        with suppress(FileNotFoundError):
-            return max((int(path.name) for path in self.manifests.iterdir()), default=0)
-        return 0
 
 
 def kill_executor() -> None:
@@ -130,7 +126,7 @@ def kill_executor() -> None:
 def measure(spark: SparkSession, keys: int, folder: Path, options: Options) -> tuple[list[float], float]:
     """Seconds from each kill to the next commit, and the longest time that a partition was restored in."""
     files, counts = write_input(folder / "in", keys, options)
-    killer = Killer(folder / "checkpoint" / "manifests", options.kills)
+    killer = Killer(folder / "checkpoint", options.kills)
     thread = threading.Thread(target=killer.watch, name="killer")
     thread.start()
     try:

@@ -42,11 +42,10 @@ def cluster(name: str, executors: int, out: Path = OUT) -> Iterator[SparkSession
         spark.stop()
 
 
-def stream(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
-    """Read Parquet files of one folder as a stream, one file per batch."""
-    folder = str(files[0].parent)
-    schema = spark.read.parquet(folder).schema
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+def stream(spark: SparkSession, files: Sequence[Path], folder: Path | None = None) -> DataFrame:
+    """Read Parquet files of one folder as a stream, one file per batch; or those that come to a `folder` later."""
+    schema = spark.read.parquet(str(files[0].parent)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder or files[0].parent))
 
 
 @contextmanager

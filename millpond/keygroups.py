@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -118,6 +118,9 @@ class Layout:
     They are owned in contiguous ranges of about equal length, or as `assigned`, which names the owner of every group.
     With partial state, owners change at instance boundaries alone, so that an instance lies whole on one partition and
     meets the records of its own key groups there. More partitions than instances leave some partitions idle.
+
+    Rows of tasks without state may run anywhere. Their partitions are named by key group in `spread`; they are the
+    owners if it is not given. Nothing but time depends on it, so no checkpoint notes it.
     """
 
     key_groups: int
@@ -125,6 +128,7 @@ class Layout:
     instances: int
     aligned: bool
     assigned: tuple[int, ...] | None = None
+    spread: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.key_groups <= KEY_GROUPS_MAX:
@@ -145,17 +149,22 @@ class Layout:
                 expected=f"1 to {self.key_groups} (the key groups)",
                 found=str(self.partitions),
             )
+        if self.spread is not None:
+            self._check_numbers(self.spread)
         if self.assigned is not None:
             self._check_assigned(self.assigned)
 
-    def _check_assigned(self, assigned: tuple[int, ...]) -> None:
-        if len(assigned) != self.key_groups or not all(0 <= owner < self.partitions for owner in assigned):
+    def _check_numbers(self, numbers: tuple[int, ...]) -> None:
+        if len(numbers) != self.key_groups or not all(0 <= number < self.partitions for number in numbers):
             raise ElasticError(
                 "MP680",
                 "key groups can't be owned like this",
                 expected=f"{self.key_groups} partitions from 0 to {self.partitions - 1}, one for each key group",
-                found=f"{len(assigned)} from {min(assigned, default=0)} to {max(assigned, default=0)}",
+                found=f"{len(numbers)} from {min(numbers, default=0)} to {max(numbers, default=0)}",
             )
+
+    def _check_assigned(self, assigned: tuple[int, ...]) -> None:
+        self._check_numbers(assigned)
         if self.aligned and any(len({assigned[group] for group in atom}) > 1 for atom in self.atoms):
             raise ElasticError(
                 "MP680",
@@ -168,6 +177,14 @@ class Layout:
         """The same key groups and instances, owned like this."""
         count = self.partitions if partitions is None else partitions
         return Layout(self.key_groups, count, self.instances, self.aligned, tuple(assigned))
+
+    def with_spread(self, spread: Sequence[int] | None) -> Layout:
+        """The same owners, with rows of tasks without state in these partitions."""
+        return replace(self, spread=None if spread is None else tuple(spread))
+
+    def carriers(self) -> tuple[int, ...]:
+        """The partition that runs rows of tasks without state, for every key group."""
+        return self.owners() if self.spread is None else self.spread
 
     def moved_since(self, before: Layout) -> int:
         """How many key groups have another owner than they had before."""

@@ -129,6 +129,11 @@ class CompiledTask:
         """The elements that this task may change."""
         return frozenset(access.state for access in self.accesses if access.writes)
 
+    @property
+    def free(self) -> bool:
+        """Whether its rows may run in any partition: no key and no state says where."""
+        return self.dispatch is Dispatch.ANY and not self.accesses
+
     def mode_of(self, element: str) -> Mode:
         """How this task accesses an element."""
         return next(access.mode for access in self.accesses if access.state == element)

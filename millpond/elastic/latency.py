@@ -82,9 +82,9 @@ def measured(seen: Observed) -> list[Waits]:
     without rows of a task element is taken to be as fast as all together.
     """
     waits = []
+    rows = [task.worked_by(seen.owners, seen.partitions) for task in seen.tasks]
     for at in range(seen.partitions):
-        mine = np.array([owner == at for owner in seen.owners])
-        own = np.array([_per_row(task.seconds[at], np.array(task.rows)[mine].sum()) for task in seen.tasks])
+        own = np.array([_per_row(task.seconds[at], worked[at]) for task, worked in zip(seen.tasks, rows, strict=True)])
         mean = np.array([_per_row(sum(task.seconds), task.total_rows) for task in seen.tasks])
         own = np.where(np.isnan(own), np.nan_to_num(mean), own)
         waits.append(Waits(own, np.tile(own / 2, (len(own), 1))))

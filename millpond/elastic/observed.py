@@ -19,18 +19,29 @@ Floats = npt.NDArray[np.float64]
 class TaskLoad:
     """What one task element had to do in an epoch: rows by key group, seconds by partition, bytes of its rows.
 
-    The seconds of a step are shared out among its task elements by their rows.
+    The seconds of a step are shared out among its task elements by their rows. `worked` is on how many rows each
+    partition was at work, also of key groups that it does not own: rows over several keys run anywhere, and so do those
+    of a `free` task, which meets no state.
     """
 
     task: str
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     size_bytes: int
+    worked: tuple[int, ...] = ()
+    free: bool = False
 
     @property
     def total_rows(self) -> int:
         """Rows of all key groups."""
         return sum(self.rows)
+
+    def worked_by(self, owners: Sequence[int], partitions: int) -> Floats:
+        """On how many rows each partition was at work; those of its key groups if nothing else is known."""
+        if self.worked:
+            return np.array(self.worked, dtype=np.float64)
+        held: Floats = np.bincount(owners, weights=self.rows, minlength=partitions).astype(np.float64)
+        return held
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,9 @@ class Observed:
     """One epoch: who owned what, what that cost, and where it ran.
 
     `seconds` is how long each partition was at work, `places` the executor it was on, "" where there is only one.
-    `interval_s` is how long it took from the end of the epoch before to the end of this one.
+    `carriers` are where rows of free tasks ran, by key group; empty if with the owners.
+    `interval_s` is how long it took from the end of the epoch before to the end of this one, `epoch_s` how much of that
+    was the epoch itself, if that is known; the rest is between them, or spent in waiting for rows.
     """
 
     epoch: int
@@ -58,12 +71,20 @@ class Observed:
     seconds: tuple[float, ...]
     interval_s: float
     places: tuple[str, ...] = ()
+    carriers: tuple[int, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
+    epoch_s: float = 0.0
 
     @property
     def rows(self) -> Floats:
         """Rows of all task elements by key group."""
         return sum((np.array(task.rows, dtype=np.float64) for task in self.tasks), np.zeros(len(self.owners)))
+
+    @property
+    def worked(self) -> Floats:
+        """On how many rows each partition was at work."""
+        every = (task.worked_by(self.owners, self.partitions) for task in self.tasks)
+        return sum(every, np.zeros(self.partitions))
 
     @property
     def utilisation(self) -> float:
@@ -84,12 +105,16 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who shall own what from the next epoch on, and why; `told` is for people."""
+    """Who shall own what from the next epoch on, and why; `told` is for people.
+
+    `spread` is where rows of free tasks shall run, by key group; None is with the owners.
+    """
 
     reason: Reason
     owners: tuple[int, ...]
     partitions: int
     told: str
+    spread: tuple[int, ...] | None = None
 
     def moved(self, before: Sequence[int]) -> int:
         """How many key groups get another owner."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from millpond.elastic.balance import balanced, cost_spread
 from millpond.elastic.detect import Consecutive, Smoothed
-from millpond.elastic.observed import Decision, Floats, Observed, Reason
+from millpond.elastic.observed import Decision, Floats, Observed, Reason, TaskLoad
 from millpond.elastic.options import Elastic
+from millpond.elastic.spread import dealt_out
 
 FORGET = 0.5
 """What the last epoch counts in the weight of key groups, and in the speed of executors."""
@@ -20,11 +22,20 @@ FEWER_AFTER = 3
 FEWER_BELOW = 0.6
 """Partitions are taken away if the rest would be at work for less than so much of what is busy: no flapping."""
 
+NEVER_WAITS = 0.75
+"""If epochs take more than this of the time, they follow each other as fast as they can: the rest is Spark's."""
+
+FULL = 0.7
+"""Then so much of what is busy is enough to add partitions. It is above `FEWER_BELOW`, so they stay."""
+
 SAME_SPEED = 1.3
 """Executors that differ by less than this are taken for equally fast."""
 
 WORTH = 0.9
 """Key groups move if the highest cost becomes this much of what it was, or less."""
+
+ENOUGH = 0.8
+"""State stays where it is if rows that may run anywhere bring the highest cost below so much of what is uneven."""
 
 IDLE_WEIGHT = 0.05
 """What a key group without rows weighs, by the mean of all: its state wants a share of the disk, too."""
@@ -41,6 +52,7 @@ class Standard:
     _uneven: Consecutive = field(init=False)
     _slow: Consecutive = field(init=False)
     _rows: Floats | None = None
+    _free: Floats | None = None
     _speeds: dict[str, Smoothed] = field(default_factory=dict)
     _rests: int = 0
 
@@ -66,16 +78,15 @@ class Standard:
         return decision
 
     def _learn(self, seen: Observed) -> None:
-        rows = seen.rows
-        if not rows.any():
+        if not seen.rows.any():
             return
-        known = self._rows
-        self._rows = rows if known is None else known + FORGET * (rows - known)
+        self._rows = _smoothed(self._rows, _rows_of(seen, free=False))
+        self._free = _smoothed(self._free, _rows_of(seen, free=True) * _free_row_cost(seen))
         by_place: dict[str, tuple[float, float]] = {}
-        held = np.bincount(seen.owners, weights=rows, minlength=seen.partitions)
+        usual = _usual_rows(seen)
         for number, place in enumerate(seen.places):
             spent, worked = by_place.get(place, (0.0, 0.0))
-            by_place[place] = spent + seen.seconds[number], worked + float(held[number])
+            by_place[place] = spent + seen.seconds[number], worked + float(usual[number])
         for place, (spent, worked) in by_place.items():
             if worked:
                 self._speeds.setdefault(place, Smoothed(FORGET)).add(spent / worked)
@@ -84,7 +95,7 @@ class Standard:
 
     @property
     def weights(self) -> list[float]:
-        """What each key group weighs: its rows, of late."""
+        """What each key group weighs: its rows, of late, without those that may run anywhere."""
         assert self._rows is not None
         weights: list[float] = (self._rows + IDLE_WEIGHT * max(float(self._rows.mean()), 1e-9)).tolist()
         return weights
@@ -103,22 +114,40 @@ class Standard:
         if self._rows is None or max(seen.seconds, default=0.0) < self.options.ignored_s:
             return None
         costs = self.unit_costs(seen)
-        spread = cost_spread(seen.owners, seen.partitions, self.weights, costs)
-        owners = balanced(seen.owners, seen.partitions, self.weights, seen.atoms, costs)
-        better = cost_spread(owners, seen.partitions, self.weights, costs)
-        worth = owners != seen.owners and better <= WORTH * spread
+        carriers = seen.carriers or seen.owners
+        spread = self._cost_spread(seen.owners, carriers, costs)
+        owners, dealt = seen.owners, self._dealt_out(seen.owners, costs)
+        better = self._cost_spread(owners, dealt or carriers, costs)
+        if dealt is None or better > ENOUGH * self.options.uneven:
+            # Rows that may run anywhere are not enough to make up for it: state must move.
+            owners = balanced(seen.owners, seen.partitions, self.weights, seen.atoms, costs)
+            dealt = self._dealt_out(owners, costs)
+            better = self._cost_spread(owners, dealt or owners, costs)
+        worth = (owners, dealt or owners) != (seen.owners, carriers) and better <= WORTH * spread
         # An executor that stays slow has what it can bear by then.
         slow = self._slow.met(max(costs) if worth else 1.0)
         uneven = self._uneven.met(spread if worth else 1.0)
         if not (slow or uneven):
             return None
         moved = sum(now != then for now, then in zip(owners, seen.owners, strict=True))
-        gain = f"{moved} key groups move, the busiest partition has {better:.2f} of its share instead of {spread:.2f}"
+        what = f"{moved} key groups move" if moved else "rows of tasks without state run elsewhere"
+        gain = f"{what}, the busiest partition has {better:.2f} of its share instead of {spread:.2f}"
         if max(costs) > self.options.slow:
             place = seen.places[costs.index(max(costs))]
             told = f"executor {place} takes {max(costs):.1f} times as long for a row as others: {gain}"
-            return Decision(Reason.SLOW, owners, seen.partitions, told)
-        return Decision(Reason.UNEVEN, owners, seen.partitions, f"{Reason.UNEVEN.value}: {gain}")
+            return Decision(Reason.SLOW, owners, seen.partitions, told, dealt)
+        return Decision(Reason.UNEVEN, owners, seen.partitions, f"{Reason.UNEVEN.value}: {gain}", dealt)
+
+    def _dealt_out(self, owners: Sequence[int], costs: Sequence[float]) -> tuple[int, ...] | None:
+        """Where rows that may run anywhere are best off beside these owners; None if there are none."""
+        if self._free is None or not self._free.any():
+            return None
+        held = np.bincount(owners, weights=self.weights, minlength=len(costs))
+        return dealt_out(held.tolist(), self._free.tolist(), costs)
+
+    def _cost_spread(self, owners: Sequence[int], carriers: Sequence[int], costs: Sequence[float]) -> float:
+        free = [0.0] * len(owners) if self._free is None else self._free.tolist()
+        return cost_spread((*owners, *carriers), len(costs), (*self.weights, *free), costs)
 
     def _resized(self, seen: Observed) -> Decision | None:
         """Twice as many partitions, or half as many."""
@@ -128,7 +157,9 @@ class Standard:
         most = min(self.most, len(seen.atoms))
         more, fewer = min(2 * seen.partitions, most), max(-(-seen.partitions // 2), self.options.least)
         worth = max(seen.seconds, default=0.0) >= self.options.ignored_s
-        busy = self._busy.met(used if worth and more > seen.partitions else 0.0)
+        # What an epoch costs whatever its rows is time, too: who never waits is busy though no partition is.
+        felt = used / FULL if seen.epoch_s > NEVER_WAITS * seen.interval_s else used
+        busy = self._busy.met(felt if worth and more > seen.partitions else 0.0)
         projected = used * seen.partitions / fewer
         idle = self._idle.met(projected if fewer < seen.partitions else 1.0)
         if not (busy or idle):
@@ -142,4 +173,36 @@ class Standard:
         costs += [1.0] * (count - len(costs))
         owners = balanced(seen.owners, count, self.weights, seen.atoms, costs)
         told = f"{reason.value} ({why}): {count} instead of {seen.partitions}"
-        return Decision(reason, owners, count, told)
+        return Decision(reason, owners, count, told, self._dealt_out(owners, costs))
+
+
+def _rows_of(seen: Observed, *, free: bool) -> Floats:
+    """The rows of tasks that are free to run anywhere by key group, or those of all others."""
+    chosen = (np.array(task.rows, dtype=np.float64) for task in seen.tasks if task.free is free)
+    return sum(chosen, np.zeros(len(seen.owners)))
+
+
+def _smoothed(known: Floats | None, now: Floats) -> Floats:
+    return now if known is None else known + FORGET * (now - known)
+
+
+def _row_s(tasks: Iterable[TaskLoad]) -> float:
+    """What a row of some tasks took, on average; 0 if that is not known."""
+    every = list(tasks)
+    rows = sum(task.total_rows for task in every)
+    return sum(sum(task.seconds) for task in every) / rows if rows else 0.0
+
+
+def _free_row_cost(seen: Observed) -> float:
+    """What a free row takes by what others take; 1 if that is not known."""
+    free = _row_s(task for task in seen.tasks if task.free)
+    bound = _row_s(task for task in seen.tasks if not task.free)
+    return free / bound if free and bound else 1.0
+
+
+def _usual_rows(seen: Observed) -> Floats:
+    """How many rows each partition was at work on, in rows of the usual length: partitions differ in what they run."""
+    usual, mean = np.zeros(seen.partitions), _row_s(seen.tasks)
+    for task in seen.tasks:
+        usual += task.worked_by(seen.owners, seen.partitions) * (_row_s([task]) / mean if mean else 1.0)
+    return usual

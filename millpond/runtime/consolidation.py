@@ -71,5 +71,8 @@ class Consolidation:
             # Whatever it is, the next task that opens this store meets the same, and tells it with its epoch.
             with suppress(Exception), _AT_STORES:
                 caught_up |= catch_up(self._storage, self._local_root, parent, layout, PartitionId(partition))
+        with suppress(Exception), _AT_STORES:
+            # Tasks remove the stores of partitions that there are no more.
+            LocalStore.close_below(Path(self._local_root), removed=True)
         if caught_up:
             self._seconds = self._clock.ticks() - begun

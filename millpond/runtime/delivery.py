@@ -51,6 +51,7 @@ class Delivery:
         self._dead: dict[int, list[BadRow]] = {}
         self._late: list[LateRows] = []
         self._owners = plan.layout.owners()
+        self._carriers = plan.layout.carriers()
         self.outbox = Outbox()
         self.counters: Counter[str] = Counter()
 
@@ -152,7 +153,8 @@ class Delivery:
             "body": bodies,
         }
         if after.dispatch is not Dispatch.ONE_TO_ALL:
-            self.outbox.extend(part=[self._owners[group] for group in groups], **columns)
+            targets = self._carriers if after.free else self._owners
+            self.outbox.extend(part=[targets[group] for group in groups], **columns)
             return
         for partition in range(self._plan.layout.partitions):
             if len(self._plan.layout.instances_of(PartitionId(partition))):

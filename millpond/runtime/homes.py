@@ -17,12 +17,17 @@ from millpond.state.localstore import StoreView
 from millpond.state.storekey import GROUP_BYTES, group_of
 
 
-def owners_of(layout: Layout, keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The partition that owns each of many store keys."""
+def groups_of(keys: pa.Array) -> npt.NDArray[np.int64]:
+    """The key group of each of many store keys."""
     first, end = GROUP_BYTES
     groups = pc.binary_slice(keys, first, end).cast(pa.binary(end - first))
     numbers = np.frombuffer(groups.buffers()[1], dtype=">u2", count=len(keys), offset=groups.offset * (end - first))
-    owners: npt.NDArray[np.int64] = np.array(layout.owners(), dtype=np.int64)[numbers]
+    return numbers.astype(np.int64)
+
+
+def owners_of(layout: Layout, keys: pa.Array) -> npt.NDArray[np.int64]:
+    """The partition that owns each of many store keys."""
+    owners: npt.NDArray[np.int64] = np.array(layout.owners(), dtype=np.int64)[groups_of(keys)]
     return owners
 
 

@@ -7,19 +7,23 @@ in the store of its partition, and the task of the last step tells all of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from millpond.elastic.observed import HotKey, Observed, TaskLoad
 from millpond.elastic.sketch import Sketch
 from millpond.graph.model import Dispatch
 from millpond.ids import InstanceId, PartitionId
 from millpond.keygroups import Layout
+from millpond.runtime.homes import groups_of
 from millpond.runtime.intake import Work
 from millpond.runtime.messages import Control, Load
+from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.touched import Touched, store_keys
 
 HOT_SHARE = 1 / 16
 """A key with this share of a task's rows is told; so there are at most as many as that divides one."""
@@ -43,6 +47,15 @@ def keyed_load(task: str, units: Sequence[Any] | Ints, groups: Ints, codes: Ints
     hot = [(_text(units[at]), int(counts[at])) for at in np.flatnonzero(counts >= enough).tolist()]
     # The order of keys is that in which rows arrived, which another attempt may do otherwise.
     return _load(task, groups, counts, tuple(sorted(hot, key=lambda one: (-one[1], one[0]))))
+
+
+def gathered_load(plan: ProgramPlan, task: str, found: Touched) -> Load:
+    """The keys of an element that gathered rows of a task touch, by key group: a row counts for each of them."""
+    groups = groups_of(pa.array(store_keys(plan, found), pa.binary()))
+    if plan.program.elements[found.element].type.single:
+        # Everybody meets the only key: no program is the wiser for hearing that it is hot.
+        return _load(task, groups[found.codes])
+    return keyed_load(task, found.units, groups, found.codes)
 
 
 def _text(unit: Any) -> str:
@@ -70,23 +83,37 @@ def _load(
     return Load(task, met.astype("<u2").tobytes(), rows[met].astype("<u4").tobytes(), hot)
 
 
-def task_loads(layout: Layout, controls: Sequence[Control]) -> tuple[TaskLoad, ...]:
-    """What each task element had to do, over all partitions."""
+def task_loads(layout: Layout, controls: Sequence[Control], free: Collection[str] = ()) -> tuple[TaskLoad, ...]:
+    """What each task element had to do, over all partitions; some are `free` to run anywhere."""
     rows: dict[str, Ints] = defaultdict(lambda: np.zeros(layout.key_groups, dtype=np.int64))
     seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * layout.partitions)
     sizes: dict[str, float] = defaultdict(float)
+    worked: dict[str, list[int]] = defaultdict(lambda: [0] * layout.partitions)
     times = _times(controls)
     for control in controls:
         counted = [(load, np.frombuffer(load.rows, dtype="<u4").astype(np.int64)) for load in control.loads]
         total = sum(int(counts.sum()) for _, counts in counted)
         for load, counts in counted:
             rows[load.task][np.frombuffer(load.groups, dtype="<u2")] += counts
+            worked[load.task][control.partition] += int(counts.sum())
             share = int(counts.sum()) / total if total else 0.0
             seconds[load.task][control.partition] += share * times.get((control.partition, control.step), 0.0)
             sizes[load.task] += share * control.size_bytes
     return tuple(
-        TaskLoad(task, tuple(rows[task].tolist()), tuple(seconds[task]), round(sizes[task])) for task in sorted(rows)
+        TaskLoad(
+            task,
+            tuple(rows[task].tolist()),
+            tuple(seconds[task]),
+            round(sizes[task]),
+            tuple(worked[task]),
+            task in free,
+        )
+        for task in sorted(rows)
     )
+
+
+def _rows(load: Load) -> int:
+    return int(np.frombuffer(load.rows, dtype="<u4").sum(dtype=np.int64))
 
 
 def _times(controls: Sequence[Control]) -> dict[tuple[int, int], float]:
@@ -100,8 +127,10 @@ def observed(
     controls: Sequence[Control],
     interval_s: float,
     hot_keys: tuple[HotKey, ...] = (),
+    free: Collection[str] = (),
+    epoch_s: float = 0.0,
 ) -> Observed:
-    """An epoch as policies see it."""
+    """An epoch as policies see it; some tasks are `free` to run anywhere."""
     seconds, places = [0.0] * layout.partitions, [""] * layout.partitions
     for (partition, _), took in _times(controls).items():
         seconds[partition] += took
@@ -112,11 +141,13 @@ def observed(
         owners=tuple(layout.owners()),
         partitions=layout.partitions,
         atoms=layout.atoms,
-        tasks=task_loads(layout, controls),
+        tasks=task_loads(layout, controls, free),
         seconds=tuple(seconds),
         interval_s=interval_s,
         places=tuple(places),
+        carriers=layout.spread or (),
         hot_keys=hot_keys,
+        epoch_s=epoch_s,
     )
 
 
@@ -135,7 +166,7 @@ class HotKeys:
             for key, rows in load.hot:
                 sketch.add(key, rows)
             named = sum(rows for _, rows in load.hot)
-            sketch.add_others(float(np.frombuffer(load.rows, dtype="<u4").sum(dtype=np.int64)) - named)
+            sketch.add_others(float(_rows(load) - named))
         found = [
             HotKey(task, key, share)
             for task, sketch in self._sketches.items()

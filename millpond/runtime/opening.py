@@ -179,6 +179,23 @@ def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
     return dropped
 
 
+def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
+    """Remove the stores of partitions that there are no more, now and then, and say which.
+
+    Not at once, since the number may soon be what it was. What somebody else removed is let go: its disk is free when
+    nobody has it open any more.
+    """
+    folder = Path(local_root) / parent.uuid
+    dropped: list[Path] = []
+    if (parent.epoch + 1) % OLD_EPOCHS_MAX == 0 and folder.exists():
+        kept = {f"{partition:05}" for partition in range(layout.partitions)}
+        dropped = sorted(path for path in folder.iterdir() if path.name.isdigit() and path.name not in kept)
+        for path in dropped:
+            shutil.rmtree(path, ignore_errors=True)
+    LocalStore.close_below(folder, removed=True)
+    return dropped
+
+
 def _missed(stamp: Stamp | None, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
     """The deltas between a store and the parent; None if these do not lead there."""
     if stamp is None or stamp.uuid != parent.uuid:

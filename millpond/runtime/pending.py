@@ -108,10 +108,11 @@ def _nonsense(name: str, found: str) -> StorageError:
 
 
 def _placed(plan: ProgramPlan, table: pa.Table) -> pa.Table:
-    owners = np.array(plan.layout.owners())
-    table = table.set_column(
-        0, MESSAGE_SCHEMA.field("part"), pa.array(owners[table.column("grp").to_numpy()], pa.int32())
-    )
+    groups = table.column("grp").to_numpy()
+    free = np.array([task.free for task in plan.tasks])[table.column("task").to_numpy()]
+    owners, carriers = np.array(plan.layout.owners()), np.array(plan.layout.carriers())
+    parts = np.where(free, carriers[groups], owners[groups])
+    table = table.set_column(0, MESSAGE_SCHEMA.field("part"), pa.array(parts, pa.int32()))
     to_all = [n for n, task in enumerate(plan.tasks) if task.dispatch is Dispatch.ONE_TO_ALL]
     asked = np.isin(table.column("task").to_numpy(), to_all)
     copies = [

@@ -20,7 +20,7 @@ from millpond.epochs.retention import Keep
 from millpond.epochs.settling import is_lazy, settle
 from millpond.epochs.times import Times
 from millpond.graph.model import Dispatch
-from millpond.ids import KeyGroup, PartitionId
+from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.program.durability import Lazy
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
@@ -251,10 +251,13 @@ class Simulated:
         """Who owns what."""
         return self._plan.layout
 
-    def assign(self, owners: Sequence[int], partitions: int | None = None) -> int:
-        """Let these partitions own the key groups from the next epoch on; return how many groups go to another one."""
+    def assign(self, owners: Sequence[int], partitions: int | None = None, spread: Sequence[int] | None = None) -> int:
+        """Let these partitions own the key groups from the next epoch on; return how many groups go to another one.
+
+        `spread` says where rows of tasks without state run.
+        """
         before = self._plan.layout
-        self._plan = replace(self._plan, layout=before.with_owners(owners, partitions))
+        self._plan = replace(self._plan, layout=before.with_owners(owners, partitions).with_spread(spread))
         return self._plan.layout.moved_since(before)
 
     @property
@@ -361,10 +364,11 @@ class Simulated:
 
     def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(self._partitions)]
+        owners, carriers = self._plan.layout.owners(), self._plan.layout.carriers()
         for number, (entry, arguments) in enumerate(rows):
             group = self._group(entry, arguments)
             task = self._plan.program.entries[entry].tasks[0]
-            targets = [self._plan.layout.owner_of(KeyGroup(group))]
+            targets = [PartitionId((carriers if task.free else owners)[group])]
             if task.dispatch is Dispatch.ONE_TO_ALL:
                 everyone = (PartitionId(p) for p in range(self._partitions))
                 targets = [p for p in everyone if len(self._plan.layout.instances_of(p))]

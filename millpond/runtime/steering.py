@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from millpond.clock import Clock, SystemClock
 from millpond.compiler.compiled import CompiledProgram
-from millpond.elastic.balance import balanced, cost_spread
+from millpond.elastic.balance import balanced
 from millpond.elastic.observed import Decision, HotKey, Observed, Policy, TaskLoad
 from millpond.elastic.options import Elastic, Mode, elastic_of
 from millpond.elastic.standard import Standard
@@ -43,6 +43,7 @@ class Steering:
         self, program: CompiledProgram, elastic: Mode | Elastic, usual_partitions: int, clock: Clock = _CLOCK
     ) -> None:
         self._program = program
+        self._free = {task.name for entry in program.entries.values() for task in entry.tasks if task.free}
         self._options = elastic_of(elastic)
         most = self._options.most or max(usual_partitions, self._options.least)
         self._policy: Policy = self._options.policy or Standard(self._options, most)
@@ -76,7 +77,12 @@ class Steering:
             decided, self._decided = self._decided, None
         if asked is not None:
             return layout.with_owners(self._spread(layout, asked), asked)
-        return layout if decided is None else layout.with_owners(decided.owners, decided.partitions)
+        if decided is None:
+            return layout
+        same = (decided.owners, decided.partitions) == (layout.owners(), layout.partitions)
+        # Owners that were not assigned stay so: a checkpoint of theirs can be read by older versions.
+        owned = layout if same else layout.with_owners(decided.owners, decided.partitions)
+        return owned.with_spread(decided.spread)
 
     def _spread(self, layout: Layout, partitions: int) -> Sequence[int]:
         rows = [0.0] * layout.key_groups if self._last is None else self._last.rows.tolist()
@@ -90,11 +96,11 @@ class Steering:
         interval = seconds if self._ended_s is None else now - self._ended_s
         self._ended_s = now
         hot = self._hot.add(controls)
-        seen = observed(epoch, layout, controls, max(interval, seconds), hot)
+        seen = observed(epoch, layout, controls, max(interval, seconds), hot, self._free, seconds)
         moved = 0 if self._ran is None else layout.moved_since(self._ran)
         self._last, self._ran = seen, layout
-        rows = seen.rows.tolist()
-        skew = cost_spread(seen.owners, seen.partitions, rows)
+        worked = seen.worked
+        skew = float(worked.max() / worked.mean()) if worked.any() else 1.0
         return Steered(layout.partitions, moved, skew, seen.tasks, hot, tuple(self._advice(seen)))
 
     def _advice(self, seen: Observed) -> list[str]:

@@ -28,8 +28,8 @@ from millpond.runtime.homes import Homes
 from millpond.runtime.inputlog import log_input
 from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
 from millpond.runtime.merging import mark_ties, merge_order
-from millpond.runtime.messages import BYTES_IN, Control, Failure, Found, Moved, Outbox, Seen, place_key
-from millpond.runtime.opening import open_state, store_path
+from millpond.runtime.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
+from millpond.runtime.opening import drop_gone, open_state, store_path
 from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, Durability, EpochPlan, ProgramPlan
 from millpond.runtime.prepared import Prepared
@@ -63,6 +63,7 @@ class StepRun:
     where: str = ""
     seen: Seen = field(default_factory=Seen)
     begun: float = 0.0
+    gathered: tuple[Load, ...] = ()
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
@@ -118,7 +119,9 @@ class StepRun:
                 return self._told_failure(intake)
             told = self._finish(intake, state, delivery, storage, interim, moved, view)
             self._sweep(view)
-            return told
+        if self.step == 0:
+            drop_gone(self.plan.local_root, self.epoch.parent, self.plan.layout)
+        return told
 
     def _busy(self, view: StoreView) -> dict[int, float]:
         """How long this task and those of earlier steps were at work; only the last one tells.
@@ -180,6 +183,7 @@ class StepRun:
                 saved = state.save_by_home(storage, sum(map(len, work)))
         delivery.counters["entries"] += saved.growth
         delivery.counters.update(self._told_timers(state, gathered=True))
+        self.gathered = tuple(state.loads)
         return Moved(saved.keys, saved.values, saved.files, saved.near)
 
     def _over(self) -> Over:
@@ -243,7 +247,7 @@ class StepRun:
             spent=spent,
             seen=seen,
             near=saved.near,
-            loads=tuple(state.loads),
+            loads=(*state.loads, *self.gathered),
             size_bytes=intake.received_bytes + intake.message_bytes,
             busy=self._busy(view),
         )

@@ -20,6 +20,7 @@ from millpond.errors import Aborted
 from millpond.runtime.delivery import Delivery, Refused
 from millpond.runtime.failures import BadKeysError
 from millpond.runtime.intake import BadRow, Work
+from millpond.runtime.loads import gathered_load
 from millpond.runtime.merging import merge_order
 from millpond.runtime.messages import Failure
 from millpond.runtime.plan import BadRows, EpochPlan, ProgramPlan
@@ -49,6 +50,8 @@ class Transactions:
         self._forgiving = any(self._may_leave_out(one) for one in work)
         self._touched = [self._keys_of(one) for one in work]
         self._load()
+        for one, found in zip(self._work, self._touched, strict=True):
+            state.loads += [gathered_load(plan, one.task.name, keys) for keys in found]
         self._memory = _Memory(plan, self._touched, state)
         _, self._owners, self._rows = merge_order(plan, self._work)
 

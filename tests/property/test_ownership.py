@@ -60,7 +60,8 @@ def check_epochs(program, folder, rng, epochs, rows, durability=Durability.EXACT
             partitions = rng.randrange(1, KEY_GROUPS + 1)
             owners = random_owners(rng, simulated.layout, partitions)
             before = simulated.layout.owners()
-            moved = simulated.assign(owners, partitions)
+            spread = rng.choice([None, [rng.randrange(partitions) for _ in range(KEY_GROUPS)]])
+            moved = simulated.assign(owners, partitions, spread)
             assert moved == sum(a != b for a, b in zip(owners, before, strict=True))
         elif what == 1:
             simulated.assign(some_moved(rng, simulated.layout))

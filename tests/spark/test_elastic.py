@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from millpond import Counter, Partitioned, Program, entry, parquet
@@ -12,6 +14,7 @@ from millpond.elastic import Decision, Elastic, Reason
 from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.errors import ElasticError
 from millpond.storage.files import FileStorage
+from tests.property.test_spread import Words, random_row
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, visible, write_parts
 from tests.spark.programs import Recommender, Store, committed_state, fresh_seed, oracle, random_rows
 
@@ -62,6 +65,40 @@ def test_a_stream_whose_key_groups_move_between_all_epochs_equals_plain_python(s
     # A start of its own goes on with the owners that there were.
     again = job_of(spark, program, tmp_path, partitions=None)
     assert (again._layout.partitions, again._layout.owners()) == (ownership.partitions, ownership.owners(GROUPS))
+
+
+class Spreading(Shifting):
+    """A policy that also lets rows of tasks without state run anywhere; `decided` is what it said."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.decided = [None]
+
+    def decide(self, seen):
+        decision = super().decide(seen)
+        spread = tuple(self._rng.randrange(decision.partitions) for _ in range(GROUPS))
+        self.decided.append(spread)
+        return replace(decision, spread=spread)
+
+
+@pytest.mark.parametrize("small_epoch", [0, 1000])
+def test_rows_without_state_run_wherever_they_are_sent_and_all_equals_plain_python(spark, tmp_path, small_epoch):
+    seed = fresh_seed()
+    rng = random.Random(seed)
+    rows = [random_row(rng) for _ in range(120)]
+    write_parts(tmp_path / "in", Words, rows, 5)
+    policy = Spreading(seed)
+    job = job_of(spark, Words, tmp_path, small_epoch=small_epoch, elastic=Elastic(policy=policy))
+    report = feed_all(job, Words, streams(spark, Words, tmp_path / "in"), tmp_path / "out").run()
+    truth = oracle(Words, rows)
+    assert committed_state(tmp_path / "ck") == truth.state
+    assert replies_in(tmp_path / "out") == truth.replies
+    assert len(report.epochs) == 5
+    for epoch, spread in zip(report.epochs[1:], policy.decided[1:], strict=False):
+        free = [load for load in epoch.loads if load.free]
+        assert {load.task for load in free} == {"add.0", "count.0", "shout.0"}
+        for load in free:
+            assert list(load.worked) == np.bincount(spread, load.rows, epoch.partitions).tolist()
 
 
 class Totals(Program):

@@ -197,14 +197,14 @@ def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], st
 
 def exchange(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
     """Bring each row to the partition that owns its key group; rows for all instances to all partitions with some."""
-    if _to_all(plan):
+    if _to_all(plan) or _free(plan):
         return place(frame, plan, shape).repartitionById(plan.layout.partitions, F.col("part"))
-    return frame.repartitionById(plan.layout.partitions, F.expr(_owner(plan, shape)))
+    return frame.repartitionById(plan.layout.partitions, F.expr(_target(plan, shape)))
 
 
 def place(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
     """Write into each row which partition it is for; a row for all instances comes once for each partition."""
-    owner, to_all = _owner(plan, shape), _to_all(plan)
+    owner, to_all = _target(plan, shape), _to_all(plan)
     if not to_all:
         return frame.selectExpr(f"{owner} part", "*")
     layout = plan.layout
@@ -215,19 +215,41 @@ def place(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
     return frame.selectExpr(f"explode({copies}) part", "*")
 
 
+def _target(plan: ProgramPlan, shape: Shape) -> str:
+    """The partition of a row as SQL; of a row for all instances, one of them."""
+    owner, free = _owner(plan, shape), _free(plan)
+    if plan.layout.spread is None or not free:
+        return owner
+    assert shape.group, "rows without a key carry their group"
+    carrier = _looked_up(plan.layout.spread, "grp")
+    if len(free) == len(plan.feeds):
+        return carrier
+    return f"CASE WHEN feed IN ({', '.join(map(str, free))}) THEN {carrier} ELSE {owner} END"
+
+
+def _looked_up(partitions: Sequence[int], group: str) -> str:
+    # A string, since Spark's parser takes its time over an array of many numbers; either is a constant to it.
+    return f"cast(split('{','.join(map(str, partitions))}', ',') as array<int>)[{group}]"
+
+
 def _owner(plan: ProgramPlan, shape: Shape) -> str:
     layout = plan.layout
     if not shape.group and plan.entry_of(0).tasks[0].keys is not None:
         return "0"
     group = "grp" if shape.group else _group(plan.entry_of(0), layout, partial(feed_column, 0))
     if not layout.in_ranges:
-        # A string, since Spark's parser takes its time over an array of many numbers; either is a constant to it.
-        owners = ",".join(map(str, layout.owners()))
-        return f"cast(split('{owners}', ',') as array<int>)[{group}]"
+        return _looked_up(layout.owners(), group)
     if layout.aligned:
         instance = f"(({group} * {layout.instances}) div {layout.key_groups})"
         return f"int(({instance} * {layout.partitions}) div {layout.instances})"
     return f"int(({group} * {layout.partitions}) div {layout.key_groups})"
+
+
+def _free(plan: ProgramPlan) -> list[int]:
+    """The feeds whose rows begin with a task without state, where these run elsewhere than with their owners."""
+    if plan.layout.spread is None:
+        return []
+    return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].free]
 
 
 def _to_all(plan: ProgramPlan) -> list[int]:

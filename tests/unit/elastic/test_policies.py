@@ -21,7 +21,8 @@ INTERVAL_S = 1.0
 class Cluster:
     """Partitions on executors with a speed each, in rows per second; every epoch lasts as long as it must."""
 
-    def __init__(self, partitions=1, *, options=None, most=8, speeds=None):
+    def __init__(self, partitions=1, *, options=None, most=8, speeds=None, overhead_s=0.0):
+        self.overhead_s = overhead_s
         self.layout = Layout(GROUPS, partitions, 1, aligned=False)
         self.options = options or Elastic()
         self.policy = Standard(self.options, most)
@@ -39,7 +40,8 @@ class Cluster:
         places = tuple(self.place(number) for number in range(self.layout.partitions))
         seconds = tuple(float(rows) / self.speeds[place] for rows, place in zip(held, places, strict=True))
         task = TaskLoad("add.0", tuple(counts), seconds, 0)
-        interval = max(INTERVAL_S, *seconds)
+        epoch_s = max(seconds) + self.overhead_s
+        interval = max(INTERVAL_S, epoch_s)
         seen = Observed(
             self.epochs,
             self.layout.owners(),
@@ -49,6 +51,7 @@ class Cluster:
             seconds,
             interval,
             places if len(self.speeds) > 1 else ("",) * self.layout.partitions,
+            epoch_s=epoch_s,
         )
         decision = self.policy.decide(seen)
         if decision is not None:
@@ -94,6 +97,25 @@ def test_never_more_than_most_nor_fewer_than_least():
 @settings(max_examples=60, deadline=None)
 def test_a_steady_load_ends_in_a_steady_number(rows, partitions):
     cluster = Cluster(partitions)
+    cluster.run(even(rows), 120)
+    settled = len(cluster.decisions)
+    cluster.run(even(rows), 120)
+    assert len(cluster.decisions) == settled, "no flapping"
+
+
+def test_epochs_that_fall_behind_for_what_they_cost_without_rows_take_more_partitions():
+    rows, overhead_s = 550, 0.5
+    assert rows / 1000 < Elastic().busy * (rows / 1000 + overhead_s), "partitions are not busy by themselves"
+    cluster = Cluster(overhead_s=overhead_s)
+    assert cluster.epoch(even(rows)) + overhead_s > INTERVAL_S
+    assert cluster.run(even(rows), 20)[-1] + overhead_s < INTERVAL_S
+    assert cluster.layout.partitions == 2
+
+
+@given(st.integers(1, 6000), st.integers(1, 8), st.floats(0, 1.2))
+@settings(max_examples=60, deadline=None)
+def test_a_steady_load_ends_in_a_steady_number_whatever_an_epoch_costs(rows, partitions, overhead_s):
+    cluster = Cluster(partitions, overhead_s=overhead_s)
     cluster.run(even(rows), 120)
     settled = len(cluster.decisions)
     cluster.run(even(rows), 120)

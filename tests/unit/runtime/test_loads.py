@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from millpond import Map, Partitioned, Program, entry
+from millpond import Map, Partitioned, Program, Value, entry
 from millpond.compiler.compile import compile_program
 from millpond.keygroups import Layout, stable_hash
 from millpond.runtime.loads import HotKeys, keyed_load, observed, task_loads
@@ -14,6 +14,7 @@ from millpond.runtime.messages import Control, Load, Seen, decode_control
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.simulated import Simulated
 from millpond.runtime.whole import run_whole
+from millpond.state.value import THE_KEY
 from tests.spark.programs import Fraud, Recommender, random_row
 
 GROUPS = 12
@@ -55,6 +56,36 @@ def test_rows_are_counted_by_task_and_key_group(tmp_path, seed):
         assert load.size_bytes > 0
         with_rows = {simulated.layout.owner_of(group) for group in truth}
         assert {at for at, took in enumerate(load.seconds) if took} == with_rows
+
+
+class Accounts(Program):
+    """Rows over two keys, gathered, and one element with a single key."""
+
+    balances = Partitioned(Map[int, int])
+    fees = Partitioned(Value[int])
+
+    @entry
+    def transfer(self, source: int, target: int) -> None:
+        self.balances[source] = self.balances.get(source, 0) - 2
+        self.balances[target] = self.balances.get(target, 0) + 1
+        self.fees.set(self.fees.get(0) + 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gathered_rows_count_for_every_key_that_they_touch(tmp_path, seed):
+    rng = random.Random(seed)
+    # Sources and targets are apart, and half of the rows are from one account.
+    rows = [("transfer", (rng.choice([7, rng.randrange(20)]), 100 + rng.randrange(50))) for _ in range(300)]
+    simulated = Simulated(compile_program(Accounts), tmp_path, 3, GROUPS)
+    controls = controls_of(simulated, rows)
+    (load,) = task_loads(simulated.layout, controls)
+    truth = Counter(stable_hash(key) % GROUPS for _, keys in rows for key in keys)
+    truth[stable_hash(THE_KEY) % GROUPS] += len(rows)
+    assert list(load.rows) == [truth[group] for group in range(GROUPS)]
+    assert sum(load.worked) == load.total_rows
+    assert {at for at, took in enumerate(load.seconds) if took} == {at for at, rows in enumerate(load.worked) if rows}
+    hot = HotKeys().add(controls)
+    assert [key.key for key in hot] == ["7"], "the only key of an element is no news"
 
 
 @pytest.mark.parametrize("program", [Recommender, Fraud])
