@@ -8,7 +8,8 @@ can't be brought over for certain is refused before that, with both types shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import msgspec
 
@@ -21,17 +22,24 @@ from millpond.state.expiry import AgedType
 from millpond.state.oldtypes import UnknownShapeError
 from millpond.state.shapes import TypeShape, described, shape_of
 from millpond.state.storekey import ELEMENTS_MAX
+from millpond.state.timers import DUE
+from millpond.windowing.element import WindowsType
+from millpond.windowing.notes import Carried, NotCarriedError, WindowsNote, carried
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """An element whose stored entries change: by a conversion, or by the program's own function if that is None."""
+    """An element whose stored entries change: by a conversion, or by the program's own function if that is None.
+
+    Entries of windows are `carried` over to other windows instead.
+    """
 
     index: int
     element: Element
     old: ElementSchema
     shape: TypeShape | None
     conversion: Conversion | None
+    carried: Carried | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +69,17 @@ class _Problem:
 
 
 def plan_evolution(
-    kept: Elements, program: Mapping[str, Element], schemas: Sequence[ElementSchema], dropped: Sequence[str]
+    kept: Elements,
+    program: Mapping[str, Element],
+    schemas: Sequence[ElementSchema],
+    dropped: Sequence[str],
+    seen_us: int | None = None,
 ) -> Evolution:
-    """What the program makes of the elements that the checkpoint has; raises if something can't be brought over."""
-    planner = _Planner(kept, dropped)
+    """What the program makes of the elements that the checkpoint has; raises if something can't be brought over.
+
+    No row of the checkpoint has a time after `seen_us`.
+    """
+    planner = _Planner(kept, dropped, seen_us)
     for element, schema in zip(program.values(), schemas, strict=True):
         planner.take(element, schema)
     planner.drop(frozenset(program))
@@ -75,8 +90,9 @@ def plan_evolution(
 
 
 class _Planner:
-    def __init__(self, kept: Elements, dropped: Sequence[str]) -> None:
+    def __init__(self, kept: Elements, dropped: Sequence[str], seen_us: int | None) -> None:
         self._kept = kept
+        self._seen_us = seen_us
         self._names = {schema.name: index for index, schema in enumerate(kept) if schema is not None}
         self._given_up = frozenset(dropped)
         self._taken: set[int] = set()
@@ -125,8 +141,13 @@ class _Planner:
     def _changed(self, index: int, element: Element, old: ElementSchema, new: ElementSchema) -> ElementSchema:
         """The schema of an element from now on; how its entries get there is noted."""
         named = msgspec.structs.replace(old, name=new.name)
+        if old.windows is None:
+            # Checkpoints that do not note windows tell by the marks of entries whether they are the same.
+            new = msgspec.structs.replace(new, windows=None)
         if named == new:
             return new
+        if old.windows is not None and new.windows is not None and old.key == new.key:
+            return self._windows(Rewrite(index, element, old, None, None), old.windows, new)
         shape = kept_shape(old)
         by_hand = element.evolves.migrate is not None
         aged = isinstance(element.type, AgedType)
@@ -153,6 +174,25 @@ class _Planner:
         else:
             self._convert(Rewrite(index, element, old, shape, None), shape, new)
         return new
+
+    def _windows(self, rewrite: Rewrite, before: WindowsNote, new: ElementSchema) -> ElementSchema:
+        """Let the windows go on that stay; if none does, nothing that is stored is needed any more."""
+        assert new.windows is not None
+        rules = cast("WindowsType", rewrite.element.type).rules
+        late = rules.lateness_us > 0
+        try:
+            found = carried(before, new.windows, rules.windows, late=late, seen=self._seen_us)
+        except NotCarriedError as error:
+            self.problems.append(_Problem(new.name, str(before), str(new.windows), str(error)))
+            return new
+        now = msgspec.structs.replace(new, windows=found.note)
+        if now == msgspec.structs.replace(rewrite.old, name=new.name):
+            return now
+        if found.kept:
+            self.rewrites.append(replace(rewrite, carried=found))
+        else:
+            self.dropped += [rewrite.index, self._names[rewrite.old.name + DUE]]
+        return now
 
     def _convert(self, rewrite: Rewrite, shape: TypeShape, new: ElementSchema) -> None:
         wanted, fillable = described(rewrite.element.type.value_hint)

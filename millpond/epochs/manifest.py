@@ -20,6 +20,7 @@ from millpond.state.shapes import TypeShape
 from millpond.state.storekey import ELEMENTS_MAX
 from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind, seal, unseal
+from millpond.windowing.notes import WindowsNote
 
 FORMAT = 1
 """The version of genesis and manifest; docs/FORMAT.md says what each version holds."""
@@ -59,6 +60,7 @@ class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     """A state element as the checkpoint knows it; its place among the elements is its index in every store key.
 
     `shape` is what values look like, if their type's text does not say all of it: what their classes are made of.
+    `windows` is what an element of windows was made for.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     key: str
     value: str
     shape: TypeShape | None = None
+    windows: WindowsNote | None = None
 
     def __str__(self) -> str:
         by = f" by {self.by}" if self.by else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -31,10 +31,12 @@ from millpond.state.oldtypes import OldType
 from millpond.state.shapes import shape_of, shape_text
 from millpond.state.shown import shown
 from millpond.state.storekey import PREFIX_BYTES, group_of, store_key, store_prefix
+from millpond.state.timers import DUE
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
 from millpond.state.valuecodec import ValueCodec
 from millpond.storage.contract import Storage
+from millpond.windowing.element import WindowsType
 
 _PAIR: Any = tuple
 
@@ -71,8 +73,11 @@ class Evolving:
         self, view: StoreView, parent: Parent, concerned: list[int], rewrites: dict[int, Rewrite], growth: list[int]
     ) -> Iterator[tuple[bytes, bytes | None]]:
         for done, index in enumerate(concerned):
+            kept = parent.elements[index]
+            # What orders timers follows from them, and is not counted beside them.
+            counts = kept is None or not kept.name.endswith(DUE)
             for key, value, grown in self._of_element(view, parent, index, rewrites.get(index)):
-                growth[0] += grown
+                growth[0] += grown * counts
                 yield key, value
             self.writing(done + 1, len(concerned))
 
@@ -97,7 +102,10 @@ class Evolving:
 def _converted(rewrite: Rewrite, entries: Iterator[Entry]) -> Iterator[Entry]:
     """Entries with their new values, under the keys that they have."""
     codec = rewrite.element.type.values
-    one = _by_conversion(rewrite) if rewrite.conversion is not None else _by_hand(rewrite)
+    if rewrite.carried is not None:
+        one = cast("WindowsType", rewrite.element.type).rules.carry(rewrite.carried)
+    else:
+        one = _by_conversion(rewrite) if rewrite.conversion is not None else _by_hand(rewrite)
     keys = _old_keys(rewrite)
     for some in _chunks(entries):
         values = [_guarded(rewrite, keys, key, one, value) for key, value in some]

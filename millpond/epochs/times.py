@@ -92,6 +92,16 @@ class Times:
         """The time up to which timers are due: that of the last epoch, or its watermark."""
         return self.now_us if self.event is None else self.event.watermark_us
 
+    @property
+    def seen_us(self) -> int | None:
+        """No row so far has a later time; None if there was none, or if none can follow."""
+        if self.event is None:
+            return self.now_us
+        if self.event.ended:
+            return None
+        seen = [self.event.watermark_us, *(mark.seen_us for mark in self.event.feeds.values())]
+        return max((us for us in seen if us is not None), default=None)
+
     @classmethod
     def of(cls, counters: Mapping[str, int]) -> Times:
         """The times that a manifest's counters tell."""

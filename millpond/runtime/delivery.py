@@ -23,7 +23,7 @@ from millpond.runtime.intake import BadRow, Work
 from millpond.runtime.laterows import LateRows
 from millpond.runtime.messages import Outbox
 from millpond.runtime.plan import EpochPlan, ProgramPlan
-from millpond.runtime.replies import reply_table, stage, staging_mark
+from millpond.runtime.replies import reply_table, stage, staging_mark, unfolded
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
 from millpond.state.wire import encode_values
@@ -127,7 +127,10 @@ class Delivery:
             ) from error
         kept = [column.arrow(rows) for column in work.keep]
         self.counters[f"replies.{feed.name}"] += len(values)
-        self._replies.setdefault(work.feed, []).append(reply_table(feed.keep, kept, replies, reasons))
+        table = reply_table(feed.keep, kept, replies, reasons)
+        if feed.replies.rows is not None:
+            table = unfolded(table, feed.replies.rows)
+        self._replies.setdefault(work.feed, []).append(table)
 
     def _send(self, work: Work, after: CompiledTask, picked: Rows, messages: list[_Message], lane: int | None) -> None:
         rows = picked[[message.row for message in messages]]

@@ -34,8 +34,14 @@ class Schemas:
         self._local_root = local_root
         self._shown = shown
         self._expiring = {name for name, element in program.elements.items() if element.ttl is not None}
-        self._wanted = plan_evolution(checkpoint.elements, program.elements, element_schemas(program), program.dropped)
         head = checkpoint.head
+        self._wanted = plan_evolution(
+            checkpoint.elements,
+            program.elements,
+            element_schemas(program),
+            program.dropped,
+            None if head is None else Times.of(head.counters).seen_us,
+        )
         if self.change and head is not None and head.pending:
             raise EpochError(
                 "MP444",

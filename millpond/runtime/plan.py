@@ -65,12 +65,13 @@ class Order(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
     """Where the files of a sink are staged: the sink's name in manifests, the root of its files, and whether they are
-    published by appearing there.
+    published by appearing there. With `rows`, a reply is a list of rows of the sink, and these are its columns.
     """
 
     name: str
     root: str
     visible: bool = False
+    rows: pa.Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,11 @@ class ProgramPlan:
         """An element's index in store keys: what the checkpoint says, else its place in the declaration."""
         names = [None if kept is None else kept.name for kept in self.elements] or list(self.program.elements)
         return names.index(name)
+
+    def windows_since(self, name: str) -> dict[str, int]:
+        """From when on windows of an element know all rows, of those that came later than others."""
+        kept = self.elements[self.element_index(name)] if self.elements else None
+        return {} if kept is None or kept.windows is None else kept.windows.since
 
 
 @dataclass(frozen=True, slots=True)

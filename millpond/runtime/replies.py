@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from millpond.crashpoints import crashpoint
@@ -67,6 +68,17 @@ def stage(sink: SinkPlan, table: pa.Table, place: str, checkpoint: Storage | Non
     if outcome is PutOutcome.WON:
         crashpoint("output.staged")
     return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows, sink.root, sink.visible)
+
+
+def unfolded(table: pa.Table, rows: pa.Schema) -> pa.Table:
+    """Replies that are lists of tuples, each as a row: the columns that are kept, then the parts of the tuple."""
+    replies = table[REPLY].combine_chunks()
+    kept = table.drop_columns([REPLY]).take(pc.list_parent_indices(replies))
+    columns: list[pa.ChunkedArray | pa.Array] = []
+    for column in kept.columns:
+        columns += column.combine_chunks().flatten() if pa.types.is_struct(column.type) else [column]
+    columns += pc.list_flatten(replies).flatten()
+    return pa.table([column.cast(field.type) for column, field in zip(columns, rows, strict=True)], schema=rows)
 
 
 def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:

@@ -8,6 +8,7 @@ from millpond.epochs.reading.typetexts import read_type
 from millpond.state.element import ElementType
 from millpond.state.shapes import TypeShape, shape_of
 from millpond.state.typenames import type_text
+from millpond.windowing.element import WindowsType
 
 
 def element_schemas(program: CompiledProgram) -> tuple[ElementSchema, ...]:
@@ -21,6 +22,7 @@ def element_schemas(program: CompiledProgram) -> tuple[ElementSchema, ...]:
             key=type_text(element.type.key_hint),
             value=type_text(element.type.value_hint),
             shape=_shape(element.type),
+            windows=element.type.rules.note if isinstance(element.type, WindowsType) else None,
         )
         for name, element in program.elements.items()
     )

@@ -24,6 +24,9 @@ BEGIN, END = "window_begin", "window_end"
 FROM, TO = "window_from", "window_to"
 """Bounds of windows that lie over something else than time."""
 
+CORRECTED = "corrected"
+"""Whether a window was told before, if late rows may correct some."""
+
 TIME_COLUMN = "t"
 
 
@@ -31,7 +34,8 @@ TIME_COLUMN = "t"
 class WindowPlan:
     """Keys with their types, the columns that aggregates read with theirs, and what is computed of them.
 
-    `single` says that there is one window without a name. `results` are the types of aggregates, in their order.
+    `single` says that there is one window without a name. `results` are the types of aggregates, in their order. If it
+    `corrects`, windows may be told again.
     """
 
     keys: tuple[tuple[str, pa.DataType], ...]
@@ -41,6 +45,7 @@ class WindowPlan:
     single: bool
     aggregates: Mapping[str, Aggregate]
     results: tuple[ResultType, ...]
+    corrects: bool = False
 
     def __post_init__(self) -> None:
         names = self.schema.names
@@ -102,6 +107,8 @@ class WindowPlan:
             measured = any(_is_measured(window) for window in self.queries.values())
             fields += [pa.field(name, pa.float64() if measured else pa.int64()) for name in (FROM, TO)]
         fields += [pa.field(name, told.kind) for name, told in zip(self.aggregates, self.results, strict=True)]
+        if self.corrects:
+            fields.append(pa.field(CORRECTED, pa.bool_()))
         return pa.schema(fields)
 
 

@@ -144,6 +144,7 @@ class WorkingState:
             timers = TimersOverlay(element, index, due, self._view, key_groups, self._owned)
             if isinstance(timers.container, Windows):
                 timers.container.clock = adding_now_us
+                timers.container.know(self._plan.windows_since(name))
             return timers
         return KeyedOverlay(element, index, self._view, key_groups, self._owned)
 

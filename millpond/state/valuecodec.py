@@ -249,6 +249,9 @@ def _alike(back: Any, value: Any) -> bool:
     """Whether a decoded value is what was encoded: equal, of the same types, and in the same order."""
     if type(back) is not type(value):
         return False
+    if type(back) in _SCALARS:
+        # Most of what is compared. NaN is not equal to itself, so the text decides there.
+        return bool(back == value) or repr(back) == repr(value)
     match back:
         case list() | tuple():
             return len(back) == len(value) and all(map(_alike, back, value))
@@ -266,7 +269,6 @@ def _alike(back: Any, value: Any) -> bool:
     names = _field_names(back)
     if names:
         return all(_alike(getattr(back, name), getattr(value, name)) for name in names)
-    # NaN is not equal to itself, so the text decides there.
     return bool(back == value) or repr(back) == repr(value)
 
 

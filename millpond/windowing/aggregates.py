@@ -83,10 +83,10 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     inverses = tuple(part.inverse for part in parts.values() if part.inverse is not None)
 
     def lift(record: Any) -> tuple[Any, ...]:
-        return tuple(one(record) for one in lifts)
+        return tuple([one(record) for one in lifts])  # A list is made faster than a generator runs.
 
     def combine(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(one(a, b) for one, a, b in zip(combines, left, right, strict=True))
+        return tuple([one(a, b) for one, a, b in zip(combines, left, right, strict=True)])
 
     def lower(partial: tuple[Any, ...]) -> dict[str, Any]:
         return {name: one(part) for name, one, part in zip(names, lowers, partial, strict=True)}

@@ -89,12 +89,13 @@ class Discretiser:
                 self._next_id += 1
         return Cut(ended, begun)
 
-    def on_time(self, now: int) -> list[Ended]:
-        """Tell all queries that no record before `now` will come."""
+    def on_time(self, now: int, position: int) -> list[Ended]:
+        """Tell all queries that no record before `now` will come; the next one has the number `position`."""
         self._pass_time(now)
         ended: list[Ended] = []
-        for name in self._due({"position": None, "time": now}):
+        for name in self._due({"position": position, "time": now}):
             self._close(name, self._runs[name].on_time(now), ended)
+            self._close(name, self._runs[name].filled(position), ended)
             self._rest(name)
         return ended
 

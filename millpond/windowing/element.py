@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -18,10 +18,12 @@ from millpond.errors import WindowError
 from millpond.state.access import READ_KEY, WRITE_KEY, Operation
 from millpond.state.map import Map
 from millpond.state.timers import TimersType, microseconds
+from millpond.state.valuecodec import ValueCodec
 from millpond.state.wire import carry
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.keyrows import KeyRows
 from millpond.windowing.keyslices import KeySlices, Told
+from millpond.windowing.notes import Carried, WindowNote, WindowsNote
 from millpond.windowing.userdefined import Viewed
 
 K = TypeVar("K")
@@ -70,9 +72,7 @@ class WindowRules:
         self.aggregate = aggregate
         self.lateness_us = lateness_us
         self.any_order = KeySlices.suit(windows, aggregate)
-        self.keys: KeySlices | KeyRows = (
-            KeySlices(windows, aggregate, lateness_us) if self.any_order else KeyRows(windows, aggregate)
-        )
+        self.keys = self.keys_since({})
         self._over_time = {
             name: window.needs_time and not isinstance(window, Viewed) for name, window in windows.items()
         }
@@ -81,14 +81,24 @@ class WindowRules:
         # Types that were made for the stored form can't travel, and are made again.
         return type(self), (self.windows, self.aggregate, self.lateness_us)
 
+    def keys_since(self, since: Mapping[str, int]) -> KeySlices | KeyRows:
+        """How rows of a key get into the windows, of which some do not know all rows up to a time."""
+        if self.any_order:
+            return KeySlices(self.windows, self.aggregate, self.lateness_us, since)
+        return KeyRows(self.windows, self.aggregate, since)
+
     @cached_property
+    def note(self) -> WindowsNote:
+        """The windows and aggregates as a checkpoint notes them."""
+        windows = tuple(WindowNote(name, window.describe()) for name, window in self.windows.items())
+        parts = self.aggregate.parts
+        aggregates = tuple((name, f"{part.name}({', '.join(_columns(part))})") for name, part in parts)
+        return WindowsNote(windows, aggregates, not self.any_order)
+
+    @property
     def text(self) -> str:
         """The windows and aggregates in words: state is taken up only under the same ones."""
-        described = (
-            f"{name}: {window.describe()}" if name else window.describe() for name, window in self.windows.items()
-        )
-        aggregates = (f"{name}={part.name}({', '.join(_columns(part))})" for name, part in self.aggregate.parts)
-        return f"{', '.join(described)}; {', '.join(aggregates)}"
+        return str(self.note)
 
     @cached_property
     def mark(self) -> int:
@@ -99,8 +109,7 @@ class WindowRules:
     @cached_property
     def stored_type(self) -> Any:
         """The type of an entry: its moment, its mark, and what the key holds."""
-        held: Any = self.keys.stored_type(self.aggregate)
-        return tuple[int | None, int, held]
+        return self._stored(self.aggregate)
 
     @cached_property
     def _column(self) -> str | None:
@@ -121,6 +130,29 @@ class WindowRules:
             )
         return values[0] if self._column is None else {self._column: values[0]}
 
+    def carry(self, carried: Carried) -> Callable[[bytes], Any]:
+        """Read entries that were made for other windows as entries of these."""
+        own = dict(self.aggregate.parts)
+        before = [name for name, _ in carried.old.aggregates]
+        order = [before.index(name) for name in own]
+        partial: Any = tuple[tuple(own[name].partial_type if name in own else Any for name in before)]  # type: ignore[misc]
+        codec = ValueCodec(self._stored(replace(self.aggregate, partial_type=partial)))
+        keys = self.keys_since(carried.note.since)
+
+        def pick(whole: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(whole[place] for place in order)
+
+        def read(data: bytes) -> Any:
+            moment, _, held = codec.decode(data)
+            # The moment stays. It may be too early now: then nothing is over at it, and the next one is found.
+            return moment, self.mark, keys.carried(held, carried.kept, pick)
+
+        return read
+
+    def _stored(self, aggregate: Aggregate) -> Any:
+        held: Any = self.keys.stored_type(aggregate)
+        return tuple[int | None, int, held]
+
     def shown(self, told: Told) -> ClosedWindow:
         """A window as a handler sees it."""
         begin, end = told.begin, told.end
@@ -135,18 +167,23 @@ class Windows(Generic[K]):
     kind: ClassVar[str] = "windows"
     OPERATIONS: ClassVar[dict[str, Operation]] = {"add": WRITE_KEY, "fired": WRITE_KEY, "__contains__": READ_KEY}
 
-    __slots__ = ("_entries", "_rules", "clock")
+    __slots__ = ("_entries", "_keys", "_rules", "clock")
 
     def __init__(self, rules: WindowRules, entries: Map[K, Any]) -> None:
         self._rules = rules
+        self._keys = rules.keys
         self._entries = entries
         self.clock: Callable[[], int] = _no_clock
+
+    def know(self, since: Mapping[str, int]) -> None:
+        """Say which windows do not know all rows up to a time."""
+        self._keys = self._rules.keys_since(since) if since else self._rules.keys
 
     def add(self, key: K, *values: Any, **columns: Any) -> None:
         """Add a row to the windows of a key: by the names of its columns, or one value if that is all they need."""
         moment, held = self._held(key)
         try:
-            held, moment = self._rules.keys.add(held, self.clock(), self._rules.record(values, columns), moment)
+            held, moment = self._keys.add(held, self.clock(), self._rules.record(values, columns), moment)
         except KeyError as error:
             raise WindowError(
                 "MP647",
@@ -160,7 +197,7 @@ class Windows(Generic[K]):
         """Take out the windows of a key that are over: what happens right before its handler runs."""
         if key not in self._entries:
             return []
-        told, held, moment = self._rules.keys.close(self._held(key)[1], microseconds(until))
+        told, held, moment = self._keys.close(self._held(key)[1], microseconds(until))
         if held is None:
             self._entries.pop(key, None)
         else:
@@ -178,7 +215,7 @@ class Windows(Generic[K]):
     def _held(self, key: K) -> tuple[int | None, Any]:
         entry = self._entries.get(key)
         if entry is None:
-            return None, self._rules.keys.start()
+            return None, self._keys.start()
         moment, mark, held = entry
         if mark != self._rules.mark:
             raise WindowError(

@@ -8,13 +8,15 @@ the order of rows. Waiting rows are sorted by time, then by arrival. When no ear
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.driven import Session
 from millpond.windowing.keyslices import Held, Told, over_time
+from millpond.windowing.periodic import Periodic
 from millpond.windowing.shared import SharedWindows, exported_type
 
 _TIME = itemgetter(0)
@@ -29,11 +31,19 @@ class Waiting(NamedTuple):
 
 
 class KeyRows:
-    """The rules by which rows of a key wait and are taken."""
+    """The rules by which rows of a key wait and are taken.
 
-    def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate) -> None:
-        self._windows = windows
+    A window with a `since` does not know all rows up to that time. It is told only where none of them can lie in it, if
+    it lies over time or a measure; one that follows from rows begins with the first that it sees.
+    """
+
+    def __init__(
+        self, windows: Mapping[str, Any], aggregate: Aggregate, since: Mapping[str, int] | None = None
+    ) -> None:
+        known = since or {}
+        self._windows = {name: _joining(window) if name in known else window for name, window in windows.items()}
         self._aggregate = aggregate
+        self._whole = {name: _whole_from(windows[name], us) for name, us in known.items() if windows[name].needs_time}
         # Between two windows, those over time know nothing that a new key does not know.
         self._forgets = all(isinstance(window, Session) or over_time(window) for window in windows.values())
 
@@ -67,7 +77,42 @@ class KeyRows:
         results += windows.advance(until)
         rows = now.rows[ripe:]
         moments = [*(time for time, _ in rows[:1]), *([] if (end := windows.ends_at()) is None else [end])]
-        told = [Told(result.query, *result.bounds, result.value) for result in results]
+        told = [
+            Told(result.query, *result.bounds, result.value)
+            for result in results
+            if result.query not in self._whole or result.bounds[0] >= self._whole[result.query]
+        ]
         if self._forgets and not rows and not windows.open_windows:
             return told, None, None
         return told, tuple(Waiting(until, rows, windows.export())), min(moments, default=None)
+
+    def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
+        """What a key held under other windows, for these.
+
+        `names` are the new names of those that stay, and `pick` takes what is still needed of a partial.
+        """
+        now = Waiting(*held)
+        if now.windows is None:
+            return held
+        windows = SharedWindows(self._aggregate, {before: self._windows[name] for before, name in names.items()})
+        views = {**now.windows["views"], "records": _picked(now.windows["views"]["records"], pick)}
+        partials = {"running": list(map(pick, now.windows["running"])), "slices": _picked(now.windows["slices"], pick)}
+        windows.restore({**now.windows, **partials, "views": views, "aggregate": self._aggregate.name})
+        state = windows.export()
+        for part, by_name in ((state["discretiser"], "queries"), (state["views"], "views")):
+            part[by_name] = {names[before]: one for before, one in part[by_name].items()}
+        return tuple(Waiting(now.until, now.rows, state))
+
+
+def _picked(slices: list[tuple[int, Any]], pick: Callable[[Any], Any]) -> list[tuple[int, Any]]:
+    return [(place, pick(partial)) for place, partial in slices]
+
+
+def _joining(window: Any) -> Any:
+    """A window that begins while its measure has come some way already."""
+    return replace(window, joining=True) if isinstance(window, Periodic) and callable(window.measure) else window
+
+
+def _whole_from(window: Any, since: int) -> int:
+    """The first begin of which it is certain that no row up to a time lies behind it."""
+    return since + (window.gap if isinstance(window, Session) else 1)

@@ -8,11 +8,12 @@ window as a whole or not at all. Sessions have no grid, and are kept by their fi
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, cast
 
 from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.cuts import Cuts, first_end
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
 from millpond.windowing.periodic import TIME, Periodic
@@ -52,9 +53,14 @@ class Slices(NamedTuple):
 
 
 class KeySlices:
-    """The rules by which the slices of a key change; `lateness` is how long windows can be corrected."""
+    """The rules by which the slices of a key change; `lateness` is how long windows can be corrected.
 
-    def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate, lateness: int) -> None:
+    A window with a `since` does not know all rows up to that time, and is told only where none of them can lie in it.
+    """
+
+    def __init__(
+        self, windows: Mapping[str, Any], aggregate: Aggregate, lateness: int, since: Mapping[str, int] | None = None
+    ) -> None:
         self._aggregate = aggregate
         self._lateness = lateness
         self._places = {name: place for place, name in enumerate(windows)}
@@ -62,6 +68,11 @@ class KeySlices:
             name: cast("SlicedGrid", window.grid) for name, window in windows.items() if isinstance(window, Periodic)
         }
         self._gaps = {name: window.gap for name, window in windows.items() if isinstance(window, Session)}
+        known = since or {}
+        self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
+        self._cuts = Cuts(self._grids, self._first)
+        # A row up to that time would go on with a session that begins less than a gap after it.
+        self._whole = {name: known[name] + gap for name, gap in self._gaps.items() if name in known}
 
     @staticmethod
     def suit(windows: Mapping[str, Any], aggregate: Aggregate) -> bool:
@@ -83,22 +94,23 @@ class KeySlices:
 
     def add(self, held: Held, time: int, record: Any, moment: int | None) -> tuple[Held, int | None]:
         """Take a row in; what is held then, and the moment at which there is something to tell, which was `moment`."""
-        now = Slices(*held)
-        if now.until is not None:
+        until, slices, late, sessions = held
+        if until is not None and time < until - self._lateness:
             # What is before that can't be told any more: such a row counts as the earliest that can.
-            time = max(time, now.until - self._lateness)
+            time = until - self._lateness
         lifted = self._aggregate.lift(record)
-        ends = [end for grid in self._grids.values() if (end := _first_end(grid, time)) is not None]
-        if ends:
-            begin = self._cut(time)
-            fresh = self._combine(now.slices, begin, lifted)
-            moment = min([*ends, *([] if moment is None else [moment])])
-            known = any(begin == late for late, _ in now.late)
-            if now.until is not None and min(ends) <= now.until and not known:
-                insort(now.late, (begin, fresh))
+        if self._grids:
+            begin, end = self._cuts.place(time)
+            if end is not None:
+                fresh = self._combine(slices, begin, lifted)
+                moment = end if moment is None or end < moment else moment
+                if until is not None and end <= until and all(begin != one for one, _ in late):
+                    insort(late, (begin, fresh))
+        if not self._gaps:
+            return held, moment
         for name, gap in self._gaps.items():
-            self._join(now.sessions.setdefault(name, []), gap, time, lifted)
-        return held, self._next(now) if self._gaps else moment
+            self._join(sessions.setdefault(name, []), gap, time, lifted)
+        return held, self._next(Slices(*held))
 
     def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
         """What is over at a time, in the order of ends; what is held then, if anything; and when there is more."""
@@ -115,30 +127,54 @@ class KeySlices:
         empty = not left.slices and not left.sessions
         return told, None if empty else tuple(left), self._next(left)
 
-    # --- periodic windows
+    def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
+        """What a key held under other windows, for these.
 
-    def _cut(self, time: int) -> int:
-        """Where the slice of a time begins: the last point at which some window begins or ends."""
-        cuts = [grid.begin(grid.newest(time)) for grid in self._grids.values()]
-        cuts += [grid.end(grid.oldest(time) - 1) for grid in self._grids.values() if grid.rest]
-        return int(max(cuts))
+        `names` are the new names of those that stay, and `pick` takes what is still needed of a partial.
+        """
+        now = Slices(*held)
+        slices: dict[int, Any] = {}
+        fresh: dict[int, bool] = {}
+        began = {begin for begin, began in now.late if began}
+        for begin, partial in now.slices:
+            # A slice lies in all windows that stay in which its new begin lies. Those that came do not look at it.
+            place = self._cuts.begin(begin) if self._grids else begin
+            ends = self._ends_of(place)
+            if not ends or (now.until is not None and max(ends) <= now.until - self._lateness):
+                continue
+            less = pick(partial)
+            slices[place] = self._aggregate.combine(slices[place], less) if place in slices else less
+            fresh[place] = fresh.get(place, True) and begin in began
+        late = sorted({place for begin, _ in now.late if self._grids and (place := self._cuts.begin(begin)) in slices})
+        sessions = {
+            names[name]: [(first, last, known, pick(partial)) for first, last, known, partial in found]
+            for name, found in now.sessions.items()
+            if name in names
+        }
+        return tuple(Slices(now.until, list(slices.items()), [(place, fresh[place]) for place in late], sessions))
+
+    # --- periodic windows
 
     def _combine(self, slices: list[tuple[int, Any]], begin: int, lifted: Any) -> bool:
         """Put a row into its slice; whether that begins with it."""
-        place = bisect_left(slices, begin, key=_FIRST)
-        if place < len(slices) and slices[place][0] == begin:
-            slices[place] = begin, self._aggregate.combine(slices[place][1], lifted)
-            return False
+        # A tuple of one lies before all that begin with the same: so slices are found without a function per step.
+        place = bisect_left(slices, (begin,))
+        if place < len(slices):
+            there, partial = slices[place]
+            if there == begin:
+                slices[place] = begin, self._aggregate.combine(partial, lifted)
+                return False
         slices.insert(place, (begin, lifted))
         return True
 
     def _over(self, name: str, now: Slices, until: int) -> Iterator[Told]:
         grid = self._grids[name]
-        late = [number for begin, _ in now.late for number in _numbers(grid, begin, None, now.until)]
+        first = self._first.get(name)
+        late = [number for begin, _ in now.late for number in _numbers(grid, begin, first, now.until)]
         fresh = frozenset(begin for begin, began in now.late if began)
         for number in dict.fromkeys(late):
             yield self._told(name, number, now.slices, fresh)
-        after = None if now.until is None else grid.oldest(now.until)
+        after = self._untold(name, now.until)
         for begin, _ in now.slices:
             for number in _numbers(grid, begin, after, until):
                 yield self._told(name, number, now.slices, None)
@@ -155,9 +191,21 @@ class KeySlices:
             whole = self._aggregate.combine(whole, partial)
         return Told(name, begin, end, self._aggregate.lower(whole), corrected)
 
+    def _untold(self, name: str, until: int | None) -> int | None:
+        """The number of the first window that is not told at a time; None if it is the first there is."""
+        numbers = [] if until is None else [self._grids[name].oldest(until)]
+        numbers += [self._first[name]] if name in self._first else []
+        return max(numbers, default=None)
+
+    def _ends_of(self, begin: int) -> list[int]:
+        """When the last window of each grid is over that holds a slice."""
+        found = ((grid, grid.newest(begin), self._first.get(name)) for name, grid in self._grids.items())
+        ends = [int(grid.end(newest)) for grid, newest, first in found if first is None or newest >= first]
+        return [end for end in ends if end > begin]
+
     def _last_end(self, begin: int) -> int:
         """When the last window is over that holds a slice."""
-        return max(int(grid.end(grid.newest(begin))) for grid in self._grids.values())
+        return max(self._ends_of(begin))
 
     # --- sessions
 
@@ -183,18 +231,20 @@ class KeySlices:
         for place, (first, last, known, partial) in enumerate(sessions):
             if known != TOLD and last + gap <= until:
                 sessions[place] = first, last, TOLD, partial
-                yield Told(name, first, last + gap, self._aggregate.lower(partial), known == CHANGED)
+                if first >= self._whole.get(name, first):
+                    yield Told(name, first, last + gap, self._aggregate.lower(partial), known == CHANGED)
 
     # --- when
 
     def _next(self, now: Slices) -> int | None:
         """When there is something to tell; if there is nothing, when what is held can be given up."""
         untold: list[int] = []
-        for grid in self._grids.values():
-            first = None if now.until is None else grid.oldest(now.until)
-            found = (_first_end(grid, begin, first) for begin, _ in now.slices)
+        for name, grid in self._grids.items():
+            first = self._untold(name, now.until)
+            found = (first_end(grid, begin, first) for begin, _ in now.slices)
             untold += [end for end in (next((end for end in found if end is not None), None),) if end is not None]
-            untold += [end for begin, _ in now.late if (end := _first_end(grid, begin)) is not None]
+            of_all = self._first.get(name)
+            untold += [end for begin, _ in now.late if (end := first_end(grid, begin, of_all)) is not None]
         kept: list[int] = [self._last_end(begin) for begin, _ in now.slices[-1:]]
         for name, sessions in now.sessions.items():
             ends = [(one[1] + self._gaps[name], one[2]) for one in sessions]
@@ -208,12 +258,6 @@ class KeySlices:
 def over_time(window: Any) -> bool:
     """Whether windows lie at points of time that are known before any row comes."""
     return isinstance(window, Periodic) and window.measure == TIME
-
-
-def _first_end(grid: SlicedGrid, time: int, first: int | None = None) -> int | None:
-    """The end of the first window that holds a time, of those from number `first` on; None if there is none."""
-    number = grid.oldest(time) if first is None else max(grid.oldest(time), first)
-    return int(grid.end(number)) if number <= grid.newest(time) else None
 
 
 def _numbers(grid: SlicedGrid, begin: int, first: int | None, until: int | None) -> Iterator[int]:

@@ -58,6 +58,10 @@ class Attentive:
         """Never by time alone."""
         return None
 
+    def filled(self, position: int) -> tuple[Bounds, ...]:  # noqa: ARG002
+        """No window knows how many records it has."""
+        return ()
+
 
 class Windowing(Protocol):
     """A description at work on one stream."""
@@ -68,6 +72,10 @@ class Windowing(Protocol):
 
     def on_time(self, now: int) -> tuple[Bounds, ...]:
         """Tell what ends because no record before `now` will come."""
+        ...
+
+    def filled(self, position: int) -> tuple[Bounds, ...]:
+        """Tell what has all its records, when `position` is the number of the next one."""
         ...
 
     def on_mark(self, mark: Any) -> tuple[Bounds, ...]:

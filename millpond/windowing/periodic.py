@@ -30,10 +30,14 @@ COUNT = "count"
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """Windows at the points of a grid over time, over the number of records, or over a measure of the record."""
+    """Windows at the points of a grid over time, over the number of records, or over a measure of the record.
+
+    If it is `joining`, there may have been records before the first that it sees: windows begin behind that one.
+    """
 
     grid: Grid
     measure: str | Measure
+    joining: bool = False
 
     @property
     def needs_time(self) -> bool:
@@ -65,7 +69,9 @@ class PeriodicRun:
         point = self._point(moment)
         ended = self._end(point)
         newest = self._grid.newest(point)
-        if self._next is None or newest >= self._next:
+        if self._next is None and self._window.joining:
+            self._oldest = self._next = newest + 1
+        elif self._next is None or newest >= self._next:
             first = self._grid.oldest(point)
             first = first if self._next is None else max(first, self._next)
             begun = newest + 1 - first
@@ -79,6 +85,11 @@ class PeriodicRun:
     def on_time(self, now: int) -> tuple[Bounds, ...]:
         """End what is over; only windows over time look at the clock."""
         return self._end(now) if self._window.measure == TIME else ()
+
+    def filled(self, position: int) -> tuple[Bounds, ...]:
+        """End what has all its records; only windows over records can know."""
+        counts = self._window.measure == COUNT and self._base is not None
+        return self._end(position - (self._base or 0)) if counts else ()
 
     def on_mark(self, mark: Any) -> tuple[Bounds, ...]:  # noqa: ARG002
         """Nothing ends at a punctuation."""

@@ -146,8 +146,11 @@ class SharedWindows:
         return results
 
     def advance(self, now: int) -> list[Result]:
-        """Say that no record before `now` (microseconds) will come; the results of the windows that end."""
-        return self._between(self._discretiser.on_time(now))
+        """Say that no record before `now` (microseconds) will come; the results of the windows that end.
+
+        Windows over records end if they are full: the next record is not theirs.
+        """
+        return self._between(self._discretiser.on_time(now, self._position))
 
     def ends_at(self) -> int | None:
         """The first time at which `advance` ends a window, if no record comes; None if there is none."""

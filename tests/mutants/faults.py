@@ -457,10 +457,10 @@ _SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plai
 WINDOWS = (
     mutant(
         "windows: the ends of windows do not cut slices",
-        "windowing/keyslices.py",
+        "windowing/cuts.py",
         _BRUTE,
-        "for grid in self._grids.values() if grid.rest]",
-        "for grid in self._grids.values() if grid is None]",
+        "begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]",
+        "begins += []",
     ),
     mutant(
         "windows: slices go while a window that holds them is open",
@@ -473,8 +473,29 @@ WINDOWS = (
         "windows: a late row corrects nothing",
         "windowing/keyslices.py",
         _BRUTE,
-        "                insort(now.late, (begin, fresh))\n",
-        "                pass\n",
+        "                    insort(late, (begin, fresh))\n",
+        "                    pass\n",
+    ),
+    mutant(
+        "windows: one that came tells a window that began before it",
+        "windowing/keyslices.py",
+        "unit/runtime/test_windows_changed.py",
+        "grid.newest(known[name]) + 1 for",
+        "grid.newest(known[name]) for",
+    ),
+    mutant(
+        "windows: one that came tells a session that began before it",
+        "windowing/keyslices.py",
+        "unit/runtime/test_windows_changed.py",
+        "known[name] + gap for",
+        "known[name] + 1 for",
+    ),
+    mutant(
+        "windows: one that goes takes the slices of the others with it",
+        "windowing/keyslices.py",
+        "property/test_windows_changed.py::test_windows_over_time_stay_and_come",
+        "slices[place] = self._aggregate.combine(slices[place], less) if place in slices else less",
+        "slices[place] = less",
     ),
     mutant(
         "windows: rows that wait are taken as they came",

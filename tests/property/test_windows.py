@@ -138,7 +138,9 @@ def test_queries_come_and_go_and_states_are_restored(steps, queries, aggregate, 
             shifted = [(bounds, value) for bounds, value in told[name]]
             if case.name in {"punctuation", "landmark"} or case.name.startswith("by_function"):
                 shifted = [((b[0] - first, b[1] - first), value) for b, value in shifted]
-            assert_equal(shifted, case, evaluate, times[first:end], values[first:end], times[end - 1])
+            # Time does not move on by itself here, so windows of records end with the next one.
+            now = None if case.name.startswith("counted") else times[end - 1]
+            assert_equal(shifted, case, evaluate, times[first:end], values[first:end], now)
 
 
 @pytest.mark.parametrize("make", [Naive, pairs, pairs_plus, reactive])

@@ -181,7 +181,7 @@ def test_windows_without_a_form_over_columns_go_record_by_record(rows, cuts, siz
         wanted += [
             (*key, "counted", begin, begin + size, values[begin : begin + size])
             for begin in range(0, len(values), slide)
-            if begin + size < len(values)  # A window of records ends before the record that follows it.
+            if begin + size <= len(values)
         ]
         wanted += [
             (*key, "timed", *bounds, [values[i] for i in inside])

@@ -273,13 +273,13 @@ def ordered_sessions_told():
 
 
 def counted_told():
-    """Three rows, every two rows; told when the next row is certain to be the next."""
+    """Three rows, every two rows; told when they are certain to be these."""
     known = [0]
 
     def said(rows, _number, watermark, _before):
         taken = [n for _, time, n in sorted(rows, key=lambda row: row[1]) if time <= watermark]
         told = []
-        while 2 * known[0] + 3 < len(taken):
+        while 2 * known[0] + 3 <= len(taken):
             begin = 2 * known[0]
             told.append(["", begin, begin + 3, taken[begin : begin + 3], False])
             known[0] += 1

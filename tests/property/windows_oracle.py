@@ -53,8 +53,10 @@ def sliding(range_, slide):
 
 
 def counted(range_, slide):
+    """A full window is over when time moves on, or with the next record."""
+
     def find(times, values, now):
-        return over(periodic(list(range(len(times))), range_, slide, first=0), len(times) - 1)
+        return over(periodic(list(range(len(times))), range_, slide, first=0), len(times) - (now is None))
 
     return Case(f"counted({range_},{slide})", w.count_sliding(range_, slide), find)
 

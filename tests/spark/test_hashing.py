@@ -54,6 +54,9 @@ def test_tuples_hash_as_in_python(spark):
     frame = spark.createDataFrame(values, "a long, b string, c boolean, d date, e binary")
     hashed = [row.h for row in frame.select(F.expr(hash_columns(frame.columns, hints)).alias("h")).collect()]
     assert hashed == [stable_hash(value) for value in values]
+    parts = F.struct(*(F.col(name).alias(f"_{place}") for place, name in enumerate(frame.columns, 1))).alias("v")
+    whole = frame.select(parts).select(F.expr(hash_column("v", tuple[tuple(hints)])).alias("h")).collect()
+    assert [row.h for row in whole] == hashed
     single = frame.select(F.expr(hash_columns(["a"], [int])).alias("h")).collect()
     assert [row.h for row in single] == [stable_hash((edge,)) for edge in EDGES]
 

@@ -51,7 +51,7 @@ def counted(frame):
                    for row in frame.collect())  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 @pytest.mark.parametrize(("low", "high"), [(-3_000_000, 0), (-1_000_000, 2_500_000)])
 def test_an_interval_join_equals_sparks_own(frames, how, low, high):
     left, right = frames
@@ -63,14 +63,17 @@ def test_an_interval_join_equals_sparks_own(frames, how, low, high):
     apart = F.unix_micros("then") - F.unix_micros("at")
     both = right.withColumnRenamed("name", "who").withColumnRenamed("size", "large")
     matching = (F.col("name") == F.col("who")) & (F.col("size") == F.col("large")) & apart.between(low, high)
-    wanted = left.join(both, matching, how).select("name", "size", "at", "n", "then", "m")
+    # Where there is no left row, the keys are those of the right one.
+    keys = [F.when(F.col("n").isNull(), F.col(other)).otherwise(F.col(name)).alias(name)
+            for name, other in (("name", "who"), ("size", "large"))]  # fmt: skip
+    wanted = left.join(both, matching, how).select(*keys, "at", "n", "then", "m")
     found = counted(mine)
     assert mine.columns == wanted.columns
     assert found == counted(wanted)
     assert found.total() > 100
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 @pytest.mark.parametrize("slide", [4, 8])
 def test_a_window_join_equals_sparks_own(frames, how, slide):
     left, right = frames
@@ -82,8 +85,11 @@ def test_a_window_join_equals_sparks_own(frames, how, slide):
     span = ("8 seconds", f"{slide} seconds")
     theirs = right.select(F.col("name").alias("who"), "then", "m", F.window("then", *span).alias("other"))
     ours = left.select("*", F.window("at", *span).alias("own"))
+    window = F.coalesce("own", "other")
     wanted = ours.join(theirs, (F.col("name") == F.col("who")) & (F.col("own") == F.col("other")), how).select(
-        "name", "own.start", "own.end", "size", "at", "n", "then", "m"
+        F.when(F.col("n").isNull(), F.col("who")).otherwise(F.col("name")).alias("name"),
+        *(window[bound] for bound in ("start", "end")),
+        *("size", "at", "n", "then", "m"),
     )
     assert mine.columns == ["name", "window_begin", "window_end", "size", "at", "n", "then", "m"]
     assert counted(mine) == counted(wanted)
@@ -103,7 +109,7 @@ def test_a_frame_is_joined_with_itself_in_sessions(spark):
 def test_one_side_may_be_empty(frames):
     left, right = frames
     none = right.where("false")
-    for how, size in (("inner", 0), ("left", ROWS)):
+    for how, size in (("inner", 0), ("left", ROWS), ("right", 0), ("full", ROWS)):
         joined = millpond.windows(left, key="name", time="at").join(
             millpond.windows(none.drop("size"), key="name", time="then"), within=(0, 1), how=how
         )
@@ -112,6 +118,12 @@ def test_one_side_may_be_empty(frames):
         millpond.windows(left.drop("size"), key="name", time="at"), within=(0, 1), how="left"
     )
     assert joined.count() == 0
+    for how in ("right", "full"):
+        joined = millpond.windows(none, key="name", time="then").join(
+            millpond.windows(left.drop("size"), key="name", time="at"), w.tumbling(10**9), how=how
+        )
+        assert joined.where("name is null and n is not null").count() > 0
+        assert joined.count() == left.where("at is not null").count()
 
 
 def test_what_can_not_be_joined_is_refused(frames):
@@ -125,7 +137,12 @@ def test_what_can_not_be_joined_is_refused(frames):
         (other, {"within": 3}, "MP652"),
         (millpond.windows(right, key="m", time="then"), {"within": (0, 1)}, "MP652"),
         (other, {"within": (1, 0)}, "MP651"),
-        (other, {"within": (0, 1), "how": "full"}, "MP651"),
+        (other, {"within": (0, 1), "how": "outer"}, "MP652"),
+        (
+            millpond.windows(right.select(F.lit(1).alias("name"), "then"), key="name", time="then"),
+            {"within": (0, 1), "how": "full"},
+            "MP652",
+        ),
     ):
         with pytest.raises(WindowError, match=code):
             mine.join(side, **options)

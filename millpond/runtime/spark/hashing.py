@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from millpond.keygroups import CHAIN_FACTOR, HIGH_FACTOR, LOW_FACTOR, PRIME, SHIFT
 from millpond.runtime.arrowtypes import bare_hint
@@ -15,8 +15,18 @@ from millpond.runtime.arrowtypes import bare_hint
 
 def hash_column(name: str, hint: Any) -> str:
     """The hash of a column of one type; null where the column is null."""
-    column = f"`{name}`"
+    return _hash(f"`{name}`", hint)
+
+
+def hash_columns(names: Sequence[str], hints: Sequence[Any]) -> str:
+    """The hash of a tuple of columns."""
+    return _chain([hash_column(name, hint) for name, hint in zip(names, hints, strict=True)])
+
+
+def _hash(column: str, hint: Any) -> str:
     kind = bare_hint(hint)
+    if get_origin(kind) is tuple:
+        return _chain([_hash(f"{column}.`_{place}`", part) for place, part in enumerate(get_args(kind), 1)])
     if kind in (str, bytes):
         return f"((crc32({column}) * {LOW_FACTOR}L + {SHIFT}L) % {PRIME}L)"
     if kind is datetime.date:
@@ -26,11 +36,10 @@ def hash_column(name: str, hint: Any) -> str:
     raise AssertionError(kind)
 
 
-def hash_columns(names: Sequence[str], hints: Sequence[Any]) -> str:
-    """The hash of a tuple of columns."""
-    chain = f"{len(names)}L"
-    for name, hint in zip(names, hints, strict=True):
-        chain = f"(({chain} * {CHAIN_FACTOR}L + {hash_column(name, hint)} + {SHIFT}L) % {PRIME}L)"
+def _chain(hashes: Sequence[str]) -> str:
+    chain = f"{len(hashes)}L"
+    for one in hashes:
+        chain = f"(({chain} * {CHAIN_FACTOR}L + {one} + {SHIFT}L) % {PRIME}L)"
     return chain
 
 

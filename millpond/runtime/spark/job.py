@@ -223,9 +223,9 @@ class Job:
         self._steering.ask(partitions, self._layout)
         return self
 
-    def on_timer(self, handler: str, *, to: Sink) -> Job:
-        """Send what a method marked `@on_timer` or `@on_window` replies to a sink, with its key and moment."""
-        self._timers.send(handler, to)
+    def on_timer(self, handler: str, *, to: Sink, rows: pa.Schema | None = None) -> Job:
+        """Send what a handler of timers or windows replies to a sink, with its key; as `rows` if it is a list."""
+        self._timers.send(handler, to, rows)
         return self
 
     on_window = on_timer

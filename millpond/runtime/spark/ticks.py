@@ -28,7 +28,7 @@ from millpond.runtime.eventtime import Judged
 from millpond.runtime.intake import feed_column
 from millpond.runtime.laterows import TIME
 from millpond.runtime.messages import Control
-from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.plan import FeedPlan, ProgramPlan
 from millpond.runtime.spark.collecting import collect
 from millpond.runtime.spark.compute import compute_epoch
 from millpond.runtime.spark.eventtime import timer_times
@@ -57,6 +57,7 @@ class TimerFeeds:
         self._program = program
         self.handlers = handlers
         self._sinks: dict[str, Sink] = {}
+        self._rows: dict[str, pa.Schema | None] = {}
 
     def check_feed(self, entry: str, name: str) -> None:
         """Refuse rows for a handler, and a feed with the name of one."""
@@ -69,8 +70,8 @@ class TimerFeeds:
                 hint="to send what it replies to a sink: job.on_timer(name, to=...)",
             )
 
-    def send(self, handler: str, to: Sink) -> None:
-        """Let the replies of a handler go to a sink."""
+    def send(self, handler: str, to: Sink, rows: pa.Schema | None) -> None:
+        """Let the replies of a handler go to a sink; with `rows`, each is a list of rows with these columns."""
         if handler not in self.handlers or handler in self._sinks:
             raise EpochError(
                 "MP462",
@@ -79,6 +80,7 @@ class TimerFeeds:
                 found=f'job.on_timer("{handler}", ...)',
             )
         self._sinks[handler] = to
+        self._rows[handler] = rows
 
     def feeds(self, spark: SparkSession, outputs: Path, *, by_event: bool = False) -> list[Feed]:
         """A feed for each handler, in their order, without rows."""
@@ -97,7 +99,12 @@ class TimerFeeds:
             )
             for number, handler in enumerate(self.handlers)
         ]
+        made = [replace(feed, plan=self._unfolding(feed.plan)) for feed in made]
         return [replace(feed, plan=timer_times(feed.plan)) for feed in made] if by_event else made
+
+    def _unfolding(self, plan: FeedPlan) -> FeedPlan:
+        rows = self._rows.get(plan.entry)
+        return plan if rows is None or plan.replies is None else replace(plan, replies=replace(plan.replies, rows=rows))
 
     def _kept(self, handler: str) -> list[str] | None:
         """What goes along with replies: all that a handler takes, or the key alone, since windows tell their times."""

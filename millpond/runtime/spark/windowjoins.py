@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.errors import WindowError
 from millpond.joining import IntervalJoin, WindowJoin
+from millpond.joining.results import INNER, LEFT
 from millpond.runtime.keycodes import KeyCodes
 from millpond.windowing.kinds import Window
 
 Distance = int | timedelta
+Make = Callable[[bool], IntervalJoin | WindowJoin]
 Ints = npt.NDArray[np.int64]
 
 BEGIN, END = "window_begin", "window_end"
 BUCKET, TIME = "millpond_bucket", "millpond_time"
+RIGHT, FULL = "right", "full"
+HOWS = (INNER, LEFT, RIGHT, FULL)
 LAST = 2**62 + 2**61 + 1
 """Later than any time of a row and any distance from it."""
 
@@ -61,7 +66,7 @@ def join_frames(
 ) -> DataFrame:
     """Pairs of rows as a frame: the keys, the window if there is one, the columns of the left and of the right side."""
     make = _maker(within, window, how)
-    make()  # A join that makes no sense is refused here, not in a task.
+    make(False)  # A join that makes no sense is refused here, not in a task.
     if [name for name, _ in left.keys] != [name for name, _ in right.keys]:
         raise _wrong(f"keys {', '.join(name for name, _ in left.keys)}", ", ".join(name for name, _ in right.keys))
     key_names = [name for name, _ in left.keys]
@@ -77,53 +82,96 @@ def join_frames(
         + [T.StructField(name, kinds[TIME]) for name in bounds]
         + [T.StructField(field.name, field.dataType) for side in (left, right) for field in side.others]
     )
-    work = _work(make, key_names, [[field.name for field in side.others] for side in (left, right)])
+    theirs_too = {field.name: field.dataType for field in theirs.schema.fields}
+    differs = [name for name in key_names if kinds[name] != theirs_too[name]]
+    if differs and how in {RIGHT, FULL}:
+        pair = f"{kinds[differs[0]].simpleString()} and {theirs_too[differs[0]].simpleString()}"
+        raise _wrong(f"keys of the same types for how={how!r}", f"`{differs[0]}` is {pair}")
+    work = _work(make, how, key_names, [[field.name for field in side.others] for side in (left, right)])
     return mine.groupBy(BUCKET).cogroup(theirs.groupBy(BUCKET)).applyInArrow(work, schema)
 
 
-def _maker(
-    within: tuple[Distance, Distance] | None, window: Window | None, how: str
-) -> Callable[[], IntervalJoin | WindowJoin]:
+def _maker(within: tuple[Distance, Distance] | None, window: Window | None, how: str) -> Make:
+    """What makes the join of a task, or, `flipped`, that of the other side with this one."""
+    if how not in HOWS:
+        raise _wrong(f"how= one of {', '.join(HOWS)}", repr(how)[:60])
     if (within is None) == (window is None):
         raise _wrong("either `within=(low, high)` or a window", "both" if within else "neither")
     if window is not None:
-        return lambda: WindowJoin(window, how=how)
+        return lambda flipped: WindowJoin(window, how=LEFT if how != INNER or flipped else INNER)
     if not isinstance(within, tuple) or len(within) != 2:
         raise _wrong("`within=(low, high)`: two distances in time", repr(within)[:60])
     low, high = within
-    return lambda: IntervalJoin(low, high, how=how)
+    return lambda flipped: IntervalJoin(
+        -high if flipped else low, -low if flipped else high, how=LEFT if how != INNER or flipped else INNER
+    )
 
 
-def _work(
-    make: Callable[[], IntervalJoin | WindowJoin], keys: list[str], others: list[list[str]]
-) -> Callable[[pa.Table, pa.Table], pa.Table]:
+class _Pairs(NamedTuple):
+    """The places of rows that belong together, null for a row alone, and the windows that they share."""
+
+    mine: pa.Array
+    theirs: pa.Array
+    begins: Ints | None
+    ends: Ints | None
+
+    def flipped(self) -> _Pairs:
+        return self._replace(mine=self.theirs, theirs=self.mine)
+
+    def alone(self) -> _Pairs:
+        """The rows without a partner."""
+        rows = np.flatnonzero(self.theirs.is_null().to_numpy(zero_copy_only=False))
+        bounds = (None if bound is None else bound[rows] for bound in (self.begins, self.ends))
+        return _Pairs(self.mine.take(pa.array(rows)), self.theirs.take(pa.array(rows)), *bounds)
+
+    def and_those(self, more: _Pairs) -> _Pairs:
+        bounds = (
+            None if mine is None or other is None else np.append(mine, other)
+            for mine, other in ((self.begins, more.begins), (self.ends, more.ends))
+        )
+        mine, theirs = pa.concat_arrays([self.mine, more.mine]), pa.concat_arrays([self.theirs, more.theirs])
+        return _Pairs(mine, theirs, *bounds)
+
+
+def _work(make: Make, how: str, keys: list[str], others: list[list[str]]) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def run(left: pa.Table, right: pa.Table) -> pa.Table:
-        join = make()
-        codes = KeyCodes(len(keys))
-        sides = [_rows(codes, table, keys) for table in (left, right)]
-        timeless = np.flatnonzero(left[TIME].is_null().to_numpy())
-        # A key with a null equals no other, so on the right it is nobody's partner; on the left it is one of its own.
-        sides[0] = (np.where(sides[0][3], sides[0][0] * 2 + 1, sides[0][0] * 2), *sides[0][1:])
-        sides[1] = (sides[1][0] * 2, *sides[1][1:])
-        (mine, at, rows, _), (theirs, then, partners, nulls) = sides
-        join.add(left=(mine, at, {"row": rows}), right=(theirs[~nulls], then[~nulls], {"row": partners[~nulls]}))
-        found = join.close(LAST)
-        lefts = found.left.get("row", np.zeros(0, np.int64))
-        rights = pa.array(found.right.get("row", np.zeros(len(found), np.int64)), mask=~found.matched)
-        columns: dict[str, Any] = {}
-        if isinstance(join, IntervalJoin) and join.outer:
-            # Nothing is near a row without a time.
-            lefts = np.append(lefts, timeless)
-            rights = pa.concat_arrays([rights, pa.nulls(len(timeless), rights.type)])
-        columns |= {name: left[name].take(pa.array(lefts)) for name in keys}
+        if how == RIGHT:
+            found = _pairs(make(True), right, left, keys).flipped()
+        else:
+            found = _pairs(make(False), left, right, keys)
+        if how == FULL:
+            found = found.and_those(_pairs(make(True), right, left, keys).alone().flipped())
+        here = found.mine.is_valid()
+        columns: dict[str, Any] = {
+            name: pc.if_else(here, left[name].take(found.mine), right[name].take(found.theirs)) for name in keys
+        }
         if found.begins is not None and found.ends is not None:
             kind = left.schema.field(TIME).type
             columns |= {BEGIN: pa.array(found.begins).cast(kind), END: pa.array(found.ends).cast(kind)}
-        columns |= {name: left[name].take(pa.array(lefts)) for name in others[0]}
-        columns |= {name: right[name].take(rights) for name in others[1]}
+        columns |= {name: left[name].take(found.mine) for name in others[0]}
+        columns |= {name: right[name].take(found.theirs) for name in others[1]}
         return pa.table(columns)
 
     return run
+
+
+def _pairs(join: IntervalJoin | WindowJoin, left: pa.Table, right: pa.Table, keys: list[str]) -> _Pairs:
+    codes = KeyCodes(len(keys))
+    sides = [_rows(codes, table, keys) for table in (left, right)]
+    timeless = np.flatnonzero(left[TIME].is_null().to_numpy())
+    # A key with a null equals no other, so on the right it is nobody's partner; on the left it is one of its own.
+    sides[0] = (np.where(sides[0][3], sides[0][0] * 2 + 1, sides[0][0] * 2), *sides[0][1:])
+    sides[1] = (sides[1][0] * 2, *sides[1][1:])
+    (mine, at, rows, _), (theirs, then, partners, nulls) = sides
+    join.add(left=(mine, at, {"row": rows}), right=(theirs[~nulls], then[~nulls], {"row": partners[~nulls]}))
+    found = join.close(LAST)
+    lefts = found.left.get("row", np.zeros(0, np.int64))
+    rights = pa.array(found.right.get("row", np.zeros(len(found), np.int64)), pa.int64(), mask=~found.matched)
+    if isinstance(join, IntervalJoin) and join.outer:
+        # Nothing is near a row without a time.
+        lefts = np.append(lefts, timeless)
+        rights = pa.concat_arrays([rights, pa.nulls(len(timeless), rights.type)])
+    return _Pairs(pa.array(lefts, pa.int64()), rights, found.begins, found.ends)
 
 
 def _rows(codes: KeyCodes, table: pa.Table, keys: list[str]) -> tuple[Ints, Ints, Ints, Any]:

@@ -1,8 +1,12 @@
-"""Windows over batch DataFrames: rows go to the task of their key, and tasks aggregate them in one pass."""
+"""Windows over DataFrames: rows of a batch go to the task of their key, and tasks aggregate them in one pass.
+
+Of a streaming DataFrame a job is made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -13,7 +17,10 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from millpond.errors import WindowError
+from millpond.program.sinks import Sink
+from millpond.runtime.spark.job import Job
 from millpond.runtime.spark.windowjoins import Distance, JoinSide, join_frames
+from millpond.runtime.spark.windowstreams import StreamedFrame, StreamTimes
 from millpond.runtime.windowcolumns import column_results
 from millpond.runtime.windowplan import TIME_COLUMN, WINDOW, WindowPlan, has_column_form, key_column, value_column
 from millpond.runtime.windowrecords import record_results
@@ -23,6 +30,8 @@ from millpond.windowing.columnar import PickForm
 from millpond.windowing.kinds import Window
 from millpond.windowing.periodic import COUNT, Periodic
 from millpond.windowing.userdefined import Viewed
+
+_NOTHING_SAID = StreamTimes()
 
 Frame: TypeAlias = DataFrame
 Expression: TypeAlias = str | Column
@@ -37,19 +46,28 @@ _UNSORTED = (T.MapType, T.VariantType)
 
 
 class WindowedFrame:
-    """A DataFrame with the key and the time of its rows; `aggregate` says what is wanted of them."""
+    """A DataFrame with the key and the time of its rows.
+
+    `aggregate` says what is wanted of them, and gives a DataFrame. For a streaming DataFrame, `job` gives a job.
+    """
 
     def __init__(
-        self, frame: DataFrame, key: Expression | Sequence[Expression], time: Expression, partitions: int | None = None
+        self,
+        frame: DataFrame,
+        key: Expression | Sequence[Expression],
+        time: Expression,
+        partitions: int | None = None,
+        times: StreamTimes = _NOTHING_SAID,
     ) -> None:
         keys = [key] if isinstance(key, str | Column) else list(key)
         if not keys:
             raise _wrong("at least one column as `key`", "none", "for windows over all rows: `key=lit(0).alias('all')`")
-        if frame.isStreaming:
-            raise _wrong("a batch DataFrame", "a streaming one", "see docs/WINDOWS.md, Windows over DataFrames")
+        if times.said and not frame.isStreaming:
+            raise _wrong("a streaming DataFrame", f"{times.said[0]}= for a batch one", "all rows of a batch are there")
         if partitions is not None and (type(partitions) is not int or partitions < 1):
             raise _wrong("`partitions` of at least 1", repr(partitions)[:60], "leave it out, and Spark chooses")
         self._frame = frame
+        self._times = times
         self._keys = [self._column(each) for each in keys]
         self._time = self._column(time)
         self._partitions = partitions
@@ -73,20 +91,64 @@ class WindowedFrame:
 
         `types` are the types of results that can't be known, such as `{"vwap": float}`.
         """
+        self._check_streaming(wanted=False)
+        plan = self._plan(window, types or {}, aggregates)
+        return self._routed(plan).mapInArrow(_work(plan), self._schema(plan))
+
+    def job(
+        self,
+        window: Window | Viewed | Mapping[str, Window | Viewed],
+        *,
+        to: Sink,
+        checkpoint: str | Path,
+        types: Mapping[str, Any] | None = None,
+        on: Mapping[str, Any] | None = None,
+        **aggregates: Aggregate,
+    ) -> Job:
+        """A job that sends the rows which `aggregate` gives to a sink, exactly once, when their windows are over.
+
+        It is a job like that of any program: `start()` it, or `run()` it until nothing is left. Its state is in
+        `checkpoint`; `on` is what else `Program.on` takes.
+        """
+        self._check_streaming(wanted=True)
+        if isinstance(self._time_type, T.TimestampNTZType):
+            raise _unfit(self._field(self._time), "time of a stream", "a timestamp with time zone")
+        plan = self._plan(window, types or {}, aggregates)
+        keys = list(zip(self._key_fields, self._keys, strict=True))
+        columns = [(self._field(_quoted(name)), _quoted(name)) for name, _ in plan.columns]
+        partitions = {} if self._partitions is None else {"partitions": self._partitions}
+        options = {"checkpoint": checkpoint, **partitions, **(on or {})}
+        return StreamedFrame(self._frame, keys, self._time, columns, self._times).job(plan, to, options)
+
+    def _check_streaming(self, *, wanted: bool) -> None:
+        if self._frame.isStreaming is not wanted:
+            kinds = ("a batch DataFrame", "a streaming DataFrame")
+            raise _wrong(
+                kinds[wanted],
+                kinds[not wanted],
+                "aggregate(...) gives a DataFrame of a batch, job(..., to=, checkpoint=) a job over a stream",
+            )
+
+    def _plan(
+        self,
+        window: Window | Viewed | Mapping[str, Window | Viewed],
+        types: Mapping[str, Any],
+        aggregates: Mapping[str, Aggregate],
+    ) -> WindowPlan:
         queries = dict(window) if isinstance(window, Mapping) else {WINDOW: window}
-        _check(queries, aggregates, types or {})
+        _check(queries, aggregates, types)
         columns = self._read_columns(queries, aggregates)
         kinds = {name: self._arrow(self._field(_quoted(name)).dataType) for name in columns}
-        plan = WindowPlan(
+        return WindowPlan(
             keys=tuple((field.name, self._arrow(field.dataType)) for field in self._key_fields),
             time=self._arrow(self._time_type),
             columns=tuple(kinds.items()),
             queries=queries,
             single=not isinstance(window, Mapping),
             aggregates=aggregates,
-            results=tuple(result_type(name, each, kinds, (types or {}).get(name)) for name, each in aggregates.items()),
+            results=tuple(result_type(name, each, kinds, types.get(name)) for name, each in aggregates.items()),
+            corrects=bool(self._times.lateness),
         )
-        return self._routed(plan).mapInArrow(_work(plan), self._schema(plan))
 
     def join(
         self,
@@ -98,8 +160,8 @@ class WindowedFrame:
     ) -> DataFrame:
         """Pairs of rows of one key: `other` within two distances in time of a row of this frame, or in the same window.
 
-        With `how="left"` rows of this frame without a partner are there too, with nulls. Keys have the same names on
-        both sides, all other columns names of their own.
+        With `how="left"` rows of this frame without a partner are there too, with nulls, with `"right"` those of the
+        other, with `"full"` both. Keys have the same names on both sides, all other columns names of their own.
         """
         usual = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
         return join_frames(self.side, other.side, within, window, how, self._partitions or usual)
@@ -107,6 +169,7 @@ class WindowedFrame:
     @property
     def side(self) -> JoinSide:
         """The frame as one side of a join."""
+        self._check_streaming(wanted=False)
         names = zip(self._key_fields, self._keys, strict=True)
         return JoinSide(self._frame, [(field.name, _as_key(key, field.dataType)) for field, key in names], self._time)
 

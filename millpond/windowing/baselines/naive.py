@@ -41,7 +41,7 @@ class Naive:
 
     def advance(self, now: int) -> list[Result]:
         """Say that no record before `now` will come."""
-        return self._results(self._discretiser.on_time(now))
+        return self._results(self._discretiser.on_time(now, self._position))
 
     def punctuate(self, mark: Any = None) -> list[Result]:
         """Put a punctuation between two records."""

@@ -1,0 +1,62 @@
+"""Where periodic windows cut time into slices: at every point where some window begins or ends.
+
+Rows of one batch lie in few slices. What a slice is follows from the windows alone, so it is worked out once, and rows
+look it up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Final
+
+from millpond.windowing.grids import SlicedGrid
+
+SLICES_MAX: Final = 1024
+"""So many slices are remembered; a stream whose rows are spread over more begins anew."""
+
+Place = tuple[int, int | None]
+"""Where a slice begins, and where the first window that holds it ends; None if it lies in none."""
+
+
+class Cuts:
+    """The slices of some grids; of a grid with a first window, those before it do not count."""
+
+    def __init__(self, grids: Mapping[str, SlicedGrid], first: Mapping[str, int]) -> None:
+        self._grids = [(grid, first.get(name)) for name, grid in grids.items()]
+        self._begins: list[int] = []
+        self._known: list[tuple[int, Place]] = []
+
+    def place(self, time: int) -> Place:
+        """The slice of a time."""
+        at = bisect_right(self._begins, time) - 1
+        if at >= 0:
+            until, place = self._known[at]
+            if time < until:
+                return place
+        return self._learn(time)
+
+    def begin(self, time: int) -> int:
+        """Where the slice of a time begins: the last point at which some window begins or ends."""
+        return self.place(time)[0]
+
+    def _learn(self, time: int) -> Place:
+        begins = [grid.begin(grid.newest(time)) for grid, _ in self._grids]
+        begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]
+        ends = [grid.begin(grid.newest(time) + 1) for grid, _ in self._grids]
+        ends += [grid.end(grid.oldest(time)) for grid, _ in self._grids if grid.rest]
+        firsts = (first_end(grid, time, first) for grid, first in self._grids)
+        place = int(max(begins)), min((end for end in firsts if end is not None), default=None)
+        if len(self._begins) >= SLICES_MAX:
+            self._begins.clear()
+            self._known.clear()
+        at = bisect_right(self._begins, place[0])
+        self._begins.insert(at, place[0])
+        self._known.insert(at, (int(min(ends)), place))
+        return place
+
+
+def first_end(grid: SlicedGrid, time: int, first: int | None = None) -> int | None:
+    """The end of the first window that holds a time, of those from number `first` on; None if there is none."""
+    number = grid.oldest(time) if first is None else max(grid.oldest(time), first)
+    return int(grid.end(number)) if number <= grid.newest(time) else None
