@@ -116,6 +116,17 @@ class Steering:
                     self._decided = decision
         return told + self._hot_advice(seen)
 
+    def told(self) -> str:
+        """What the last epoch showed, in lines below those of the program's graph."""
+        seen = self._last
+        if seen is None:
+            return "seen so far: no epoch\n"
+        partitions = f"{seen.partitions} partition{'s' * (seen.partitions > 1)}"
+        lines = [f"seen in epoch {seen.epoch}, on {partitions} at work for {seen.utilisation:.0%} of the time"]
+        lines += [f"  task {task.task}: {task.total_rows:,} rows, {sum(task.seconds):.2f} s" for task in seen.tasks]
+        lines += [f"  hot: {hot_key_advice(self._program, hot)}" for hot in seen.hot_keys]
+        return "\n".join(lines) + "\n"
+
     def _hot_advice(self, seen: Observed) -> list[str]:
         """Tell of keys that alone are too much for a partition, once as long as they are."""
         heavy = [hot for hot in seen.hot_keys if hot.share * seen.partitions > self._options.uneven]

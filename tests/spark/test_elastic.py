@@ -172,4 +172,8 @@ def test_a_hot_key_is_named_with_what_a_program_can_do_about_it(spark, tmp_path)
     assert "key 7 has 6" in advice
     assert "totals = Partial(Counter[int], merge=...)" in advice
     assert last.advice == (), "told once"
+    explained = job.explain()
+    assert explained.startswith(Totals.explain())
+    assert f"hot: {advice[: advice.index(' has ')]} has " in explained
+    assert "totals = Partial(Counter[int], merge=...)" in explained
     assert head_of(tmp_path).ownership is None, "advice alone changes nothing"

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
+from millpond.compiler.explain import explain
 from millpond.elastic.options import Elastic, Mode
 from millpond.epochs.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
 from millpond.epochs.machine import Head, Reason
@@ -45,7 +46,6 @@ from millpond.runtime.spark.checks import (
     check_feeds,
     check_keep,
     check_restore,
-    check_rows,
     check_sources,
     check_steps,
 )
@@ -61,6 +61,7 @@ from millpond.runtime.spark.progress import EpochReport, Progress, RunReport, re
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.runs import Run
 from millpond.runtime.spark.ship import pack
+from millpond.runtime.spark.smallepochs import SMALL_EPOCH_ROWS, SmallEpochs
 from millpond.runtime.spark.streaming import AVAILABLE_NOW, Streaming
 from millpond.runtime.spark.ticks import Ticker, TimerFeeds, TimerRun, tick_seconds
 from millpond.runtime.spark.workroot import WorkRoot
@@ -71,12 +72,6 @@ from millpond.storage.contract import shown_url
 from millpond.storage.layered import own_storage
 from millpond.storage.near import durable, near_storage
 from millpond.storage.open import open_storage
-
-SMALL_EPOCH_ROWS = 20_000
-"""Below this a shuffle costs more than a second core saves."""
-
-GROWTH_MAX = 8
-"""By how much an epoch may be larger than a small one before a single task gives it up to many."""
 
 Session: TypeAlias = SparkSession
 """The user's own Spark session."""
@@ -141,10 +136,8 @@ class Job:
         self._steering = Steering(self._program, elastic, parallelism(spark))
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = retries
-        # Elsewhere one task would draw the state of all partitions to one executor.
-        self._small_epoch = check_rows(small_epoch) * self._one_host
+        self._small = SmallEpochs.of(small_epoch, one_host=self._one_host)
         self._steps_max = check_steps(steps)
-        self._last_rows: int | None = None
         self._feeds: list[Feed] = []
         self._loads: list[Load] = []
         self._times = Timekeeper(self._program, lambda: self._checkpoint.head)
@@ -222,6 +215,10 @@ class Job:
         """
         self._steering.ask(partitions, self._layout)
         return self
+
+    def explain(self) -> str:
+        """The program's graph, and what epochs of this job have shown: rows and seconds by task, and hot keys."""
+        return f"{explain(self._class)}\n{self._steering.told()}"
 
     def on_timer(self, handler: str, *, to: Sink, rows: pa.Schema | None = None) -> Job:
         """Send what a handler of timers or windows replies to a sink, with its key; as `rows` if it is a list."""
@@ -455,7 +452,7 @@ class Job:
                 batch,
                 parent,
                 self._counters(),
-                one_task_rows=self._one_task_rows(),
+                one_task_rows=self._small.one_task_rows,
                 one_host=self._one_host,
                 only_file=only_file,
                 now_us=moment,
@@ -499,7 +496,7 @@ class Job:
                 parent,
                 self._counters(),
                 moment,
-                small_epoch=self._small_epoch,
+                small_epoch=self._small.rows,
                 one_host=self._one_host,
                 anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
                 until=self._times.reached(moment, ends=ends),
@@ -519,14 +516,14 @@ class Job:
 
             def compute(parent: Parent, left: pa.Table = left) -> tuple[EpochWork, list[Control]]:
                 frame = self._spark.createDataFrame(left)
-                few = left.num_rows <= self._small_epoch
+                few = left.num_rows <= self._small.rows
                 return continue_epoch(
                     run.plan,
                     run.shipment,
                     frame,
                     parent,
                     self._counters(),
-                    one_task_rows=self._small_epoch if few else 0,
+                    one_task_rows=self._small.rows if few else 0,
                     now_us=moment,
                     anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
                     judged=self._times.judged(),
@@ -573,7 +570,7 @@ class Job:
             self._lazily.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
             report = report.steered(self._steering.note(report.epoch, run.plan.layout, controls, report.seconds))
-            self._last_rows = report.rows or self._last_rows
+            self._small.note(report.rows)
             self._anchors.note(controls)
             if self._gathers:
                 self._reports.append(report)
@@ -589,9 +586,3 @@ class Job:
         if seconds is None:
             return report
         return replace(report, task_seconds={**report.task_seconds, "consolidation": seconds})
-
-    def _one_task_rows(self) -> int:
-        """How many rows the next epoch may have to run in one task, if the last one makes that likely."""
-        if self._last_rows is None or self._last_rows > self._small_epoch:
-            return 0
-        return self._small_epoch * GROWTH_MAX

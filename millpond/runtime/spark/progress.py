@@ -13,6 +13,7 @@ from rich.text import Text
 from millpond.elastic.observed import HotKey, TaskLoad
 from millpond.epochs.checkpoint import EpochOutcome
 from millpond.epochs.manifest import Loss
+from millpond.epochs.reading.plain import printable
 from millpond.epochs.times import EventTimes
 from millpond.program.epoch_time import moment_of
 from millpond.runtime.messages import BYTES_IN, Control, Found
@@ -201,7 +202,7 @@ class Progress:
             cells.append(f"{self._late:,} late rows")
         if self._bad:
             cells.append(f"{self._bad:,} bad rows")
-        line = Text(f"{self._title}  {' · '.join(cells)}", no_wrap=True, overflow="ellipsis")
+        line = Text(printable(f"{self._title}  {' · '.join(cells)}"), no_wrap=True, overflow="ellipsis")
         line.pad_right(max(0, self._console.width - line.cell_len - 1))
         self._console.print(line, end="\r")
         self._open = True
@@ -209,23 +210,27 @@ class Progress:
     def _advise(self, advice: str) -> None:
         """Tell what was decided, to whoever may read it, unless nothing at all is to be shown."""
         if self._shown or self._tells:
-            self._console.print(f"{self._title}: {advice}", soft_wrap=True)
+            self._say(advice)
 
     def replayed(self, done: int, total: int) -> None:
         """Tell that epochs are computed again before the run begins."""
         if self._shown:
-            self._console.print(f"{self._title}: computing epoch {done + 1} of {total} again from its input")
+            self._say(f"computing epoch {done + 1} of {total} again from its input")
 
     def lost(self, loss: Loss) -> None:
         """Tell what was lost with a host: to whoever may read it, unless nothing at all is to be shown."""
         if self._shown or self._tells:
-            self._console.print(f"{self._title}: {loss} (docs/DURABILITY.md)", soft_wrap=True)
+            self._say(f"{loss} (docs/DURABILITY.md)")
 
     def suggest_level(self, bytes_in: int, bytes_changed: int) -> None:
         """Say if logging rows would write much less than logging changes does."""
         if self._shown and bytes_changed > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * bytes_in):
             told = f"{bytes_in / 1e6:,.0f} MB of rows changed {bytes_changed / 1e6:,.0f} MB of state"
-            self._console.print(f'{self._title}: {told}: durability="replay" would write less (docs/DURABILITY.md)')
+            self._say(f'{told}: durability="replay" would write less (docs/DURABILITY.md)')
+
+    def _say(self, what: str) -> None:
+        # As it is: brackets of a key or a type are no markup.
+        self._console.print(Text(printable(f"{self._title}: {what}")), soft_wrap=True)
 
     def stop(self) -> None:
         """Leave the last line on the screen."""
@@ -237,9 +242,9 @@ class Progress:
 def show_replies(feed: str, table: pa.Table, epoch: int, limit: int) -> None:
     """Show the first replies of an epoch as a table in the terminal."""
     console = Console()
-    shown = Table(title=f"{feed}, epoch {epoch}: {table.num_rows} rows")
+    shown = Table(title=Text(f"{feed}, epoch {epoch}: {table.num_rows} rows"))
     for name in table.column_names:
-        shown.add_column(name)
+        shown.add_column(Text(printable(name)))
     for row in table.slice(0, limit).to_pylist():
-        shown.add_row(*(str(value) for value in row.values()))
+        shown.add_row(*(Text(printable(str(value))) for value in row.values()))
     console.print(shown)

@@ -119,3 +119,14 @@ def test_the_advice_names_the_element_and_its_rewrite():
     partial = compile_program(Recommender)
     last = partial.entries["recommend"].tasks[-1].name
     assert "Partial(" not in hot_key_advice(partial, HotKey(last, "7", 0.42))
+
+
+def test_what_was_seen_is_told_below_the_graph():
+    steering = Steering(PROGRAM, "off", 2)
+    assert steering.told() == "seen so far: no epoch\n"
+    steering.note(4, LAYOUT, controls(LAYOUT, [900, *[10] * 7], hot=(("7", 890),)), 2.0)
+    first, task, hot = steering.told().splitlines()
+    assert first == "seen in epoch 4, on 2 partitions at work for 50% of the time"
+    assert task == f"  task {TASK}: 970 rows, 2.00 s"
+    assert hot.startswith("  hot: key 7 has 92% of the rows")
+    assert "Partial(" in hot

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from millpond.elastic import HotKey
+from millpond.epochs.reading.plain import printable
+from millpond.runtime.spark.progress import EpochReport, Progress, show_replies
+
+ODD = ["[/b]", "[red]", "Counter[str]", "\x1b[2J", "a\nb", "\udcff"]
+
+
+def report(**more):
+    return EpochReport(1, 10, 0, 0, 5, 0.5, 0.1, {}, **more)
+
+
+@pytest.mark.parametrize("key", ODD)
+def test_keys_of_any_text_are_told_as_they_are(capsys, key):
+    progress = Progress("Visits", shown=True)
+    progress.epoch(report(advice=(f"key {key!r} has 43% of the rows",), hot_keys=(HotKey("visit.0", key, 0.43),)))
+    progress.stop()
+    told = capsys.readouterr().err
+    assert f"Visits: key {key!r} has 43% of the rows" in told
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_replies_of_any_text_are_shown_as_they_are(capsys, value):
+    kept = value.encode("utf-8", "replace").decode()
+    show_replies("asked", pa.table({"[/x] reply": pa.array([kept])}), 3, 10)
+    told = capsys.readouterr().out
+    assert "[/x] reply" in told
+    assert "\x1b" not in told
+    assert printable(kept) in told
