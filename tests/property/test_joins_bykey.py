@@ -155,3 +155,18 @@ def test_days_of_a_time_zone_are_windows_too():
 def test_other_windows_are_refused(window):
     with pytest.raises(WindowError, match="MP651"):
         key_windows(window, HOWS["inner"])
+
+
+def test_a_late_row_is_in_a_session_that_is_open_or_in_none():
+    key = Key(key_windows(w.session(5), HOWS["full"]))
+    key.add(LEFT, 10, "first", 0)
+    key.add(LEFT, 14, "second", 0)
+    key.add(RIGHT, 11, "late", 12)
+    key.add(RIGHT, 3, "too late", 12)
+    key.reach(12)
+    assert key.told == []
+    key.reach(19)
+    assert [(pair.begin, pair.end, pair.left, pair.right) for pair in key.told] == [
+        (10, 19, "first", "late"),
+        (10, 19, "second", "late"),
+    ]
