@@ -32,7 +32,7 @@ class IntervalJoin:
     """
 
     def __init__(self, low: int | timedelta, high: int | timedelta, *, how: str = "inner") -> None:
-        self._low, self._high = _distance(low), _distance(high)
+        self._low, self._high = distance(low), distance(high)
         if self._low > self._high:
             raise bad_join("a low distance that is not above the high one", f"{low!r} and {high!r}"[:80])
         self._how = check_how(how)
@@ -105,7 +105,8 @@ class IntervalJoin:
         return np.repeat(chosen, sizes), ranges(first, sizes)
 
 
-def _distance(given: int | timedelta) -> int:
+def distance(given: int | timedelta) -> int:
+    """A distance in microseconds."""
     number = given // MICROSECOND if isinstance(given, timedelta) else given
     if type(number) is not int or abs(number) > DISTANCE_MAX:
         raise bad_join("distances as microseconds or timedeltas", repr(given)[:60])

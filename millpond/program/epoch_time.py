@@ -71,6 +71,12 @@ def adding_us(row_us: int) -> int:
     return row_us if told is None else max(row_us, told)
 
 
+def reached_us() -> int:
+    """How far the time has come in handlers: up to then timers fire, which may be later than the one that fired."""
+    told = _told.get()
+    return now_us() if told is None else told
+
+
 def row_turn() -> int:
     """What tells the moment of a row from others: rows with event times are a moment each, others share their time."""
     moment = _chosen.get()

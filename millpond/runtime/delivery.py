@@ -130,6 +130,8 @@ class Delivery:
         table = reply_table(feed.keep, kept, replies, reasons)
         if feed.replies.rows is not None:
             table = unfolded(table, feed.replies.rows)
+            if not table.num_rows:
+                return
         self._replies.setdefault(work.feed, []).append(table)
 
     def _send(self, work: Work, after: CompiledTask, picked: Rows, messages: list[_Message], lane: int | None) -> None:

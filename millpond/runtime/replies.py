@@ -59,7 +59,8 @@ def stage(sink: SinkPlan, table: pa.Table, place: str, checkpoint: Storage | Non
     )
     data = buffer.getvalue().to_pybytes()
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{place}-{digest[:16]}.parquet"
+    # Several sinks may have one root, and equal rows of two of them are two files.
+    name = f"{place}-{hashlib.sha256(f'{sink.name} {digest}'.encode()).hexdigest()[:16]}.parquet"
     if sink.root == IN_CHECKPOINT:
         assert checkpoint is not None, sink.name
         outcome = checkpoint.put(f"{KEPT}/{name}", data)

@@ -31,7 +31,7 @@ def windows(
     one; of a streaming one a job is made, and the other options say how its rows come, as those of `Job.feed` do.
     docs/WINDOWS.md tells what comes out.
     """
+    from millpond.runtime.spark.streamed import StreamTimes
     from millpond.runtime.spark.windows import WindowedFrame
-    from millpond.runtime.spark.windowstreams import StreamTimes
 
     return WindowedFrame(df, key, time, partitions, StreamTimes(disorder, lateness, idle, late, order_by))

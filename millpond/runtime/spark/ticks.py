@@ -107,9 +107,10 @@ class TimerFeeds:
         return plan if rows is None or plan.replies is None else replace(plan, replies=replace(plan.replies, rows=rows))
 
     def _kept(self, handler: str) -> list[str] | None:
-        """What goes along with replies: all that a handler takes, or the key alone, since windows tell their times."""
+        """What goes along with replies: all that a handler takes, or the key alone if there is more than one time."""
         point = self._program.entries[handler].point
-        return [point.parameters[0][0]] if point.windows else None
+        many = point.windows or self._rows.get(handler) is not None
+        return [point.parameters[0][0]] if many else None
 
     def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
         """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""

@@ -47,11 +47,22 @@ class JoinSide:
         names = {name for name, _ in self.keys}
         return [field for field in self.frame.schema.fields if field.name not in names]
 
+    @property
+    def key_fields(self) -> list[tuple[T.StructField, Column]]:
+        """The keys with their types."""
+        fields = self.frame.select(*(key.alias(name) for name, key in self.keys)).schema.fields
+        return list(zip(fields, (key for _, key in self.keys), strict=True))
+
+    @property
+    def other_fields(self) -> list[tuple[T.StructField, Column]]:
+        """The columns that are no keys, with their types."""
+        return [(field, _quoted(field.name)) for field in self.others]
+
     def bucketed(self, buckets: int) -> DataFrame:
         """The rows with the number of the task that they meet in, and their time."""
         keys = {name: key.alias(name) for name, key in self.keys}
         return self.frame.select(
-            *(keys.values()), *(F.col("`" + field.name.replace("`", "``") + "`") for field in self.others),
+            *(keys.values()), *(column for _, column in self.other_fields),
             F.pmod(F.xxhash64(*(key for _, key in self.keys)), F.lit(buckets)).alias(BUCKET), self.time.alias(TIME),
         )  # fmt: skip
 
@@ -65,42 +76,54 @@ def join_frames(
     buckets: int,
 ) -> DataFrame:
     """Pairs of rows as a frame: the keys, the window if there is one, the columns of the left and of the right side."""
-    make = _maker(within, window, how)
+    make = maker_of(within, window, how)
     make(False)  # A join that makes no sense is refused here, not in a task.
-    if [name for name, _ in left.keys] != [name for name, _ in right.keys]:
-        raise _wrong(f"keys {', '.join(name for name, _ in left.keys)}", ", ".join(name for name, _ in right.keys))
-    key_names = [name for name, _ in left.keys]
-    bounds = [] if window is None else [BEGIN, END]
-    names = [*key_names, *bounds, *(field.name for side in (left, right) for field in side.others)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise _wrong("columns of the two sides with names of their own", ", ".join(twice))
+    schema = joined_schema(left, right, window, how)
     mine, theirs = left.bucketed(buckets), right.bucketed(buckets)
-    kinds = {field.name: field.dataType for field in mine.schema.fields}
-    schema = T.StructType(
-        [T.StructField(name, kinds[name]) for name in key_names]
-        + [T.StructField(name, kinds[TIME]) for name in bounds]
-        + [T.StructField(field.name, field.dataType) for side in (left, right) for field in side.others]
-    )
-    theirs_too = {field.name: field.dataType for field in theirs.schema.fields}
-    differs = [name for name in key_names if kinds[name] != theirs_too[name]]
-    if differs and how in {RIGHT, FULL}:
-        pair = f"{kinds[differs[0]].simpleString()} and {theirs_too[differs[0]].simpleString()}"
-        raise _wrong(f"keys of the same types for how={how!r}", f"`{differs[0]}` is {pair}")
+    key_names = [name for name, _ in left.keys]
     work = _work(make, how, key_names, [[field.name for field in side.others] for side in (left, right)])
     return mine.groupBy(BUCKET).cogroup(theirs.groupBy(BUCKET)).applyInArrow(work, schema)
 
 
-def _maker(within: tuple[Distance, Distance] | None, window: Window | None, how: str) -> Make:
+def joined_schema(left: JoinSide, right: JoinSide, window: Window | None, how: str) -> T.StructType:
+    """The columns of joined rows; sides that do not go together are refused."""
+    key_names = [name for name, _ in left.keys]
+    if key_names != [name for name, _ in right.keys]:
+        raise bad_frames(f"keys {', '.join(key_names)}", ", ".join(name for name, _ in right.keys))
+    bounds = [] if window is None else [BEGIN, END]
+    others = [field for side in (left, right) for field in side.others]
+    names = [*key_names, *bounds, *(field.name for field in others)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise bad_frames("columns of the two sides with names of their own", ", ".join(twice))
+    mine, theirs = (_kinds(side) for side in (left, right))
+    differs = [name for name in key_names if mine[name] != theirs[name]]
+    if differs and how in {RIGHT, FULL}:
+        pair = f"{mine[differs[0]].simpleString()} and {theirs[differs[0]].simpleString()}"
+        raise bad_frames(f"keys of the same types for how={how!r}", f"`{differs[0]}` is {pair}")
+    return T.StructType(
+        [T.StructField(name, mine[name]) for name in key_names]
+        + [T.StructField(name, mine[TIME]) for name in bounds]
+        + [T.StructField(field.name, field.dataType) for field in others]
+    )
+
+
+def _kinds(side: JoinSide) -> dict[str, T.DataType]:
+    """The types of keys, and of the time."""
+    own = side.frame.select(*(key.alias(name) for name, key in side.keys), side.time.alias(TIME))
+    return {field.name: field.dataType for field in own.schema.fields}
+
+
+def maker_of(within: tuple[Distance, Distance] | None, window: Window | None, how: str) -> Make:
     """What makes the join of a task, or, `flipped`, that of the other side with this one."""
     if how not in HOWS:
-        raise _wrong(f"how= one of {', '.join(HOWS)}", repr(how)[:60])
+        raise bad_frames(f"how= one of {', '.join(HOWS)}", repr(how)[:60])
     if (within is None) == (window is None):
-        raise _wrong("either `within=(low, high)` or a window", "both" if within else "neither")
+        raise bad_frames("either `within=(low, high)` or a window", "both" if within else "neither")
     if window is not None:
         return lambda flipped: WindowJoin(window, how=LEFT if how != INNER or flipped else INNER)
     if not isinstance(within, tuple) or len(within) != 2:
-        raise _wrong("`within=(low, high)`: two distances in time", repr(within)[:60])
+        raise bad_frames("`within=(low, high)`: two distances in time", repr(within)[:60])
     low, high = within
     return lambda flipped: IntervalJoin(
         -high if flipped else low, -low if flipped else high, how=LEFT if how != INNER or flipped else INNER
@@ -186,7 +209,12 @@ def _rows(codes: KeyCodes, table: pa.Table, keys: list[str]) -> tuple[Ints, Ints
     return numbers[rows], times.fill_null(0).to_numpy()[rows], rows, nulls[rows]
 
 
-def _wrong(expected: str, found: str) -> WindowError:
+def _quoted(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def bad_frames(expected: str, found: str) -> WindowError:
+    """Return the error for frames that can't be joined."""
     return WindowError(
         "MP652",
         "these frames can't be joined like this",

@@ -19,8 +19,10 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from millpond.errors import WindowError
 from millpond.program.sinks import Sink
 from millpond.runtime.spark.job import Job
+from millpond.runtime.spark.joinstreams import join_streams
+from millpond.runtime.spark.streamed import StreamTimes
 from millpond.runtime.spark.windowjoins import Distance, JoinSide, join_frames
-from millpond.runtime.spark.windowstreams import StreamedFrame, StreamTimes
+from millpond.runtime.spark.windowstreams import StreamedFrame
 from millpond.runtime.windowcolumns import column_results
 from millpond.runtime.windowplan import TIME_COLUMN, WINDOW, WindowPlan, has_column_form, key_column, value_column
 from millpond.runtime.windowrecords import record_results
@@ -45,10 +47,15 @@ _UNSORTED = (T.MapType, T.VariantType)
 """Types that Spark can't sort by."""
 
 
+_AGGREGATES = "aggregate(...) gives a DataFrame of a batch, job(..., to=, checkpoint=) a job over a stream"
+_JOINS = "join(...) gives a DataFrame of two batches, join_job(..., to=, checkpoint=) a job over two streams"
+
+
 class WindowedFrame:
     """A DataFrame with the key and the time of its rows.
 
-    `aggregate` says what is wanted of them, and gives a DataFrame. For a streaming DataFrame, `job` gives a job.
+    `aggregate` says what is wanted of them, and gives a DataFrame. For a streaming DataFrame, `job` gives a job. `join`
+    and `join_job` do the same for two frames.
     """
 
     def __init__(
@@ -91,7 +98,7 @@ class WindowedFrame:
 
         `types` are the types of results that can't be known, such as `{"vwap": float}`.
         """
-        self._check_streaming(wanted=False)
+        self._check_streaming(_AGGREGATES, wanted=False)
         plan = self._plan(window, types or {}, aggregates)
         return self._routed(plan).mapInArrow(_work(plan), self._schema(plan))
 
@@ -110,24 +117,22 @@ class WindowedFrame:
         It is a job like that of any program: `start()` it, or `run()` it until nothing is left. Its state is in
         `checkpoint`; `on` is what else `Program.on` takes.
         """
-        self._check_streaming(wanted=True)
-        if isinstance(self._time_type, T.TimestampNTZType):
-            raise _unfit(self._field(self._time), "time of a stream", "a timestamp with time zone")
+        self._check_stream(_AGGREGATES)
         plan = self._plan(window, types or {}, aggregates)
         keys = list(zip(self._key_fields, self._keys, strict=True))
         columns = [(self._field(_quoted(name)), _quoted(name)) for name, _ in plan.columns]
-        partitions = {} if self._partitions is None else {"partitions": self._partitions}
-        options = {"checkpoint": checkpoint, **partitions, **(on or {})}
+        options = _options(checkpoint, self._partitions, on)
         return StreamedFrame(self._frame, keys, self._time, columns, self._times).job(plan, to, options)
 
-    def _check_streaming(self, *, wanted: bool) -> None:
+    def _check_streaming(self, hint: str, *, wanted: bool) -> None:
         if self._frame.isStreaming is not wanted:
             kinds = ("a batch DataFrame", "a streaming DataFrame")
-            raise _wrong(
-                kinds[wanted],
-                kinds[not wanted],
-                "aggregate(...) gives a DataFrame of a batch, job(..., to=, checkpoint=) a job over a stream",
-            )
+            raise _wrong(kinds[wanted], kinds[not wanted], hint)
+
+    def _check_stream(self, hint: str) -> None:
+        self._check_streaming(hint, wanted=True)
+        if isinstance(self._time_type, T.TimestampNTZType):
+            raise _unfit(self._field(self._time), "time of a stream", "a timestamp with time zone")
 
     def _plan(
         self,
@@ -166,10 +171,36 @@ class WindowedFrame:
         usual = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
         return join_frames(self.side, other.side, within, window, how, self._partitions or usual)
 
+    def join_job(
+        self,
+        other: WindowedFrame,
+        window: Window | None = None,
+        *,
+        to: Sink,
+        checkpoint: str | Path,
+        within: tuple[Distance, Distance] | None = None,
+        how: str = "inner",
+        on: Mapping[str, Any] | None = None,
+    ) -> Job:
+        """A job that sends the rows which `join` gives to a sink, exactly once, for two streaming DataFrames.
+
+        A pair within distances is told when the watermark has passed both its rows, one of a window when that is over,
+        and a row alone when no partner can come. `on` is what else `Program.on` takes.
+        """
+        for each in (self, other):
+            each._check_stream(_JOINS)  # noqa: SLF001
+        sides = [(each._side, each._times) for each in (self, other)]  # noqa: SLF001
+        options = _options(checkpoint, self._partitions or other._partitions, on)
+        return join_streams(sides[0], sides[1], within, window, how, to, options)
+
     @property
     def side(self) -> JoinSide:
         """The frame as one side of a join."""
-        self._check_streaming(wanted=False)
+        self._check_streaming(_JOINS, wanted=False)
+        return self._side
+
+    @property
+    def _side(self) -> JoinSide:
         names = zip(self._key_fields, self._keys, strict=True)
         return JoinSide(self._frame, [(field.name, _as_key(key, field.dataType)) for field, key in names], self._time)
 
@@ -228,6 +259,10 @@ class WindowedFrame:
 
     def _arrow(self, kind: T.DataType) -> pa.DataType:
         return to_arrow_type(kind, timezone="UTC")
+
+
+def _options(checkpoint: str | Path, partitions: int | None, on: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"checkpoint": checkpoint, **({} if partitions is None else {"partitions": partitions}), **(on or {})}
 
 
 def _work(plan: WindowPlan) -> Any:

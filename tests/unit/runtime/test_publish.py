@@ -242,3 +242,25 @@ def test_an_epoch_is_published_where_it_said_also_if_the_feed_has_another_sink_b
         {"replies": (memory(), SinkPlan("replies", str(tmp_path / "other")))}, staged.hand_over, staged.show
     ).publish(staged.manifest)
     assert staged.published() == staged.names()
+
+
+@pytest.mark.parametrize("visible", [True, False])
+def test_two_sinks_of_one_folder_get_their_rows_also_if_these_are_equal(tmp_path, visible):
+    plans = [SinkPlan(name, str(tmp_path), visible=visible) for name in ("left.late", "right.late")]
+    checkpoint = Checkpoint.open(MemoryStorage(), ())
+    place = f"{staging_mark(1, checkpoint.genesis.uuid)}-00-00000"
+    outputs = tuple(stage(plan, pa.table({"n": [7]}), place) for plan in plans)
+    sinks = [parquet(tmp_path) if visible else memory() for _ in plans]
+    targets = {plan.name: (sink, plan) for plan, sink in zip(plans, sinks, strict=True)}
+    checkpoint.run_epoch(
+        Offer("q", 0, ()),
+        lambda parent: EpochWork((), outputs, {}),
+        Publisher(targets, None, None).publish,
+        partitions=1,
+    )
+    told = (
+        [sink.rows() for sink in sinks]
+        if not visible
+        else [pq.read_table(f).to_pylist() for f in tmp_path.glob("*.parquet")]
+    )
+    assert told == [[{"n": 7}], [{"n": 7}]]

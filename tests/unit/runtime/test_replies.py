@@ -21,7 +21,7 @@ def test_a_reply_stands_beside_the_columns_that_are_kept():
     assert replies.to_pylist() == [{"word": "a", "n": 1, "reply": 1.5}, {"word": None, "n": 2, "reply": None}]
 
 
-def test_a_staged_file_holds_the_table_and_is_named_by_its_content(tmp_path):
+def test_a_staged_file_holds_the_table_and_is_named_by_its_sink_and_content(tmp_path):
     output = stage(SinkPlan("words", str(tmp_path)), table(1.5, 2.5), "0000000007-abcdabcd-02-00003")
     path = tmp_path / STAGING / output.file.name
     data = path.read_bytes()
@@ -29,7 +29,8 @@ def test_a_staged_file_holds_the_table_and_is_named_by_its_content(tmp_path):
     assert output.sink == "words"
     assert output.rows == 2
     assert (output.file.size_bytes, output.file.sha256) == (len(data), digest)
-    assert output.file.name == f"0000000007-abcdabcd-02-00003-{digest[:16]}.parquet"
+    named = hashlib.sha256(f"words {digest}".encode()).hexdigest()
+    assert output.file.name == f"0000000007-abcdabcd-02-00003-{named[:16]}.parquet"
     assert pq.read_table(path).equals(table(1.5, 2.5))
 
 
