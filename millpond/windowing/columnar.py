@@ -282,16 +282,20 @@ class ExtremeForm(_Sealed):
 class PickForm(_Sealed):
     """A column's value of one row: of the first or last, or of that with the smallest or largest `by`.
 
-    Kept are whether there is one, its rank, its time and its value. Without `by` the time is the rank.
+    Kept are whether there is one, its rank, its time and its value. Without `by` the time is the rank, unless what it
+    is chosen by is no column (`by_column`).
     """
 
     by: str | None
     of: str | None
     last: bool
+    by_column: bool = True
 
     @property
     def needs(self) -> Mapping[str, str]:
         """The column that is told, and the one it is chosen by."""
+        if not self.by_column:
+            named(None, "what argmin and argmax choose by")
         by = {} if self.by is None else {self.by: NUMBER}
         return {named(self.of, "first, last, argmin and argmax"): ANYTHING, **by}
 
