@@ -112,3 +112,7 @@ def test_no_slice_makes_a_variance_less_exact(cut):
     results = [one for value in [*values, 0.0] for one in windows.add(value)]
     assert [one.value for one in results if one.query == "long"] == [0.1875]
     assert statistics.pvariance(values) == 0.1875
+    columns = ColumnWindows(w.sliding(4, cut[1]), {"x": w.variance_of("v")})
+    columns.add([0] * 4, [0, 1, 2, 3], {"v": values})
+    closed = columns.close(100)
+    assert closed.values["x"][closed.begins == 0].tolist() == [0.1875]
