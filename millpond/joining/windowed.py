@@ -11,13 +11,10 @@ from millpond.joining.results import LEFT, Joined, bad_join, check_how, joined
 from millpond.joining.sides import Batch, Kept, Side
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
-from millpond.windowing.intake import Bools, Ints, Late
+from millpond.windowing.intake import NUMBER_MAX, Bools, Ints, Late, sliced
 from millpond.windowing.kinds import Window, backwards
 from millpond.windowing.ordering import places, ranges
 from millpond.windowing.periodic import TIME, Periodic
-
-NUMBER_MAX = 2**61
-"""No window has a larger number: at the end of time the numbers of windows must still fit 64 bits."""
 
 
 class Members(NamedTuple):
@@ -84,12 +81,12 @@ class WindowJoin:
         Rows that come together are judged together: one may keep a session open for another.
         """
         read = self._left.read(left), self._right.read(right)
+        between = [self._edges.outside(rows) for rows in read]
         late = tuple(np.zeros(len(rows), np.bool_) for rows in read)
         if self._watermark is not None:
             late = self._edges.late(self._watermark, (self._left.rows, self._right.rows), read)
         told = []
-        for side, rows, missed in zip((self._left, self._right), read, late, strict=True):
-            outside = self._edges.outside(rows)
+        for side, rows, missed, outside in zip((self._left, self._right), read, late, between, strict=True):
             side.take(rows.where(~missed & ~outside))
             found = np.flatnonzero(missed & ~outside)
             told.append(Late(found, (self._watermark or 0) - rows.times[found], np.flatnonzero(outside)))
@@ -140,7 +137,7 @@ class _OnGrid:
         return left, right
 
     def outside(self, rows: Kept) -> Bools:
-        return np.asarray(self._grid.slices(rows.times)[1] & (self._grid.whole == 0), np.bool_)
+        return np.asarray(sliced(self._grid, rows.times)[1] & (self._grid.whole == 0), np.bool_)
 
     def over(self, before: int | None, watermark: int, left: Kept, right: Kept) -> Over:
         opening = self._oldest(watermark)

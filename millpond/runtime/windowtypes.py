@@ -52,6 +52,8 @@ def is_columnar(aggregate: Aggregate, kinds: Kinds) -> bool:
 def named_columns(aggregate: Aggregate) -> set[str] | None:
     """The columns that an aggregate reads; None if it may read any."""
     match aggregate.columns:
+        case PickForm(by_column=False):
+            return None
         case SumForm(column=str()) | VarianceForm(column=str()) | ExtremeForm(column=str()) | PickForm(of=str()):
             return set(aggregate.columns.needs)
         case CountForm():

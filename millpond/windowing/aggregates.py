@@ -15,6 +15,9 @@ from typing import Any
 from millpond.errors import WindowError
 from millpond.windowing.columnar import ColumnForm
 
+ANY = "*"
+"""Stands for what is read of a record by a function, or for the record itself: of that nothing more is known."""
+
 Field = str | Callable[[Any], Any] | None
 """What of a record counts: the name of a column or key, a function of the record, or the record itself."""
 
@@ -25,7 +28,8 @@ class Aggregate:
 
     `inverse(whole, oldest)` takes a partial that stands at the front of another out of it. `partial_type` is the type
     that a state element declares for partials. `columns` is the form that works on whole columns, if there is one;
-    `parts` are the aggregates that this one computes in one pass.
+    `parts` are the aggregates that this one computes in one pass. `reads` are the columns that it reads by their names,
+    and `options` what else it was told.
     """
 
     name: str
@@ -38,6 +42,13 @@ class Aggregate:
     partial_type: Any = Any
     columns: ColumnForm | None = field(default=None, compare=False)
     parts: tuple[tuple[str, Aggregate], ...] = ()
+    reads: tuple[str, ...] = (ANY,)
+    options: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All that is known of it, in words: partials of one text may be combined."""
+        return f"{self.name}({', '.join((*self.reads, *self.options))})"
 
 
 def aggregate(
@@ -62,7 +73,8 @@ def aggregate(
             raise bad_aggregate(f"`{what}` of an aggregate is a function", type(function).__name__)
     if invertible is not None and not callable(invertible):
         raise bad_aggregate("`invertible` is the function that takes the oldest part out", type(invertible).__name__)
-    return Aggregate(name, lift, combine, lower, identity, commutative, invertible, partial_type)
+    options = (f"from {_plain(identity)}", *(("in any order",) if commutative else ()))
+    return Aggregate(name, lift, combine, lower, identity, commutative, invertible, partial_type, options=options)
 
 
 def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggregate) -> Aggregate:
@@ -107,6 +119,11 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     )
 
 
+def read_by(*fields: Field) -> tuple[str, ...]:
+    """The columns that are read, each once, as the text of an aggregate tells them."""
+    return tuple(dict.fromkeys(of if isinstance(of, str) else ANY for of in fields))
+
+
 def reader(of: Field) -> Callable[[Any], Any]:
     """Return the function that reads what counts out of a record, which is never None: that is an error, as in columns.
 
@@ -130,6 +147,17 @@ def bad_aggregate(expected: str, found: str) -> WindowError:
         found=found,
         hint="see docs/WINDOWS.md, Aggregates",
     )
+
+
+def _plain(value: Any) -> str:
+    """A value as text that is the same in every process: of what is no plain value, the type."""
+    match value:
+        case tuple() | list():
+            return f"({', '.join(map(_plain, value))})"
+        case None | bool() | int() | float() | str() | bytes():
+            return repr(value)
+        case _:
+            return type(value).__name__
 
 
 def _present(read: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:

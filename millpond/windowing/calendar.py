@@ -1,7 +1,8 @@
 """Days, weeks and months of a time zone: windows of 23, 24 and 25 hours where clocks are changed.
 
 A unit begins at the first moment that its first midnight has on the zone's clock, so units follow each other without
-gap or overlap, whatever clocks do at midnight.
+gap or overlap, whatever clocks do at midnight. Before the year 1 and after 9999, where Python has no dates, the
+calendar goes on as it was 400 years later or earlier: in 400 years dates, weekdays and the rules of clocks come back.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS = ("day", "week", "month")
 MONDAY_BEFORE_1970 = date(1969, 12, 29).toordinal()
 DAY_US = timedelta(days=1) // MICROSECOND
-FIRST_DAY = date(100, 1, 1).toordinal()
-LAST_DAY = date(9900, 1, 1).toordinal()
-"""Python's dates end soon after; a watermark may lie at the end of time. What lies beyond belongs to these days."""
+FIRST_DAY = date(2, 1, 1).toordinal()
+LAST_DAY = date(9998, 12, 31).toordinal()
+"""Python's dates end soon before and after."""
+CYCLE_DAYS = 146_097
+"""The days of 400 years."""
+CYCLE_MONTHS = 4_800
+EDGES_MAX = 4_096
+"""So many units in a row are worked out for a batch of times; if they are spread farther, those of their days."""
 MARGIN_DAYS = 2
 """A zone's clock is less than a day off, so a date guessed from UTC is less than this off."""
 
@@ -59,7 +65,6 @@ class Calendar:
 
     def newest(self, point: int) -> int:
         """The largest number of a window that has begun at a time."""
-        point = min(max(point, (FIRST_DAY - EPOCH.toordinal()) * DAY_US), (LAST_DAY - EPOCH.toordinal()) * DAY_US)
         number = _unit_of(self.unit, _day(point) - MARGIN_DAYS) // self.every
         while self.begin(number + 1) <= point:
             number += 1
@@ -67,7 +72,6 @@ class Calendar:
 
     def oldest(self, point: int) -> int:
         """The smallest number of a window that has not ended at a time."""
-        point = min(point, (LAST_DAY - EPOCH.toordinal()) * DAY_US)
         number = self.newest(point) - self.whole
         while self.end(number) <= point:
             number += 1
@@ -89,8 +93,10 @@ class Calendar:
         if not len(times):
             return times.astype(np.int64), behind
         low, high = self.newest(int(times.min())), self.newest(int(times.max()))
-        edges = np.array([self.begin(number) for number in range(low, high + 1)], np.int64)
-        return low + np.searchsorted(edges, times, side="right") - 1, behind
+        near = range(low, high + 1) if high - low < EDGES_MAX else self._numbers_near(times)
+        numbers = np.array(near, np.int64)
+        edges = np.array([self.begin(number) for number in near], np.int64)
+        return numbers[np.searchsorted(edges, times, side="right") - 1], behind
 
     def begins(self, numbers: Ints) -> Ints:
         """The begins of windows."""
@@ -99,6 +105,12 @@ class Calendar:
     def ends(self, numbers: Ints) -> Ints:
         """The ends of windows."""
         return self._points(numbers, self.span)
+
+    def _numbers_near(self, times: Ints) -> list[int]:
+        """The windows that have begun last on some day of these times, sorted."""
+        days = np.unique(times // DAY_US).tolist()
+        ends = ((self.newest(day * DAY_US), self.newest((day + 1) * DAY_US - 1)) for day in days)
+        return sorted({number for low, high in ends for number in range(low, high + 1)})
 
     def _points(self, numbers: Ints, later: int) -> Ints:
         unique, place = np.unique(numbers, return_inverse=True)
@@ -120,8 +132,14 @@ def _load(zone: str) -> ZoneInfo:
 
 
 def _day(point: int) -> int:
-    days = point // DAY_US + EPOCH.toordinal()
-    return min(max(days, FIRST_DAY), LAST_DAY)
+    return point // DAY_US + EPOCH.toordinal()
+
+
+def _cycles(day: int) -> int:
+    """How many times 400 years lie between a day and one that Python has a date for, with a year around it."""
+    if FIRST_DAY <= day <= LAST_DAY:
+        return 0
+    return (day - FIRST_DAY) // CYCLE_DAYS if day < FIRST_DAY else (day - LAST_DAY - 1) // CYCLE_DAYS + 1
 
 
 def _unit_of(unit: str, day: int) -> int:
@@ -129,17 +147,20 @@ def _unit_of(unit: str, day: int) -> int:
         return day - EPOCH.toordinal()
     if unit == "week":
         return (day - MONDAY_BEFORE_1970) // 7
-    found = date.fromordinal(day)
-    return (found.year - 1970) * 12 + found.month - 1
+    cycles = _cycles(day)
+    found = date.fromordinal(day - cycles * CYCLE_DAYS)
+    return (found.year - 1970) * 12 + found.month - 1 + cycles * CYCLE_MONTHS
 
 
 @lru_cache(maxsize=65_536)
 def _edge(unit: str, zone: ZoneInfo, number: int) -> int:
     if unit == "month":
-        first = date(1970 + number // 12, number % 12 + 1, 1)
+        cycles, month = divmod(number, CYCLE_MONTHS)
+        day = date(1970 + month // 12, month % 12 + 1, 1).toordinal() + cycles * CYCLE_DAYS
     else:
-        origin = EPOCH.toordinal() if unit == "day" else MONDAY_BEFORE_1970
-        first = date.fromordinal(origin + number * (1 if unit == "day" else 7))
+        day = EPOCH.toordinal() + number if unit == "day" else MONDAY_BEFORE_1970 + number * 7
+    cycles = _cycles(day)
+    first = date.fromordinal(day - cycles * CYCLE_DAYS)
     # Fold 0: the first of two midnights. A midnight that is skipped counts as the moment when clocks are put forward.
     midnight = datetime(first.year, first.month, first.day, tzinfo=zone)
-    return (midnight - EPOCH) // MICROSECOND
+    return (midnight - EPOCH) // MICROSECOND + cycles * CYCLE_DAYS * DAY_US

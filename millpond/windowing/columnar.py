@@ -177,13 +177,13 @@ class MeanForm(SumForm):
         return means
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceForm:
+@dataclass(frozen=True)
+class VarianceForm(_Sealed):
     """The variance of a column.
 
-    A slice keeps its first value and sums of distances from it. That value is one of the slice's own, so the squares
-    exceed what is wanted at most by a factor of about its rows, and the subtraction in `seal` stays harmless. Sealed
-    slices are means and squared distances, combined as Chan, Golub and LeVeque do.
+    A slice keeps its first value and sums of distances from it, and so does a window. That value is one of their own,
+    so the squares exceed what is wanted at most by a factor of about their rows, however far from zero all values lie,
+    and the subtraction in `lower` stays harmless.
     """
 
     column: str | None
@@ -208,37 +208,18 @@ class VarianceForm:
         np.add.at(apart, rows.slots, distances)
         np.add.at(squares, rows.slots, distances * distances)
 
-    def join(self, left: State, right: State, left_rows: Array, right_rows: Array) -> State:
+    def combine(self, left: State, right: State, left_rows: Array, right_rows: Array) -> State:
         """Measure the right one's distances from the left one's first value."""
         moved = np.where((left_rows > 0) & (right_rows > 0), right[0] - left[0], 0.0)
         first = np.where(left_rows > 0, left[0], right[0])
         squares = right[2] + 2 * moved * right[1] + right_rows * moved * moved
         return first, left[1] + right[1] + right_rows * moved, left[2] + squares
 
-    def accumulate(self, state: State, rows: Array) -> State | None:  # noqa: ARG002
-        """Step by step."""
-        return None
-
-    def seal(self, state: State, rows: Array) -> State:
-        """Means and squared distances from them."""
-        first, apart, squares = state
-        some = np.maximum(rows, 1)
-        held = rows > 0
-        mean = np.where(held, first + apart / some, 0.0)
-        return mean, np.where(held, np.maximum(squares - apart * apart / some, 0.0), 0.0)
-
-    def combine(self, left: State, right: State, left_rows: Array, right_rows: Array) -> State:
-        """Combine moments."""
-        total = np.maximum(left_rows + right_rows, 1)
-        apart = right[0] - left[0]
-        share = right_rows / total
-        mean = np.where(left_rows == 0, right[0], np.where(right_rows == 0, left[0], left[0] + apart * share))
-        between = np.where((left_rows == 0) | (right_rows == 0), 0.0, apart * apart * left_rows * share)
-        return mean, left[1] + right[1] + between
-
     def lower(self, state: State, rows: Array) -> Array:
         """The variances; NaN where there are too few rows."""
-        return np.where(rows > self.less, state[1] / np.maximum(rows - self.less, 1), np.nan)
+        _, apart, squares = state
+        around_mean = np.maximum(squares - apart * apart / np.maximum(rows, 1), 0.0)
+        return np.where(rows > self.less, around_mean / np.maximum(rows - self.less, 1), np.nan)
 
 
 @dataclass(frozen=True)
@@ -282,16 +263,20 @@ class ExtremeForm(_Sealed):
 class PickForm(_Sealed):
     """A column's value of one row: of the first or last, or of that with the smallest or largest `by`.
 
-    Kept are whether there is one, its rank, its time and its value. Without `by` the time is the rank.
+    Kept are whether there is one, its rank, its time and its value. Without `by` the time is the rank, unless what it
+    is chosen by is no column (`by_column`).
     """
 
     by: str | None
     of: str | None
     last: bool
+    by_column: bool = True
 
     @property
     def needs(self) -> Mapping[str, str]:
         """The column that is told, and the one it is chosen by."""
+        if not self.by_column:
+            named(None, "what argmin and argmax choose by")
         by = {} if self.by is None else {self.by: NUMBER}
         return {named(self.of, "first, last, argmin and argmax"): ANYTHING, **by}
 

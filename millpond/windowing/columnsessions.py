@@ -65,6 +65,8 @@ class ColumnSessions:
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
         """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; tells the late ones."""
         codes, points, taken = self._intake.take(keys, times, columns)
+        if not len(codes):
+            return Late(codes, points, codes)
         old = len(self._keys)
         group, begins = self._groups(codes, points)
         size = len(begins)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from millpond.windowing.grids import SlicedGrid
+from millpond.windowing.kinds import LAST_TIME, check_told
 
 SLICES_MAX: Final = 1024
 """So many slices are remembered; a stream whose rows are spread over more begins anew."""
@@ -20,7 +21,11 @@ Place = tuple[int, int | None]
 
 
 class Cuts:
-    """The slices of some grids; of a grid with a first window, those before it do not count."""
+    """The slices of some grids; of a grid with a first window, those before it do not count.
+
+    A time in a window that no moment can tell has no place (MP609). The end of time has one, though nothing is told of
+    it: what handlers add when event time has ended is added there.
+    """
 
     def __init__(self, grids: Mapping[str, SlicedGrid], first: Mapping[str, int]) -> None:
         self._grids = [(grid, first.get(name)) for name, grid in grids.items()]
@@ -47,6 +52,10 @@ class Cuts:
         ends += [grid.end(grid.oldest(time)) for grid, _ in self._grids if grid.rest]
         firsts = (first_end(grid, time, first) for grid, first in self._grids)
         place = int(max(begins)), min((end for end in firsts if end is not None), default=None)
+        if time >= LAST_TIME:
+            return place
+        for grid, _ in self._grids:
+            check_told(grid.begin(grid.oldest(time)), grid.end(grid.newest(time)))
         if len(self._begins) >= SLICES_MAX:
             self._begins.clear()
             self._known.clear()

@@ -18,11 +18,14 @@ from millpond.windowing.kinds import (
     Step,
     bad_window,
     function,
-    length,
+    span,
     timed,
 )
 
 Test = Callable[[Any], bool]
+
+SHAPE_WINDOWS_MAX = 1 << 20
+"""So many windows may a varying shape have open at once: a record that asks for more would hold up all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +178,22 @@ class Varying:
         """All that can be told of a function."""
         return "windows of varying shape"
 
+    def shape_of(self, record: Any) -> tuple[int, int]:
+        """The range and the slide that a record asks for."""
+        found: Any = self.shape(record)
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise bad_window("a range and a slide as the shape of a record", repr(found)[:60])
+        wide, slide = (span(value, "length in a varying shape") for value in found)
+        if wide > slide * SHAPE_WINDOWS_MAX:
+            raise bad_window(f"a shape with at most {SHAPE_WINDOWS_MAX} windows at once", repr(found)[:60])
+        return wide, slide
+
 
 class VaryingRun(Attentive):
     """Knows the open windows' bounds, and when the next one is due."""
 
     def __init__(self, window: Varying) -> None:
-        self._shape = window.shape
+        self._shape_of = window.shape_of
         self._open: deque[tuple[int, int]] = deque()
         self._due: int | None = None
         self._end = 0
@@ -189,8 +202,8 @@ class VaryingRun(Attentive):
         """End what is over; begin what is due, in the shape that this record asks for."""
         time = timed(moment)
         ended = self.on_time(time)
-        wide, slide = (length(value, "length in a varying shape") for value in self._shape(moment.record))
-        due = time - time % slide if self._due is None else self._due
+        wide, slide = self._shape_of(moment.record)
+        due = (time - wide) // slide * slide + slide if self._due is None else self._due
         if due + wide <= time:
             due += (time - wide - due) // slide * slide  # Windows without a record are passed over.
         begun = 0
@@ -231,7 +244,7 @@ class VaryingRun(Attentive):
 
 def session(gap: Length) -> Session:
     """Windows of activity: records less than `gap` apart belong together; a timedelta or microseconds."""
-    return Session(int(length(gap, "gap")))
+    return Session(span(gap, "gap"))
 
 
 def punctuation(mark: Test | None = None) -> Landmark:
@@ -246,23 +259,18 @@ def landmark(begins: Test, ends: Test | None = None, *, length: Length | None = 
     function(begins, "begins")
     if ends is not None:
         function(ends, "ends")
-    if length is not None and isinstance(length, float):
-        raise bad_window("a timedelta or whole microseconds as length", repr(length))
-    return Landmark(begins, ends, None if length is None else _microseconds(length))
+    return Landmark(begins, ends, None if length is None else span(length, "length"))
 
 
 def varying(shape: Callable[[Any], tuple[Length, Length]]) -> Varying:
     """Windows over time whose `(range, slide)` follows the data, as `shape` of a record says.
 
-    A window that is due takes the shape of the first record at or after its begin. Windows end in the order of their
-    begins: one that would end before an older one ends with it.
+    A window that is due takes the shape of the first record at or after its begin; the first record of all gives it to
+    every window that holds that record. Windows end in the order of their begins: one that would end before an older
+    one ends with it.
     """
     function(shape, "shape")
     return Varying(shape)
-
-
-def _microseconds(value: Length) -> int:
-    return int(length(value, "length"))
 
 
 def _always(_record: Any) -> bool:

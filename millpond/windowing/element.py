@@ -7,6 +7,7 @@ without looking at the others.
 
 from __future__ import annotations
 
+import copy
 import datetime
 import hashlib
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from millpond.state.map import Map
 from millpond.state.timers import TimersType, microseconds
 from millpond.state.valuecodec import ValueCodec
 from millpond.state.wire import carry
-from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.aggregates import ANY, Aggregate
 from millpond.windowing.keyrows import KeyRows
 from millpond.windowing.keyslices import KeySlices, Told
 from millpond.windowing.notes import Carried, WindowNote, WindowsNote
@@ -33,7 +34,7 @@ LAYOUT: Final = 1
 
 _ZERO: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MARK_BYTES: Final = 6
-_ANY: Final = "*"
+_NEVER_CHANGED: Final = frozenset({int, float, str, bytes, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class WindowRules:
         """The windows and aggregates as a checkpoint notes them."""
         windows = tuple(WindowNote(name, window.describe()) for name, window in self.windows.items())
         parts = self.aggregate.parts
-        aggregates = tuple((name, f"{part.name}({', '.join(_columns(part))})") for name, part in parts)
+        aggregates = tuple((name, part.text) for name, part in parts)
         return WindowsNote(windows, aggregates, not self.any_order)
 
     @property
@@ -114,8 +115,8 @@ class WindowRules:
     @cached_property
     def _column(self) -> str | None:
         """The only column that the aggregates read, if that is known."""
-        names = {name for _, part in self.aggregate.parts for name in _columns(part)}
-        return names.pop() if len(names) == 1 and _ANY not in names else None
+        names = {name for _, part in self.aggregate.parts for name in part.reads}
+        return names.pop() if len(names) == 1 and ANY not in names else None
 
     def record(self, values: tuple[Any, ...], columns: dict[str, Any]) -> Any:
         """What is added, as the aggregates read it."""
@@ -158,7 +159,8 @@ class WindowRules:
         begin, end = told.begin, told.end
         if self._over_time[told.window]:
             begin, end = _moment(begin), _moment(end)
-        return ClosedWindow(told.window, begin, end, told.value, told.corrected)
+        values = {name: _own(value) for name, value in told.value.items()}
+        return ClosedWindow(told.window, begin, end, values, told.corrected)
 
 
 class Windows(Generic[K]):
@@ -187,7 +189,7 @@ class Windows(Generic[K]):
         except KeyError as error:
             raise WindowError(
                 "MP647",
-                "an aggregate reads a column that was not added",
+                "an aggregate or a window reads a column that was not added",
                 expected=f"add(key, {error.args[0]}=..., ...)",
                 found=", ".join(columns) or "no column",
             ) from error
@@ -264,12 +266,16 @@ class WindowsType(TimersType):
         return Windows(self.rules, entries)
 
 
-def _columns(part: Aggregate) -> tuple[str, ...]:
-    """The columns that an aggregate reads by name; a star if it reads the record by a function, or as it is."""
-    try:
-        return (_ANY,) if part.columns is None else tuple(part.columns.needs)
-    except WindowError:
-        return (_ANY,)
+def _own(value: Any) -> Any:
+    """A value for one window alone: a handler may change it, and other windows and what is kept do not see that."""
+    kind = type(value)
+    if kind in _NEVER_CHANGED:
+        return value
+    if kind is list or kind is tuple:
+        return kind(map(_own, value))
+    if kind is dict:
+        return {key: _own(one) for key, one in value.items()}
+    return copy.deepcopy(value)
 
 
 def _moment(us: int) -> datetime.datetime:

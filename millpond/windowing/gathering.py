@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millpond.windowing.aggregates import Aggregate, Field, bad_aggregate, reader
+from millpond.windowing.aggregates import Aggregate, Field, bad_aggregate, read_by, reader
 
 
 def top_k(k: int, by: Field = None, of: Field = None) -> Aggregate:
@@ -16,10 +16,10 @@ def top_k(k: int, by: Field = None, of: Field = None) -> Aggregate:
     """
     if type(k) is not int or k < 1:
         raise bad_aggregate("a k of at least 1", repr(k)[:60])
-    read_by, read_of = reader(by), reader(of)
+    rank, read = reader(by), reader(of)
 
     def lift(record: Any) -> tuple[Any, ...]:
-        return ((read_by(record), read_of(record)),)
+        return ((rank(record), read(record)),)
 
     def combine(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         if not left or not right:
@@ -40,7 +40,8 @@ def top_k(k: int, by: Field = None, of: Field = None) -> Aggregate:
     def lower(partial: tuple[Any, ...]) -> list[Any]:
         return [value for _, value in partial]
 
-    return Aggregate(f"top_{k}", lift, combine, lower, (), partial_type=tuple[tuple[Any, Any], ...])
+    reads = read_by(of, by)
+    return Aggregate(f"top_{k}", lift, combine, lower, (), partial_type=tuple[tuple[Any, Any], ...], reads=reads)
 
 
 def collect(of: Field = None) -> Aggregate:
@@ -53,4 +54,4 @@ def collect(of: Field = None) -> Aggregate:
     def combine(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return left + right
 
-    return Aggregate("collect", lift, combine, list, (), partial_type=tuple[Any, ...])
+    return Aggregate("collect", lift, combine, list, (), partial_type=tuple[Any, ...], reads=read_by(of))

@@ -13,12 +13,18 @@ import pyarrow as pa
 from millpond.errors import WindowError
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.columnar import NUMBER, Array, ColumnForm, State
+from millpond.windowing.grids import SlicedGrid
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 TIME_MAX = 2**62
 """Some 146,000 years from 1970 either way: the edges of windows around a time fit 64 bits too."""
+
+NUMBER_MAX = 2**61
+"""No window has a larger number: a slice is twice that, and at the end of time it must still fit 64 bits."""
+
+INTEGER_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ def not_columnar(expected: str, found: str) -> WindowError:
 
 
 class Intake:
-    """Checks the columns of batches; a column keeps the type it came with first."""
+    """Checks the columns of batches; a column keeps the type that its first rows had."""
 
     def __init__(self, forms: Mapping[str, ColumnForm]) -> None:
         self._needs: dict[str, str] = {}
@@ -136,13 +142,15 @@ class Intake:
     def _column(self, name: str, columns: Mapping[str, Any], need: str) -> Array:
         if name not in columns:
             raise unfit(name, "a column of this name", ", ".join(columns) or "no column")
-        column = to_numpy(name, columns[name])
+        column = _flat(name, columns[name])
+        if not len(column):
+            return column  # What has no rows tells no type.
         if column.dtype.kind in "US":
             column = column.astype(object)  # Or the longest text so far would cut the next.
         if need == NUMBER:
             if column.dtype.kind not in "biuf":
                 raise unfit(name, "numbers", str(column.dtype))
-            column = column.astype(np.float64 if column.dtype.kind == "f" else np.int64, copy=False)
+            column = column.astype(np.float64, copy=False) if column.dtype.kind == "f" else _signed(name, column)
         known = self.dtypes.setdefault(name, column.dtype)
         if not np.can_cast(column.dtype, known, "safe"):
             raise unfit(name, f"{known}, as in earlier batches", str(column.dtype))
@@ -176,6 +184,14 @@ def keyed(keys: Any, times: Any) -> tuple[Ints, Ints]:
     return codes, points
 
 
+def sliced(grid: SlicedGrid, times: Ints) -> tuple[Ints, Bools]:
+    """The slices of times, and whether each lies behind an end inside it; times whose windows have none are refused."""
+    numbers, behind = grid.slices(times)
+    if len(times) and not grid.whole - NUMBER_MAX < int(numbers.min()) <= int(numbers.max()) < NUMBER_MAX:
+        raise unfit("times", f"times within {NUMBER_MAX} slides from 1970", "one beyond")
+    return numbers, behind
+
+
 def check_lengths(columns: Mapping[str, Array], size: int) -> None:
     """Refuse columns that have not as many rows as there are keys."""
     for name, column in columns.items():
@@ -195,6 +211,34 @@ def to_numpy(name: str, column: Any) -> Array:
     return np.asarray(column)
 
 
+def _flat(name: str, column: Any) -> Array:
+    """A column of values as they are, without nulls; text stays beside numbers what it is, and lists are no values."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return to_numpy(name, column)
+    try:
+        found = np.asarray(column)
+    except ValueError as error:
+        raise unfit(name, "one value per row", "lists of several lengths") from error
+    if found.ndim != 1:
+        raise unfit(name, "one value per row", f"{found.ndim} dimensions")
+    given = column if isinstance(column, list | tuple) else ()
+    if found.dtype.kind in "US" and not all(isinstance(value, str | bytes) for value in given):
+        found = np.empty(len(given), object)
+        found[:] = given
+    if found.dtype.kind == "f" and given and all(type(value) is int for value in given):
+        raise unfit(name, "integers that fit 64 bits", "one beyond")
+    if found.dtype.kind == "O" and any(value is None for value in found.tolist()):
+        raise unfit(name, "no nulls", "None")
+    return found
+
+
+def _signed(name: str, column: Array) -> Ints:
+    """Integers of any kind as signed ones; what would wrap around is refused."""
+    if column.dtype.kind == "u" and len(column) and int(column.max()) > INTEGER_MAX:
+        raise unfit(name, f"integers up to {INTEGER_MAX}", str(int(column.max())))
+    return column.astype(np.int64, copy=False)
+
+
 def integers(name: str, column: Any) -> Ints:
     """A column of integers or moments as 64-bit integers."""
     found = to_numpy(name, column)
@@ -202,7 +246,7 @@ def integers(name: str, column: Any) -> Ints:
         found = found.astype("datetime64[us]").astype(np.int64)
     if found.dtype.kind not in "iu" and len(found):
         raise unfit(name, "integers", str(found.dtype))
-    return found.astype(np.int64, copy=False)
+    return _signed(name, found)
 
 
 def unfit(column: str, expected: str, found: str) -> WindowError:

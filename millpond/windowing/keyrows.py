@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.driven import Session
+from millpond.windowing.judging import Judge
 from millpond.windowing.keyslices import Held, Told, over_time
 from millpond.windowing.periodic import Periodic
 from millpond.windowing.shared import SharedWindows, exported_type
+from millpond.windowing.userdefined import UserDefined, Viewed
 
 _TIME = itemgetter(0)
 
@@ -41,9 +43,14 @@ class KeyRows:
         self, windows: Mapping[str, Any], aggregate: Aggregate, since: Mapping[str, int] | None = None
     ) -> None:
         known = since or {}
-        self._windows = {name: _joining(window) if name in known else window for name, window in windows.items()}
+        self._windows = {name: _kept(window, joins=name in known) for name, window in windows.items()}
         self._aggregate = aggregate
-        self._whole = {name: _whole_from(windows[name], us) for name, us in known.items() if windows[name].needs_time}
+        self._judge = Judge(windows, aggregate)
+        self._whole = {
+            name: _whole_from(windows[name], us)
+            for name, us in known.items()
+            if windows[name].needs_time and not isinstance(windows[name], Viewed)
+        }
         # Between two windows, those over time know nothing that a new key does not know.
         self._forgets = all(isinstance(window, Session) or over_time(window) for window in windows.values())
 
@@ -60,9 +67,9 @@ class KeyRows:
     def add(self, held: Held, time: int, record: Any, moment: int | None) -> tuple[Held, int | None]:
         """Let a row wait; what is held then, and the moment at which there is something to do, which was `moment`."""
         now = Waiting(*held)
-        self._aggregate.lift(record)  # What is wrong with a row is told of that row, not when its turn comes.
         # Rows before that were taken already: such a row comes right after them.
         time = time if now.until is None else max(time, now.until)
+        self._judge.look(time, record, now.rows, now.windows)
         now.rows.insert(bisect_right(now.rows, time, key=_TIME), (time, record))
         return held, time if moment is None else min(time, moment)
 
@@ -108,9 +115,13 @@ def _picked(slices: list[tuple[int, Any]], pick: Callable[[Any], Any]) -> list[t
     return [(place, pick(partial)) for place, partial in slices]
 
 
-def _joining(window: Any) -> Any:
-    """A window that begins while its measure has come some way already."""
-    return replace(window, joining=True) if isinstance(window, Periodic) and callable(window.measure) else window
+def _kept(window: Any, *, joins: bool) -> Any:
+    """A window whose rows were added before; if it joins others, its measure may have come some way already."""
+    if isinstance(window, UserDefined | Viewed):
+        return replace(window, lenient=True)
+    return (
+        replace(window, joining=True) if joins and isinstance(window, Periodic) and callable(window.measure) else window
+    )
 
 
 def _whole_from(window: Any, since: int) -> int:

@@ -16,6 +16,7 @@ from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.cuts import Cuts, first_end
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
+from millpond.windowing.kinds import LAST_TIME, check_told
 from millpond.windowing.periodic import TIME, Periodic
 
 OPEN: Final = 0
@@ -68,6 +69,7 @@ class KeySlices:
             name: cast("SlicedGrid", window.grid) for name, window in windows.items() if isinstance(window, Periodic)
         }
         self._gaps = {name: window.gap for name, window in windows.items() if isinstance(window, Session)}
+        self._longest = max(self._gaps.values(), default=0)
         known = since or {}
         self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
         self._cuts = Cuts(self._grids, self._first)
@@ -99,6 +101,8 @@ class KeySlices:
             # What is before that can't be told any more: such a row counts as the earliest that can.
             time = until - self._lateness
         lifted = self._aggregate.lift(record)
+        if time < LAST_TIME < time + self._longest:
+            check_told(time, time + self._longest)
         if self._grids:
             begin, end = self._cuts.place(time)
             if end is not None:

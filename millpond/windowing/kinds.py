@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from millpond.errors import WindowError
@@ -21,6 +21,14 @@ Length = int | float | timedelta
 Measure = Callable[[Any], int | float]
 
 MICROSECOND = timedelta(microseconds=1)
+
+_ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_TIME = (datetime.min.replace(tzinfo=UTC) - _ZERO) // MICROSECOND
+LAST_TIME = (datetime.max.replace(tzinfo=UTC) - _ZERO) // MICROSECOND
+"""The first and the last moment that programs can tell, in microseconds; the last one is the end of time."""
+
+SPAN_MAX = 2**61
+"""The longest window over time, in microseconds: its edges fit 64 bits wherever it lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +124,24 @@ class Window(Protocol):
         ...
 
 
+def span(value: Length, what: str) -> int:
+    """Check a length of time: a timedelta, or whole microseconds."""
+    number = shift(value, what)
+    if number < 1:
+        raise bad_window(f"a {what} above zero", repr(value)[:60])
+    return number
+
+
+def shift(value: Length, what: str) -> int:
+    """Check a distance in time, which may lie before zero; a timedelta becomes whole microseconds."""
+    number = value // MICROSECOND if isinstance(value, timedelta) else value
+    if type(number) is not int or abs(number) > SPAN_MAX:
+        raise bad_window(f"a timedelta or whole microseconds as {what}, at most 2**61", repr(value)[:60])
+    return number
+
+
 def length(value: Length, what: str) -> Any:
-    """Check a length; a timedelta becomes whole microseconds."""
+    """Check a length over any measure; a timedelta becomes whole microseconds."""
     number = value // MICROSECOND if isinstance(value, timedelta) else value
     if type(number) not in {int, float} or not 0 < number < float("inf"):
         raise bad_window(f"a {what} above zero", repr(value)[:60])
@@ -149,7 +173,7 @@ def bad_window(expected: str, found: str) -> WindowError:
 
 
 def backwards(what: str, last: Any, found: Any) -> WindowError:
-    """Return the error for a measure that does not grow."""
+    """Return the error for a time that does not grow."""
     return WindowError(
         "MP618",
         f"the {what} of a record is before that of an earlier one",
@@ -157,6 +181,24 @@ def backwards(what: str, last: Any, found: Any) -> WindowError:
         found=repr(found)[:60],
         hint="sort the records by it, or hold late ones back, before they are added",
     )
+
+
+def no_place(expected: str, found: Any) -> WindowError:
+    """Return the error for a record that can't be put into windows."""
+    return WindowError(
+        "MP609",
+        "a record has no place in these windows",
+        expected=expected,
+        found=str(found)[:60],
+        hint="leave such records out, or mend their time or their measure before they are added",
+    )
+
+
+def check_told(begin: int, end: int) -> None:
+    """Refuse a window that no moment can tell: programs see moments, and those end with the year 9999."""
+    if begin < FIRST_TIME or end > LAST_TIME:
+        edge = "begins before the year 1" if begin < FIRST_TIME else "ends after the year 9999"
+        raise no_place("times whose windows begin and end in the years 1 to 9999", f"a time whose window {edge}")
 
 
 def timed(moment: Moment) -> int:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 from millpond.windowing.calendar import Calendar
 from millpond.windowing.grids import Grid, Regular
 from millpond.windowing.kinds import (
+    MICROSECOND,
     NOTHING,
     Bounds,
     Length,
@@ -16,16 +21,24 @@ from millpond.windowing.kinds import (
     Moment,
     Quiet,
     Step,
-    backwards,
     bad_window,
     function,
     length,
+    no_place,
+    shift,
+    span,
     timed,
     whole,
 )
 
 TIME = "time"
 COUNT = "count"
+
+MEASURE_MAX = 2**62
+"""The largest measure: the numbers of its windows fit 64 bits."""
+
+STEPS_MAX = 2**50
+"""So many slides from zero a float still tells quarters of a slide apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,20 @@ class Periodic:
         """The grid and what it lies over."""
         return f"{self.grid} over {self.measure if isinstance(self.measure, str) else 'a measure'}"
 
+    def placing(self) -> Callable[[Any], int | float]:
+        """The function that reads the measure of a record, and refuses what windows can't be placed by."""
+        measure, limit = self.measure, _limit(self.grid)
+        assert callable(measure)
+
+        def place(record: Any) -> int | float:
+            found = measure(record)
+            point = found if type(found) is int or type(found) is float else _number(found)
+            if point is None or not -limit <= point <= limit:
+                raise no_place(f"numbers between {-limit} and {limit} as measure", repr(found))
+            return point
+
+        return place
+
 
 class PeriodicRun:
     """Knows the numbers of the windows that are open: from `_oldest` up to, not including, `_next`."""
@@ -63,6 +90,7 @@ class PeriodicRun:
         self._next: int | None = 0 if window.measure == COUNT else None
         self._last: Any = None
         self._base: int | None = None  # The position of the first record, from which records are counted.
+        self._place = window.placing() if callable(window.measure) else None
 
     def on_record(self, moment: Moment) -> Step:
         """End what lies before the record's point, and begin what has begun there and is not over yet."""
@@ -127,17 +155,15 @@ class PeriodicRun:
         return tuple(ended)
 
     def _point(self, moment: Moment) -> Any:
-        measure = self._window.measure
-        if measure == COUNT:
+        if self._place is not None:
+            point = self._place(moment.record)
+            # A measure that goes back stands still: whether it does shows only in order, when no record can be refused.
+            self._last = point if self._last is None or point > self._last else self._last
+            return self._last
+        if self._window.measure == COUNT:
             self._base = moment.position if self._base is None else self._base
             return moment.position - self._base
-        if isinstance(measure, str):
-            return timed(moment)  # The discretiser has seen to the order of times.
-        point = measure(moment.record)
-        if not (point >= self._last if self._last is not None else point == point):  # noqa: PLR0124 - NaN has no place
-            raise backwards("measure", self._last, point)
-        self._last = point
-        return point
+        return timed(moment)  # The discretiser has seen to the order of times.
 
 
 def tumbling(size: Length, *, origin: Length = 0) -> Periodic:
@@ -147,11 +173,7 @@ def tumbling(size: Length, *, origin: Length = 0) -> Periodic:
 
 def sliding(range: Length, slide: Length, *, origin: Length = 0) -> Periodic:  # noqa: A002
     """Windows over time of one range, one beginning every slide; lengths are timedeltas or microseconds."""
-    for what, value in (("range", range), ("slide", slide), ("origin", origin)):
-        if isinstance(value, bool) or not isinstance(value, int | timedelta):
-            raise bad_window(f"a timedelta or whole microseconds as {what}", repr(value)[:60])
-    begin = origin // timedelta(microseconds=1) if isinstance(origin, timedelta) else origin
-    return Periodic(Regular(length(range, "range"), length(slide, "slide"), begin), TIME)
+    return Periodic(Regular(span(range, "range"), span(slide, "slide"), shift(origin, "origin")), TIME)
 
 
 def count_tumbling(size: int) -> Periodic:
@@ -165,10 +187,17 @@ def count_sliding(range: int, slide: int) -> Periodic:  # noqa: A002
 
 
 def measured(measure: Measure, range: Length, slide: Length | None = None, *, origin: Length = 0) -> Periodic:  # noqa: A002
-    """Windows over something that grows from record to record: an odometer, an energy meter, a sequence number."""
+    """Windows over something that grows from record to record: an odometer, an energy meter, a sequence number.
+
+    A record whose measure lies before that of an earlier one counts at the highest so far.
+    """
     function(measure, "measure")
     wide = length(range, "range")
-    return Periodic(Regular(wide, wide if slide is None else length(slide, "slide"), origin), measure)
+    begin = origin // MICROSECOND if isinstance(origin, timedelta) else origin
+    grid = Regular(wide, wide if slide is None else length(slide, "slide"), begin)
+    if type(begin) not in {int, float} or not -_limit(grid) <= begin <= _limit(grid):
+        raise bad_window("a number as origin, not too far from zero for the slide", repr(origin)[:60])
+    return Periodic(grid, measure)
 
 
 def days(zone: str, *, span: int = 1, every: int | None = None) -> Periodic:
@@ -184,3 +213,22 @@ def weeks(zone: str, *, span: int = 1, every: int | None = None) -> Periodic:
 def months(zone: str, *, span: int = 1, every: int | None = None) -> Periodic:
     """Months of a time zone; a year is 12 of them."""
     return Periodic(Calendar("month", zone, span if every is None else every, span), TIME)
+
+
+def _limit(grid: Grid) -> int | float:
+    """How far from zero a measure may be: windows that floats are part of must be told apart by them."""
+    assert isinstance(grid, Regular)
+    lengths = (grid.range, grid.slide)
+    if all(type(part) is int for part in (*lengths, grid.origin)):
+        return MEASURE_MAX
+    told_apart: int | float = min(MEASURE_MAX, STEPS_MAX * min(lengths))
+    return told_apart
+
+
+def _number(found: Any) -> int | float | None:
+    """A number of another type as an int or a float; None for what is no number."""
+    if isinstance(found, Integral):
+        return int(found)
+    if not isinstance(found, Real | Decimal) or not math.isfinite(found):
+        return None
+    return int(found) if isinstance(found, Decimal) and found == int(found) else float(found)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import add, sub
 from typing import Any
 
-from millpond.windowing.aggregates import Aggregate, Field, reader
+from millpond.windowing.aggregates import Aggregate, Field, read_by, reader
 from millpond.windowing.columnar import (
     CountForm,
     ExtremeForm,
@@ -22,8 +22,8 @@ from millpond.windowing.columnar import (
 )
 
 Number = int | float
-Moments = tuple[int, float, float]
-"""How many, their mean, and the sum of squared distances from it."""
+Moments = tuple[int, float, float, float]
+"""How many, one number to measure from, the sum of distances from it, and the sum of their squares."""
 
 
 def sum_of(of: Field = None, *, integers: bool = False) -> Aggregate:
@@ -31,12 +31,15 @@ def sum_of(of: Field = None, *, integers: bool = False) -> Aggregate:
     return Aggregate(
         "sum", reader(of), add, _same, 0, commutative=True, inverse=sub if integers else None,
         partial_type=int if integers else int | float, columns=SumForm(column_of(of)),
+        reads=read_by(of), options=("integers",) if integers else (),
     )  # fmt: skip
 
 
 def count() -> Aggregate:
     """Count records."""
-    return Aggregate("count", _one, add, _same, 0, commutative=True, inverse=sub, partial_type=int, columns=CountForm())
+    return Aggregate(
+        "count", _one, add, _same, 0, commutative=True, inverse=sub, partial_type=int, columns=CountForm(), reads=()
+    )
 
 
 def mean_of(of: Field = None) -> Aggregate:
@@ -48,24 +51,28 @@ def mean_of(of: Field = None) -> Aggregate:
 
     return Aggregate(
         "mean", lift, _add_pairs, _mean, (0, 0), commutative=True,
-        partial_type=tuple[int, int | float], columns=MeanForm(column_of(of)),
+        partial_type=tuple[int, int | float], columns=MeanForm(column_of(of)), reads=read_by(of),
     )  # fmt: skip
 
 
 def variance_of(of: Field = None, *, sample: bool = False) -> Aggregate:
-    """The variance (if told, of a sample), by Chan's combination of Welford's moments; None if there is too little."""
+    """The variance (if told, of a sample), by distances from the first value; None if there is too little."""
     read = reader(of)
     less = 1 if sample else 0
 
     def lift(record: Any) -> Moments:
-        return 1, float(read(record)), 0.0
+        value = float(read(record))
+        nothing = value - value  # But NaN is as far from itself as from all others, and so is what is infinite.
+        return 1, value, nothing, nothing
 
     def lower(partial: Moments) -> float | None:
-        return partial[2] / (partial[0] - less) if partial[0] > less else None
+        many, _, apart, squares = partial
+        return max(squares - apart * apart / many, 0.0) / (many - less) if many > less else None
 
     return Aggregate(
-        "variance", lift, combine_moments, lower, (0, 0.0, 0.0), commutative=True,
-        partial_type=tuple[int, float, float], columns=VarianceForm(column_of(of), less),
+        "variance", lift, combine_moments, lower, (0, 0.0, 0.0, 0.0), commutative=True,
+        partial_type=tuple[int, float, float, float], columns=VarianceForm(column_of(of), less),
+        reads=read_by(of), options=("of a sample" if sample else "of all",),
     )  # fmt: skip
 
 
@@ -100,15 +107,18 @@ def argmax(by: Field, of: Field = None) -> Aggregate:
 
 
 def combine_moments(left: Moments, right: Moments) -> Moments:
-    """Combine two sets of moments as Chan, Golub and LeVeque do: no sum of squares, so nothing cancels."""
+    """Measure the right one's distances from the left one's number, as `VarianceForm` does.
+
+    That number is one of the values, so squares exceed what is wanted at most by a factor of about their number,
+    however far from zero all of them lie.
+    """
     if not left[0]:
         return right
     if not right[0]:
         return left
-    total = left[0] + right[0]
-    apart = right[1] - left[1]
-    mean = left[1] + apart * right[0] / total
-    return total, mean, left[2] + right[2] + apart * apart * left[0] * right[0] / total
+    many, moved = right[0], right[1] - left[1]
+    squares = right[3] + 2 * moved * right[2] + many * moved * moved
+    return left[0] + many, left[1], left[2] + right[2] + many * moved, left[3] + squares
 
 
 def _box(
@@ -126,15 +136,16 @@ def _box(
         return (read(record),)
 
     return Aggregate(
-        name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns
-    )
+        name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns,
+        reads=read_by(of),
+    )  # fmt: skip
 
 
 def _arg(name: str, by: Field, of: Field, keeps: Callable[[Any, Any], bool], *, largest: bool) -> Aggregate:
-    read_by, read_of = reader(by), reader(of)
+    rank, read = reader(by), reader(of)
 
     def lift(record: Any) -> tuple[Any, ...]:
-        return read_by(record), read_of(record)
+        return rank(record), read(record)
 
     def choose(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         if not left or not right:
@@ -143,7 +154,8 @@ def _arg(name: str, by: Field, of: Field, keeps: Callable[[Any, Any], bool], *, 
 
     return Aggregate(
         name, lift, choose, _second, (), partial_type=tuple[Any, ...],
-        columns=PickForm(column_of(by), column_of(of), last=largest),
+        columns=PickForm(column_of(by), column_of(of), last=largest, by_column=isinstance(by, str)),
+        reads=read_by(of, by),
     )  # fmt: skip
 
 

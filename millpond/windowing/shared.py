@@ -215,8 +215,9 @@ class SharedWindows:
         for each in ended:
             begin = self._drop(each.window)
             if begin not in known:
-                known[begin] = self.aggregate.lower(self._lookup(begin))
-            results.append(Result(each.query, each.window, each.bounds, known[begin]))
+                known[begin] = self._lookup(begin)
+            # Lowered for each: a result that is a list belongs to one window alone.
+            results.append(Result(each.query, each.window, each.bounds, self.aggregate.lower(known[begin])))
         self.counters.windows += len(results)
         self._purge()
         return results

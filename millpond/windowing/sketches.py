@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millpond.errors import WindowError
-from millpond.windowing.aggregates import Aggregate, Field, bad_aggregate, reader
+from millpond.windowing.aggregates import Aggregate, Field, bad_aggregate, read_by, reader
 
 PENDING_MAX = 128
 """How many values wait beside a sketch, at most: about as many as take the bytes of a small one."""
@@ -63,7 +63,11 @@ def quantiles_of(ranks: Sequence[float], of: Field = None, *, compression: int =
         sketch = fold(partial[0], (), partial[1])
         return [sketch.get_quantile(rank) for rank in wanted]
 
-    return Aggregate("quantiles", lift, combine, lower, EMPTY, partial_type=tuple[bytes, tuple[float, ...]])
+    options = (*(f"rank {float(rank)!r}" for rank in wanted), f"compression {compression}")
+    return Aggregate(
+        "quantiles", lift, combine, lower, EMPTY, partial_type=tuple[bytes, tuple[float, ...]],
+        reads=read_by(of), options=options,
+    )  # fmt: skip
 
 
 def distinct_count(of: Field = None, *, log2_buckets: int = LOG2_BUCKETS) -> Aggregate:
@@ -99,7 +103,10 @@ def distinct_count(of: Field = None, *, log2_buckets: int = LOG2_BUCKETS) -> Agg
     def lower(partial: Partial) -> float:
         return float(merged((partial[0],), partial[1]).get_estimate())
 
-    return Aggregate("distinct", lift, combine, lower, EMPTY, partial_type=tuple[bytes, tuple[int | float | str, ...]])
+    return Aggregate(
+        "distinct", lift, combine, lower, EMPTY, partial_type=tuple[bytes, tuple[int | float | str, ...]],
+        reads=read_by(of), options=(f"2**{log2_buckets} buckets",),
+    )  # fmt: skip
 
 
 def _hashable(value: Any) -> int | float | str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millpond.errors import WindowError
-from millpond.windowing.kinds import Attentive, Bounds, Moment, Step, function
+from millpond.windowing.kinds import Attentive, Bounds, Length, Moment, Step, function, span, whole
 
 Cut = Callable[[Any, Moment], tuple[int, int, Any]]
 """From the function's own state and a record: how many windows begin with it, how many end before it, the new state."""
@@ -19,11 +19,15 @@ View = Callable[[Any, Moment, int], tuple[int, bool, Any]]
 
 @dataclass(frozen=True, slots=True)
 class UserDefined:
-    """Windows whose begins and ends a function counts; bounds are numbers of records."""
+    """Windows whose begins and ends a function counts; bounds are numbers of records.
+
+    If it is `lenient`, what can't end does not: so it is where a record can't be refused any more.
+    """
 
     cut: Cut
     initial: Any
     needs_time: bool = False
+    lenient: bool = False
 
     def start(self) -> UserDefinedRun:
         """Begin to work on a stream."""
@@ -39,12 +43,15 @@ class UserDefinedRun(Attentive):
 
     def __init__(self, window: UserDefined) -> None:
         self._cut = window.cut
+        self._lenient = window.lenient
         self._state = window.initial
         self._open: deque[int] = deque()
 
     def on_record(self, moment: Moment) -> Step:
         """Ask the function."""
-        begun, ended, self._state = self._cut(self._state, moment)
+        begun, ended, state = self._cut(self._state, moment)
+        if self._lenient:
+            begun, ended = max(begun, 0), min(max(ended, 0), len(self._open))
         if not 0 <= ended <= len(self._open) or begun < 0:
             raise WindowError(
                 "MP621",
@@ -53,6 +60,7 @@ class UserDefinedRun(Attentive):
                 found=f"{ended} to end, {begun} to begin",
                 hint="a window ends before a record that comes after its first: guard the end by the number of begins",
             )
+        self._state = state
         bounds = tuple((self._open.popleft(), moment.position) for _ in range(ended))
         self._open.extend([moment.position] * begun)
         return Step(bounds, begun)
@@ -77,15 +85,20 @@ class UserDefinedRun(Attentive):
 
 @dataclass(frozen=True, slots=True)
 class Viewed:
-    """A view of the newest records, told when a function says so: its begin is known only when it is told."""
+    """A view of the newest records, told when a function says so: its begin is known only when it is told.
+
+    If it is `lenient`, no more records leave it than it holds, whatever the function says.
+    """
 
     view: View
     initial: Any
     needs_time: bool = False
+    text: str = "a view of records"
+    lenient: bool = False
 
     def describe(self) -> str:
-        """All that can be told of a function."""
-        return "a view of records"
+        """All that is known of it, which is little if the function is the user's."""
+        return self.text
 
 
 def user_defined(cut: Cut, initial: Any = None) -> UserDefined:
@@ -110,12 +123,13 @@ def viewed(view: View, initial: Any = None) -> Viewed:
     return Viewed(view, initial)
 
 
-def last_every(records: int, every: int) -> Viewed:
-    """The last so many records, told with the first record of every `every` microseconds that follow."""
+def last_every(records: int, every: Length) -> Viewed:
+    """The last so many records, told with the first record of every `every` (timedelta or microseconds) that follow."""
+    many, every_us = whole(records, "number of records"), span(every, "time between two views")
 
     def view(due: int | None, moment: Moment, held: int) -> tuple[int, bool, int | None]:
         now = moment.time or 0
-        following = now - now % every + every
-        return max(0, held - records), due is not None and now >= due, following if due is None or now >= due else due
+        following = now - now % every_us + every_us
+        return max(0, held - many), due is not None and now >= due, following if due is None or now >= due else due
 
-    return Viewed(view, None, needs_time=True)
+    return Viewed(view, None, needs_time=True, text=f"the last {many} records every {every_us}")

@@ -26,7 +26,19 @@ from millpond.windowing.columnar import Array, Rows, State
 from millpond.windowing.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
-from millpond.windowing.intake import Bools, Closed, Intake, Ints, Late, forms_of, not_columnar, pack, start_states
+from millpond.windowing.intake import (
+    NUMBER_MAX,
+    Bools,
+    Closed,
+    Intake,
+    Ints,
+    Late,
+    forms_of,
+    not_columnar,
+    pack,
+    sliced,
+    start_states,
+)
 from millpond.windowing.kinds import Window, backwards
 from millpond.windowing.narrow import narrow_results
 from millpond.windowing.ordering import ranges, unique_pairs, without
@@ -37,9 +49,6 @@ DENSE_CELLS_MIN = 1 << 22
 
 CHUNK_CELLS = 1 << 21
 """How many slices are combined at once, about: more would leave the processor's cache."""
-
-NUMBER_MAX = 2**61
-"""No window has a larger number: at the end of time the numbers of windows must still fit 64 bits."""
 
 NARROW = 2
 """Below so many times the slices of a window, the windows that close are few."""
@@ -91,7 +100,9 @@ class ColumnWindows:
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
         """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; tells the late ones."""
         codes, points, taken = self._intake.take(keys, times, columns)
-        numbers, behind = self._grid.slices(points)
+        if not len(codes):
+            return Late(codes, points, codes)
+        numbers, behind = sliced(self._grid, points)
         outside = behind & (self._grid.whole == 0)
         late = numbers < self._kept_from if self._kept_from is not None else np.zeros(len(codes), np.bool_)
         late &= ~outside

@@ -50,7 +50,8 @@ class Views:
             if view.needs_time:
                 timed(moment)
             held = moment.position - self._heads[name]
-            leaving, emit, self._states[name] = view.view(self._states[name], moment, held)
+            leaving, emit, state = view.view(self._states[name], moment, held)
+            leaving = min(max(leaving, 0), held) if view.lenient else leaving
             if not 0 <= leaving <= held:
                 raise WindowError(
                     "MP626",
@@ -59,6 +60,7 @@ class Views:
                     found=repr(leaving)[:60],
                     hint="it is given the number of records it holds",
                 )
+            self._states[name] = state
             self._heads[name] += leaving
             if emit and leaving < held:
                 value = self._aggregate.lower(self._records.lookup(self._heads[name] - 1))

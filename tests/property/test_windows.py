@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from tests.property.windows_oracle import (
     landmarks,
     long_landmarks,
     measured,
+    metres,
     punctuated,
     session,
     sliding,
@@ -207,3 +209,31 @@ def test_views_tell_the_last_records(steps, records, every, restart):
         if due is None or time >= due:
             due = (time // every + 1) * every
     assert told == want
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, SMALL, SMALL, st.integers(-50, 100), st.sampled_from([0, 1, 5, 100]))
+def test_a_shape_that_does_not_vary_gives_sliding_windows(steps, wide, slide, start, later):
+    times, values = make_stream(steps, start)
+    windows = w.SharedWindows(
+        w.count(), {"varying": w.varying(lambda _: (wide, slide)), "sliding": w.sliding(wide, slide)}, check=True
+    )
+    told = run(windows, times, values, times[-1] + later)
+    assert told.get("varying", []) == told.get("sliding", [])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(-30, 60), st.floats(-30, 60)), min_size=1), SMALL, SMALL, st.sets(st.integers(0, 60))
+)
+def test_a_measure_that_goes_back_stands_still(points, wide, slide, restored):
+    def told(records):
+        windows, results = w.SharedWindows(w.count(), {"m": w.measured(metres, wide, slide)}), []
+        for number, record in enumerate(records):
+            if number in restored:
+                state, windows = windows.export(), w.SharedWindows(w.count(), {"m": w.measured(metres, wide, slide)})
+                windows.restore(state)
+            results += [(one.bounds, one.value) for one in windows.add((0, record))]
+        return results
+
+    assert told(points) == told(list(accumulate(points, max)))

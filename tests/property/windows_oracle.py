@@ -159,7 +159,7 @@ def varying():
         for number, (time, value) in enumerate(zip(times, values, strict=True)):
             wide, slide = shape(value)
             if due is None:
-                due = time - time % slide
+                due = time - time % slide - wide // slide * slide
             while due <= time:
                 if due + wide > time:
                     still = [end for _, end, _ in found if end > time]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from datetime import timedelta
 
 import pytest
@@ -15,16 +16,24 @@ from millpond.runtime.simulated import Simulated
 from millpond.testing import epoch_time
 from millpond.windowing import (
     ClosedWindow,
+    aggregate,
+    argmax,
+    collect,
     count,
     count_tumbling,
+    distinct_count,
+    last_every,
     last_of,
     max_of,
     measured,
     punctuation,
+    quantiles_of,
     session,
     sum_of,
+    top_k,
     tumbling,
     user_defined,
+    variance_of,
 )
 from tests.property.timed import live_state
 
@@ -173,6 +182,48 @@ def test_what_cant_go_on_is_refused_with_both_sides_and_changes_nothing(tmp_path
     assert why in str(caught.value)
     assert "checkpoint  Regular(range=10000000, slide=10000000, origin=0) over time; total=sum(n)" in str(caught.value)
     assert run(tmp_path, program(tumbling(TEN)), [(2, 2), (11, 4)]) == [" 0 [3]"]
+
+
+def own(identity, combine, **options):
+    return aggregate(lift=by_n, combine=combine, lower=int, identity=identity, partial_type=int, **options)
+
+
+OTHERS = {
+    "collect": (collect("n"), collect("m")),
+    "collect by a function": (collect("n"), collect(by_n)),
+    "top by": (top_k(3, "n", "n"), top_k(3, "m", "n")),
+    "top of": (top_k(3, "n", "n"), top_k(3, "n", "m")),
+    "top k": (top_k(3, "n", "n"), top_k(4, "n", "n")),
+    "argmax by": (argmax("n", "n"), argmax("m", "n")),
+    "argmax of": (argmax("n", "m"), argmax("m", "n")),
+    "distinct": (distinct_count("n"), distinct_count("m")),
+    "distinct buckets": (distinct_count("n"), distinct_count("n", log2_buckets=10)),
+    "quantiles": (quantiles_of([0.5], "n"), quantiles_of([0.5], "m")),
+    "quantiles ranks": (quantiles_of([0.5], "n"), quantiles_of([0.9], "n")),
+    "quantiles compression": (quantiles_of([0.5], "n"), quantiles_of([0.5], "n", compression=50)),
+    "variance": (variance_of("n"), variance_of("n", sample=True)),
+    "variance of": (variance_of("n"), variance_of("m")),
+    "integers": (sum_of("n"), sum_of("n", integers=True)),
+    "own identity": (own(0, max), own(1, operator.mul)),
+    "own name": (own(0, max, name="most"), own(0, min, name="least")),
+    "own order": (own(0, max), own(0, max, commutative=True)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_aggregate_that_reads_or_computes_something_else_is_refused(tmp_path, name):
+    before, after = ({"x": one} for one in OTHERS[name])
+    run(tmp_path, program(tumbling(TEN), before), [(1, 1)])
+    with pytest.raises(MillpondError, match="MP441"):
+        run(tmp_path, program(tumbling(TEN), after), [])
+    told = run(tmp_path, program(tumbling(TEN), before), [(2, 2), (11, 4)])
+    assert len(told) == 1
+
+
+def test_a_view_of_other_records_is_another_window(tmp_path):
+    first = {"last": last_of("n")}
+    assert run(tmp_path, program({"v": last_every(1, TEN)}, first), [(1, 1), (2, 2)]) == []
+    assert run(tmp_path, program({"v": last_every(2, TEN)}, first), [(3, 3), (11, 4), (12, 5)]) == ["v 0 [3]"]
 
 
 def test_rows_that_waited_in_order_are_not_made_slices(tmp_path):

@@ -38,6 +38,19 @@ BAD = {
     "no whole microseconds": ("MP617", lambda: w.tumbling(1.5)),
     "no records": ("MP617", lambda: w.count_sliding(2.0, 1)),
     "no gap": ("MP617", lambda: w.session(-1)),
+    "no whole gap": ("MP617", lambda: w.session(0.5)),
+    "no whole gap above one": ("MP617", lambda: w.session(1.9)),
+    "no gap in 64 bits": ("MP617", lambda: w.session(2**63)),
+    "no range in 64 bits": ("MP617", lambda: w.tumbling(2**63)),
+    "no origin": ("MP617", lambda: w.tumbling(5, origin="noon")),
+    "no origin in 64 bits": ("MP617", lambda: w.tumbling(5, origin=-(2**63))),
+    "no origin of a measure": ("MP617", lambda: w.measured(float, 5, origin="noon")),
+    "no finite origin": ("MP617", lambda: w.measured(float, 5, origin=float("nan"))),
+    "no finite range": ("MP617", lambda: w.measured(float, float("inf"))),
+    "no records to view": ("MP617", lambda: w.last_every(0, 5)),
+    "no time to view": ("MP617", lambda: w.last_every(2, 0)),
+    "no whole time to view": ("MP617", lambda: w.last_every(2, 0.5)),
+    "no lateness": ("MP650", lambda: ColumnWindows(w.tumbling(5), {"n": w.count()}, lateness=0.5)),
     "no mark": ("MP617", lambda: w.punctuation(3)),
     "no landmark": ("MP617", lambda: w.landmark(None)),
     "no length": ("MP617", lambda: w.landmark(never, length=0.5)),
@@ -76,10 +89,10 @@ def test_sketches_say_which_package_they_need(monkeypatch):
     assert refused_code(w.distinct_count) == "MP612"
 
 
-def test_times_and_measures_do_not_go_back():
+def test_times_do_not_go_back():
     windows = w.SharedWindows(w.count(), {"t": w.tumbling(10), "m": w.measured(float, 10)})
     windows.add(3.0, 5)
-    assert refused_code(windows.add, 2.0, 6) == "MP618"
+    windows.add(2.0, 6)  # A measure may.
     assert refused_code(windows.add, 4.0, 5) == "MP618"
     assert refused_code(windows.advance, 1) == "MP618"
     columns = ColumnWindows(w.tumbling(5), {"n": w.count()})
@@ -93,6 +106,20 @@ def test_times_and_measures_do_not_go_back():
 def test_windows_over_time_need_times():
     assert refused_code(w.SharedWindows(w.count(), {"t": w.session(10)}).add, 1) == "MP619"
     assert refused_code(w.SharedWindows(w.count(), {"t": w.last_every(2, 10)}).add, 1) == "MP619"
+
+
+def test_distances_are_told_in_microseconds_or_as_timedeltas():
+    second = timedelta(seconds=1)
+    assert w.session(second) == w.session(1_000_000)
+    assert w.measured(int, second, origin=second).grid == w.measured(int, 1_000_000, origin=1_000_000).grid
+    assert w.last_every(2, second).describe() == w.last_every(2, 1_000_000).describe()
+    assert w.last_every(2, second).describe() != w.last_every(3, second).describe()
+
+
+@pytest.mark.parametrize("shape", [(0.5, 1), (1, 0), 7, None, (1, 2, 3), ("a", 1), (10**12, 1)])
+def test_a_shape_is_a_range_and_a_slide(shape):
+    windows = w.SharedWindows(w.count(), {"v": w.varying(lambda _: shape)})
+    assert refused_code(windows.add, 1, 5) == "MP617"
 
 
 @pytest.mark.parametrize("counts", [(0, 1), (-1, 0)])

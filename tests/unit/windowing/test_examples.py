@@ -44,8 +44,8 @@ def test_stock_windows_follow_the_price():
     trades = [({"price": 12 if minute < 25 else 8, "shares": 1 + minute % 3}, minute * MINUTE) for minute in range(40)]
     results = told(w.SharedWindows(vwap, {"vwap": w.varying(shape)}, check=True), trades, 60 * MINUTE)
     bounds = [(begin // MINUTE, end // MINUTE) for begin, end in (result.bounds for result in results)]
-    assert bounds[:4] == [(0, 10), (5, 15), (10, 20), (15, 25)]
-    assert bounds[4:8] == [(20, 30), (25, 30), (27, 32), (29, 34)]
+    assert bounds[:5] == [(-5, 5), (0, 10), (5, 15), (10, 20), (15, 25)]
+    assert bounds[5:9] == [(20, 30), (25, 30), (27, 32), (29, 34)]
     for (begin, end), result in zip(bounds, results, strict=True):
         inside = [trade for trade, time in trades if begin <= time // MINUTE < end]
         assert result.value["money"] == sum(trade["price"] * trade["shares"] for trade in inside)
