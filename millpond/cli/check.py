@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from millpond.cli.loading import import_file, parse_file, programs_of, python_files
+from millpond.cli.terminal import json_of
 from millpond.cli.unseen import Seen, read_unseen
 from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft
@@ -243,7 +242,7 @@ def as_json(reports: Sequence[Report]) -> str:
             for report in reports
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+    return json_of(shown)
 
 
 def _error(error: MillpondError) -> dict[str, Any]:

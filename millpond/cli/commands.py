@@ -13,7 +13,8 @@ from rich.text import Text
 
 from millpond.cli import doctor as doctors
 from millpond.cli.state import state
-from millpond.cli.terminal import errors_shown
+from millpond.cli.terminal import errors_shown, output_checked
+from millpond.state.shown import ascii_surrogates
 
 app = typer.Typer(name="millpond", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(state)
@@ -38,7 +39,8 @@ class CheckFormat(Enum):
 
 def main() -> None:
     """Run the command that the arguments name."""
-    app()
+    with output_checked():
+        app()
 
 
 def _show_version(wanted: bool) -> None:
@@ -112,7 +114,7 @@ def check(
     else:
         console = Console(highlight=False, soft_wrap=True)
         for text, bad in checks.as_text(reports):
-            head, _, rest = text.partition("\n")
+            head, _, rest = ascii_surrogates(text).partition("\n")
             console.print(Text(head, style="bold red" if bad else ""))
             if rest:
                 console.print(Text(rest))

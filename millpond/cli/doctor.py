@@ -12,10 +12,10 @@ from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import msgspec
 from rich import box
 from rich.table import Table
 
+from millpond.cli.terminal import json_of
 from millpond.clock import SystemClock
 from millpond.errors import SetupError
 
@@ -85,7 +85,7 @@ def healthy(findings: list[Finding]) -> bool:
 def as_json(findings: list[Finding]) -> str:
     """Render the findings as one JSON object."""
     report = {"ok": healthy(findings), "checks": [asdict(finding) for finding in findings]}
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+    return json_of(report)
 
 
 def as_table(findings: list[Finding]) -> Table:

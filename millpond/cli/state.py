@@ -192,6 +192,7 @@ def export(
     one of the same name.
     """
     from millpond.cli import stateexport as exports
+    from millpond.epochs.reading.plain import printable
 
     with _errors(json=json):
         history = _open(checkpoint)
@@ -201,7 +202,8 @@ def export(
         if json:
             print_json({"ok": True, "element": element, "epoch": point.epoch, "file": str(to), "rows": rows})
         else:
-            _console().print(f"{rows:,} rows of {element} at epoch {point.epoch} in {to}", markup=False, soft_wrap=True)
+            words = f"{rows:,} rows of {element} at epoch {point.epoch} in {to}"
+            _console().print(printable(words), markup=False, soft_wrap=True)
 
 
 @state.command()

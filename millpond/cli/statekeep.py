@@ -22,7 +22,7 @@ from millpond.epochs.repairing import Repair, repair
 from millpond.epochs.retention import Keep
 from millpond.epochs.savepoints import Savepoint, add_savepoint, find_savepoint, remove_savepoint, savepoints
 from millpond.errors import MillpondError
-from millpond.storage.contract import Storage, shown_url
+from millpond.storage.contract import Storage, is_name, shown_url
 from millpond.storage.layered import TrialStorage
 from millpond.storage.open import open_storage
 
@@ -139,7 +139,8 @@ def fork_fields(made: Fork) -> Report:
 
 def print_fork(console: Console, made: Fork) -> None:
     """Print what a fork is, and what it needs."""
-    console.print(Text(f"{shown_url(made.url)} begins at epoch {made.epoch} of {shown_url(made.base)}"), soft_wrap=True)
+    words = f"{shown_url(made.url)} begins at epoch {made.epoch} of {shown_url(made.base)}"
+    console.print(Text(printable(words)), soft_wrap=True)
     needs = f"{made.files:,} files were copied" if made.copied else f"{made.files:,} files are read from there: keep it"
     console.print(Text(needs), soft_wrap=True)
 
@@ -156,6 +157,7 @@ def repair_fields(done: Repair, *, trial: bool) -> Report:
     return {
         **told,
         "savepoints_lost": done.savepoints_lost,
+        "in_the_way": done.in_the_way,
         "problems": [problem_fields(problem) for problem in done.problems],
     }
 
@@ -170,11 +172,19 @@ def print_repair(console: Console, done: Repair, *, trial: bool) -> None:
         lines.append(f"{would}set aside: epoch {shown_epochs(done.went_back)}, and with them what they applied")
     lines += [f"the savepoint {name} has lost its epoch" for name in done.savepoints_lost]
     lines.append(f"whole: epoch {shown_epochs(done.whole) or 'none'}")
-    if done.healthy:
-        lines.append(f"a job {'could' if trial else 'can'} start at epoch {done.newest}")
-    elif done.whole:
-        lines.append(f"epoch {done.newest} is not whole; to lose what came after: --to {done.whole[-1]}")
-    else:
-        lines.append("no epoch is whole: restore the checkpoint from a copy")
+    lines += [_what_now(done, trial=trial)]
     for line in lines:
         console.print(Text(printable(line)), soft_wrap=True)
+
+
+def _what_now(done: Repair, *, trial: bool) -> str:
+    """What a person does after a repair."""
+    if done.healthy:
+        return f"a job {'could' if trial else 'can'} start at epoch {done.newest}"
+    if not done.whole:
+        return "no epoch is whole: restore the checkpoint from a copy"
+    if done.whole[-1] != done.newest:
+        return f"epoch {done.newest} is not whole; to lose what came after: --to {done.whole[-1]}"
+    stray = done.in_the_way[0]
+    way = f"--to {done.newest} sets it aside" if is_name(stray) else "take it away by hand"
+    return f"{stray} stands in the way of a start; {way}"

@@ -17,6 +17,9 @@ from millpond.epochs.reading.verify import Findings, Problem, verify
 from millpond.runtime.replies import STAGING
 from millpond.storage.open import open_storage
 
+STRANGE_SHOWN_MAX = 12
+"""More names than these are only counted for people; `--json` has all."""
+
 
 def verify_checkpoint(checkpoint: str, epoch: int | None, begin: Begin, *, everything: bool, outputs: bool) -> Findings:
     """Check a checkpoint; raises if there is none, or no such epoch."""
@@ -34,6 +37,7 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "bytes": findings.size_bytes,
         "entries": findings.entries,
         "unnamed": findings.unnamed,
+        "strange": findings.strange,
         "problems": [problem_fields(problem) for problem in findings.problems],
     }
 
@@ -58,6 +62,11 @@ def print_findings(console: Console, findings: Findings) -> None:
     if findings.unnamed:
         told = f"{len(findings.unnamed):,} files that no kept epoch names: left by epochs that are gone or never were"
         console.print(Text(told), soft_wrap=True)
+    if findings.strange:
+        names = ", ".join(findings.strange[:STRANGE_SHOWN_MAX])
+        more = ", ..." if len(findings.strange) > STRANGE_SHOWN_MAX else ""
+        told = f"{len(findings.strange):,} strange files, which no Millpond put there and none touches: {names}{more}"
+        console.print(Text(printable(told)), soft_wrap=True)
 
 
 def print_problems(console: Console, problems: Iterable[Problem]) -> None:

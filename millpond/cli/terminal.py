@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import msgspec
 import typer
@@ -12,7 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from millpond.errors import MillpondError
+from millpond.errors import MillpondError, SetupError
+from millpond.state.shown import ascii_surrogates
 
 
 @contextmanager
@@ -41,7 +45,52 @@ def error_fields(error: MillpondError) -> dict[str, str | None]:
 
 def print_json(report: object) -> None:
     """Print one JSON object, for programs."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    typer.echo(json_of(report))
+
+
+def json_of(report: object) -> str:
+    """A report as JSON; names of files that are no text are escaped in it, as on the terminal."""
+    try:
+        data = msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_escaped(msgspec.to_builtins(report)))
+    return msgspec.json.format(data, indent=2).decode()
+
+
+def _escaped(plain: Any) -> Any:
+    if isinstance(plain, str):
+        return ascii_surrogates(plain)
+    if isinstance(plain, dict):
+        return {_escaped(key): _escaped(value) for key, value in plain.items()}
+    return list(map(_escaped, plain)) if isinstance(plain, list | tuple) else plain
+
+
+@contextmanager
+def output_checked() -> Iterator[None]:
+    """Tell in short that standard output can't be written, and exit with 1; what a closed pipe does is left alone."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno == errno.EPIPE:
+            raise
+        # What is still to be written would fail once more when the process ends.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        typer.echo(str(_no_output(error)), err=True)
+        sys.exit(1)
+
+
+def _no_output(error: OSError) -> SetupError:
+    return SetupError(
+        "MP718",
+        "the output can't be written",
+        expected="room where standard output goes",
+        found=str(error.strerror or error),
+        hint="send it elsewhere",
+    )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ that no kept manifest names. The second deletes them. Why that takes nothing tha
 - Before a file is deleted, all manifests that are there are looked at once more. What any of them names stays.
 - Before a manifest is deleted, savepoints are looked at once more, after the list is durable; a savepoint is put
   first, and then looks for lists. Its number is marked as given away, so that no late driver commits it (`retired.py`).
+- Names that Millpond never gives are no business of ours: they are not listed, and so not deleted (`naming.py`).
 - A snapshot that is being merged beside the epochs is named by nobody yet: while one is due, chunks of snapshots are
   not condemned.
 
@@ -30,6 +31,7 @@ from millpond.clock import Clock
 from millpond.epochs.compaction import MERGED, last_merged
 from millpond.epochs.condemned import CONDEMNED, Condemned, forget_list, put_list, put_swept, read_lists, swept_ms
 from millpond.epochs.manifest import Manifest, decode_manifest, manifest_name
+from millpond.epochs.naming import given_in
 from millpond.epochs.reachable import UNNAMED_SNAPSHOTS, Names, files_there, names_of
 from millpond.epochs.reading.history import kept_epochs
 from millpond.epochs.retention import Keep
@@ -108,7 +110,7 @@ class Collector:
 
     def refresh(self) -> None:
         """Look for lists of others, before a commit builds on names."""
-        there = set(self._storage.list(CONDEMNED))
+        there = set(given_in(self._storage, CONDEMNED))
         found = read_lists(self._storage, self._lists) if there - self._lists.keys() else {}
         for name in [name for name in self._lists if name not in there]:
             del self._lists[name]
@@ -291,7 +293,7 @@ def _waiting_snapshot(storage: Storage, newest: int) -> frozenset[str]:
     name = manifest_name(newest)
     if made is None or made.epoch <= decode_manifest(storage.get(name), name).snapshot_epoch:
         return frozenset()
-    return frozenset((*storage.list(MERGED)[-1:], *(file.file.name for file in made.files)))
+    return frozenset((*given_in(storage, MERGED)[-1:], *(file.file.name for file in made.files)))
 
 
 def _failing(error: MillpondError) -> EpochError:

@@ -18,6 +18,7 @@ import msgspec
 from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import FILE_BYTES, Changes, decode_changes, encode_changes, within, write_changes
 from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
+from millpond.epochs.naming import given_in
 from millpond.epochs.recovery import read_changes
 from millpond.epochs.snapshots import Snapshot
 from millpond.epochs.times import Times, is_over
@@ -61,7 +62,7 @@ def last_merged(storage: Storage) -> Snapshot | None:
 
     One that is damaged is as good as none: the files that it was made of are still there.
     """
-    for name in storage.list(MERGED)[-1:]:
+    for name in given_in(storage, MERGED)[-1:]:
         try:
             return _decoder.decode(unseal(FrameKind.MERGED, storage.get(name), name))
         except (MillpondError, msgspec.MsgspecError, ValueError, RecursionError):

@@ -13,6 +13,7 @@ from itertools import count
 
 import msgspec
 
+from millpond.epochs.naming import given_in
 from millpond.epochs.notes import decode_note, encode_note
 from millpond.errors import StorageError
 from millpond.storage.content import NAME_DIGITS, FileRef, get_content
@@ -78,7 +79,7 @@ def _swept(name: str) -> str:
 def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, Condemned]:
     """The lists there are, oldest first, without those that are known already."""
     found = {}
-    for name in storage.list(CONDEMNED):
+    for name in given_in(storage, CONDEMNED):
         listed = None if name in known else _read(storage, name)
         if listed is not None:
             found[name] = listed

@@ -6,21 +6,31 @@ one manifest, that of the epoch it begins at, with the same state. What that man
 the first batch of any query is the fork's first one. Bounded runs and loads up to there count as done.
 
 In order: the savepoint in the base, the file that names the base, the manifest, the genesis. A fork without a genesis
-is none: whoever dies before that leaves a folder that nobody opens.
+is none: whoever dies before that leaves a folder that nobody opens. Whoever fails takes the savepoint back.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from millpond.clock import Clock, SystemClock
+from millpond.epochs.manifest import (
+    EPOCH_DIGITS,
+    GENESIS_NAME,
+    Genesis,
+    Manifest,
+    decode_genesis,
+    encode_genesis,
+    encode_manifest,
+    manifest_hash,
+)
 from millpond.epochs.manifest import FORK_PREFIX as FORK_QUERY
-from millpond.epochs.manifest import GENESIS_NAME, Genesis, Manifest, encode_genesis, encode_manifest, manifest_hash
 from millpond.epochs.reachable import names_of
 from millpond.epochs.reading.history import History, Point
 from millpond.epochs.recovery import read_genesis
@@ -37,6 +47,7 @@ from millpond.ids import ManifestHash
 from millpond.storage.contract import PutOutcome, Storage, shown_url
 from millpond.storage.layered import BASE_NAME, Base, encode_base
 from millpond.storage.open import forks, open_storage
+from millpond.storage.places import overlap, places_behind, places_of
 
 Told = Callable[[int], None]
 Begun = Callable[[int], Told]
@@ -74,7 +85,11 @@ def fork(
     With `copy`, its files are copied, and nothing is written to the source; without, they are read from there for as
     long as the new checkpoint names them, so the source must stay. Give `new` to `Program.on(checkpoint=...)`.
     """
-    base, target = open_storage(str(source)), open_storage(str(new))
+    base = open_storage(str(source))
+    if overlap(places_behind(base), places_of(str(new))):
+        found = f"{shown_url(str(new))}, and {shown_url(base.url)}, one inside the other, or the base of one"
+        raise _unfit_place("a place outside the source", found, "choose another one")
+    target = open_storage(str(new))
     point = point_of(History(base), epoch)
     manifest = _fit(base, point)
     if not copy and not forks(str(new)):
@@ -84,15 +99,20 @@ def fork(
     genesis = replace(History(base).genesis, uuid=str(uuid.uuid4()), created_ms=clock.now_ms())
     states = (*manifest.snapshot, *(state for delta in manifest.deltas for state in delta.files))
     sizes = {state.file.name: state.file.size_bytes for state in states}
+    base_uuid = History(base).genesis.uuid
     if copy:
         told = begun(sum(sizes.values()))
         for name in sorted(names_of(manifest)):
             if base.contains(name):
                 target.put(name, base.get(name))
                 told(sizes.get(name, 0))
+        _begin(target, genesis, manifest, base_uuid)
     else:
-        _hold(base, target, genesis, point, clock)
-    _begin(target, genesis, manifest, History(base).genesis.uuid)
+        with _held(base, target, genesis, point, clock):
+            about = Base(base.url, base_uuid, point.epoch, point.hash)
+            if target.put(BASE_NAME, encode_base(about)) is PutOutcome.PRESENT:
+                raise _unfit_place(_EMPTY, "another fork, made at the same time", "choose another one")
+            _begin(target, genesis, manifest, base_uuid)
     return Fork(target.url, genesis.uuid, base.url, point.epoch, point.hash, copy, len(sizes), sum(sizes.values()))
 
 
@@ -100,8 +120,10 @@ def point_of(history: History, which: int | str | None) -> Point:
     """The state after an epoch, given by its number, by a savepoint or not at all."""
     if not isinstance(which, str):
         return history.point(which)
-    if which.isdecimal():
-        return history.point(int(which))
+    if which.isascii() and which.isdecimal():
+        # Python reads no numbers of thousands of digits, and no epoch has more than ten.
+        digits = which.lstrip("0")[: EPOCH_DIGITS + 1]
+        return history.point(int(digits or "0"))
     return named_point(history, find_savepoint(history.storage, which))
 
 
@@ -137,11 +159,23 @@ def _fit(base: Storage, point: Point) -> Manifest:
     return manifest
 
 
-def _hold(base: Storage, target: Storage, genesis: Genesis, point: Point, clock: Clock) -> None:
-    add_savepoint(base, f"{FORK_PREFIX}{genesis.uuid}", point.epoch, fork=target.url, clock=clock)
-    about = Base(base.url, History(base).genesis.uuid, point.epoch, point.hash)
-    if target.put(BASE_NAME, encode_base(about)) is PutOutcome.PRESENT:
-        raise _unfit_place(_EMPTY, "another fork, made at the same time", "choose another one")
+@contextmanager
+def _held(base: Storage, target: Storage, genesis: Genesis, point: Point, clock: Clock) -> Iterator[None]:
+    """Hold an epoch in the base for a fork while it is made, and after that; not if making it fails."""
+    name = f"{FORK_PREFIX}{genesis.uuid}"
+    try:
+        add_savepoint(base, name, point.epoch, fork=target.url, clock=clock)
+        yield
+    except BaseException:
+        with suppress(MillpondError):
+            if not _is_there(target, genesis):
+                remove_savepoint(base, name)
+        raise
+
+
+def _is_there(target: Storage, genesis: Genesis) -> bool:
+    """Whether a fork is there although making it failed: a put that raises may have been done."""
+    return target.contains(GENESIS_NAME) and decode_genesis(target.get(GENESIS_NAME)).uuid == genesis.uuid
 
 
 def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str) -> None:

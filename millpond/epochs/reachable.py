@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from millpond.epochs.compaction import MERGED
 from millpond.epochs.deltas import FOLDERS
 from millpond.epochs.manifest import Manifest, decode_manifest, manifest_name
+from millpond.epochs.naming import given_in
 from millpond.errors import MillpondError, StorageError
 from millpond.storage.contract import Storage
 
@@ -90,5 +91,5 @@ class Names:
 
 
 def files_there(storage: Storage) -> list[str]:
-    """Every file of a checkpoint that may be garbage."""
-    return [name for folder in COLLECTED for name in storage.list(folder)]
+    """Every file of a checkpoint that may be garbage; what Millpond did not name is none."""
+    return [name for folder in COLLECTED for name in given_in(storage, folder)]

@@ -15,6 +15,7 @@ from millpond.epochs.manifest import (
     manifest_hash,
     manifest_name,
 )
+from millpond.epochs.naming import given_in
 from millpond.epochs.work import Parent
 from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
@@ -22,6 +23,9 @@ from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.content import get_content
 from millpond.storage.contract import Storage, shown_url
 from millpond.storage.frame import FrameKind, unseal
+
+CERTAIN = ("retired", "savepoints", "merged")
+"""Folders in which there is nothing before an epoch was committed."""
 
 
 def read_genesis(storage: Storage) -> tuple[Genesis, ManifestHash] | None:
@@ -41,6 +45,10 @@ def last_manifest(storage: Storage, genesis_hash: ManifestHash) -> tuple[Manifes
     """
     names = storage.list(MANIFESTS)
     if not names:
+        lost = [folder for folder in CERTAIN if given_in(storage, folder)]
+        # Looked for again: another driver may have made the first epochs meanwhile.
+        if lost and not storage.list(MANIFESTS):
+            raise manifests_lost(lost)
         return None
     epochs = [_epoch_in(name) for name in names]
     newest = max(epochs)
@@ -145,7 +153,7 @@ def _check_origin(storage: Storage, manifest: Manifest, genesis_hash: ManifestHa
 
 def _epoch_in(name: str) -> int:
     digits = name.removeprefix(f"{MANIFESTS}/")
-    if len(digits) != EPOCH_DIGITS or not digits.isdecimal():
+    if len(digits) != EPOCH_DIGITS or not digits.isascii() or not digits.isdecimal():
         raise _broken_chain(name, f"a manifest, named by the {EPOCH_DIGITS} digits of its epoch", digits)
     return int(digits)
 
@@ -160,6 +168,18 @@ def _refuse_orphans(storage: Storage) -> None:
             found=f"{len(orphans)} manifests without one",
             hint="restore it from a copy of the checkpoint; a new one would not fit the state that is there",
         )
+
+
+def manifests_lost(folders: list[str]) -> EpochError:
+    """Return the error for a checkpoint with files of epochs in some folders, and without a manifest."""
+    return EpochError(
+        "MP457",
+        "manifests of the checkpoint are missing",
+        expected=f"a manifest for each epoch, since there are files in {', '.join(folders)}",
+        found="no manifest at all",
+        hint="restore the folder of manifests from a copy of the checkpoint; if no epoch was ever committed, these "
+        "files were left by the first one, and a start goes on",
+    )
 
 
 def _broken_chain(name: str, expected: str, found: str) -> EpochError:

@@ -3,7 +3,7 @@
 A chunk of a snapshot is a function of an older snapshot and the deltas in between. If those are still there, it is made
 again, and believed only if its hash is the one that the manifest names. Nothing else can be made again: then the newest
 epoch that is whole is the best there is, and going back to it is the user's decision. Newer manifests are set aside,
-never deleted, and neither is what they name.
+never deleted, and neither is what they name; so is what lies among manifests and is none.
 
 For a checkpoint that no job runs on. A death on the way leaves a checkpoint that can be repaired again.
 """
@@ -26,8 +26,12 @@ from millpond.epochs.savepoints import Savepoint, savepoints
 from millpond.epochs.times import Times, is_over
 from millpond.errors import MillpondError, StateError, StorageError
 from millpond.keygroups import KEY_GROUPS_MAX
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, is_name
 from millpond.storage.frame import FrameKind, seal
+
+_NOT_PLAIN = "MP306"
+_SHOWN_CHARS_MAX = 100
+"""So much of a name is kept in the one under which a file is set aside."""
 
 
 @dataclass(slots=True)
@@ -45,11 +49,13 @@ class Repair:
     went_back: list[int] = field(default_factory=list)
     """Epochs whose manifests were set aside."""
     savepoints_lost: list[str] = field(default_factory=list)
+    in_the_way: list[str] = field(default_factory=list)
+    """Files among manifests that are none: with one, no job starts."""
 
     @property
     def healthy(self) -> bool:
         """Whether a job can start: the newest epoch is whole, and nothing stands in its way."""
-        return bool(self.whole) and self.whole[-1] == self.newest
+        return bool(self.whole) and self.whole[-1] == self.newest and not self.in_the_way
 
 
 def repair(storage: Storage, to: int | None = None, *, begun: Begun = lambda _size_bytes: tell_nobody) -> Repair:
@@ -59,7 +65,8 @@ def repair(storage: Storage, to: int | None = None, *, begun: Begun = lambda _si
     """
     findings = verify(storage, everything=True, begun=begun)
     history = History(storage)
-    done = Repair(findings.problems, newest=history.epochs[-1] if history.epochs else 0)
+    newest = history.epochs[-1] if history.epochs else 0
+    done = Repair(findings.problems, newest=newest, in_the_way=list(history.strays))
     manifests = _readable(history, {problem.file for problem in findings.problems})
     damaged = {problem.file for problem in findings.problems if not problem.file.startswith(f"{MANIFESTS}/")}
     for state in _chunks(manifests, damaged):
@@ -156,17 +163,30 @@ def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
         raise _no_way("an epoch after which none was deleted", found, "fork it instead: `millpond state fork`")
     # The newest first: whoever dies in between leaves a chain that is whole up to its end.
     for epoch in reversed(newer):
-        name = manifest_name(epoch)
-        data = storage.get(name)
-        digest = hashlib.sha256(data).hexdigest()[:16]
-        storage.put(f"{ASIDE}/{epoch:0{EPOCH_DIGITS}}-{digest}", data)
-        storage.delete(name)
+        _set_aside(storage, manifest_name(epoch), f"{epoch:0{EPOCH_DIGITS}}")
+    for stray in done.in_the_way:
+        if is_name(stray):
+            _set_aside(storage, stray, stray.replace("/", "-"))
+    done.in_the_way = [stray for stray in done.in_the_way if not is_name(stray)]
     # A put of a name that is taken makes its folder durable.
     storage.put(manifest_name(to), storage.get(manifest_name(to)))
     done.went_back = newer
     done.newest = to
     done.whole = [epoch for epoch in done.whole if epoch <= to]
     done.savepoints_lost = [savepoint.name for savepoint in _readable_savepoints(storage) if savepoint.epoch > to]
+
+
+def _set_aside(storage: Storage, name: str, shown: str) -> None:
+    """Take a name away and keep its bytes; a link or a special file has none of its own."""
+    try:
+        data = storage.get(name)
+    except StorageError as error:
+        if error.code != _NOT_PLAIN:
+            raise
+    else:
+        digest = hashlib.sha256(data).hexdigest()[:16]
+        storage.put(f"{ASIDE}/{shown[-_SHOWN_CHARS_MAX:]}-{digest}", data)
+    storage.delete(name)
 
 
 def _readable_savepoints(storage: Storage) -> tuple[Savepoint, ...]:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from millpond.epochs.retired import complete_until
 from millpond.errors import EpochError
+from millpond.state.shown import shown
 
 LAST = 100
 GRACE_SECONDS = 600.0
 """Longer than a reader takes that has just chosen an epoch, short enough that garbage does not pile up."""
+
+GRACE_SECONDS_MAX = 1e10
+"""Three hundred years: a limit that nobody meets, so that moments stay numbers."""
 
 LAST_MIN = 2
 """A start compares the newest manifest with the one before it, so that one must be the real one."""
@@ -35,7 +39,7 @@ class Keep:
         _check(self.last is None or _whole(self.last), "last", self.last)
         _check(self.every is None or _whole(self.every), "every", self.every)
         number = type(self.grace_s) in {int, float}
-        _check(number and 0 <= self.grace_s < float("inf"), "grace_s", self.grace_s)
+        _check(number and 0 <= self.grace_s <= GRACE_SECONDS_MAX, "grace_s", self.grace_s)
 
     @classmethod
     def all(cls) -> Keep:
@@ -74,7 +78,7 @@ def _check(holds: bool, field: str, found: object) -> None:
         raise EpochError(
             "MP429",
             f"`{field}` makes no sense",
-            expected="Keep(last=100, every=1000, grace_s=600): epochs from 1 on, seconds from 0 on",
-            found=repr(found)[:80],
+            expected="Keep(last=100, every=1000, grace_s=600): epochs from 1 on, seconds from 0 to 1e10",
+            found=shown(found),
             hint="leave `every` out to keep the last ones only; Keep.all() keeps every epoch",
         )

@@ -20,11 +20,14 @@ them is durable; whoever looks, looks for the small one first, so it never misse
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from dataclasses import dataclass
+from typing import Final, Self
 
 import msgspec
 
 from millpond.epochs.manifest import EPOCH_DIGITS
+from millpond.epochs.naming import given_in
 from millpond.epochs.notes import encode_note
 from millpond.storage.contract import Storage
 
@@ -63,7 +66,7 @@ def given_away(storage: Storage, epoch: int) -> bool:
 def give_away(storage: Storage, until: int, puts_max: int) -> bool:
     """Mark all numbers before `until`, the end of a block; False if more puts are left than are allowed at a time."""
     assert until % SMALL == 0, until
-    there = set(storage.list(RETIRED))
+    there = set(given_in(storage, RETIRED))
     wanted = _cover(until)
     missing = [mark for mark in wanted if mark not in there]
     for mark in missing[:puts_max]:
@@ -76,6 +79,33 @@ def give_away(storage: Storage, until: int, puts_max: int) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks that there are, by the size of their blocks."""
+
+    blocks: frozenset[tuple[int, int]]
+
+    @classmethod
+    def read(cls, storage: Storage) -> Self:
+        """List all marks."""
+        found = map(_MARK.fullmatch, given_in(storage, RETIRED))
+        pairs = ((int(match[1]), int(match[2])) for match in found if match is not None)
+        return cls(frozenset(pair for pair in pairs if pair[0] in SIZES))
+
+    @property
+    def until(self) -> int:
+        """The first number after the last marked block."""
+        return max((size * (number + 1) for size, number in self.blocks), default=0)
+
+    def end_of(self, epoch: int) -> int | None:
+        """The first number after a marked block that holds an epoch; None if none does."""
+        ends = ((epoch // size + 1) * size for size in SIZES if (size, epoch // size) in self.blocks)
+        return max(ends, default=None)
+
+
+_MARK = re.compile(rf"{RETIRED}/([0-9]{{1,9}})-([0-9]{{{EPOCH_DIGITS}}})")
+
+
 def _cover(until: int) -> dict[str, Retired]:
     large = until // LARGE
     blocks = [(LARGE, number) for number in range(large)]
@@ -85,8 +115,8 @@ def _cover(until: int) -> dict[str, Retired]:
 
 def _covered(mark: str, large: int) -> bool:
     """Whether a small mark lies in one of the first so many large blocks."""
-    size, _, number = mark.removeprefix(f"{RETIRED}/").partition("-")
-    return size == str(SMALL) and number.isdecimal() and int(number) < large * (LARGE // SMALL)
+    match = _MARK.fullmatch(mark)
+    return match is not None and int(match[1]) == SMALL and int(match[2]) < large * (LARGE // SMALL)
 
 
 def _name(size: int, number: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from millpond.clock import Clock, SystemClock
 from millpond.epochs.condemned import read_lists
 from millpond.epochs.manifest import manifest_name
+from millpond.epochs.naming import SAVEPOINT, given_in
 from millpond.epochs.notes import decode_note, encode_note
 from millpond.epochs.reading.history import History, Point
 from millpond.errors import EpochError
@@ -20,7 +19,6 @@ SAVEPOINTS = "savepoints"
 FORK_PREFIX = "fork-"
 """How the savepoint begins that a fork holds in its base; its uuid follows."""
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,99}")
 _CLOCK = SystemClock()
 
 
@@ -36,17 +34,18 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 def savepoints(storage: Storage) -> tuple[Savepoint, ...]:
     """All savepoints by name; one that can't be read is an error, since its epoch would be lost without it."""
-    return tuple(_read(storage, name) for name in storage.list(SAVEPOINTS))
+    return tuple(_read(storage, name) for name in given_in(storage, SAVEPOINTS))
 
 
 def find_savepoint(storage: Storage, name: str) -> Savepoint:
     """The savepoint with a name, or an error that tells which there are."""
-    if _NAME.fullmatch(name) is not None and storage.contains(_file(name)):
+    if SAVEPOINT.fullmatch(name) is not None and storage.contains(_file(name)):
         return _read(storage, _file(name))
+    there = [file.removeprefix(f"{SAVEPOINTS}/") for file in given_in(storage, SAVEPOINTS)]
     raise EpochError(
         "MP425",
         "there is no such savepoint",
-        expected=", ".join(file.removeprefix(f"{SAVEPOINTS}/") for file in storage.list(SAVEPOINTS)[:12]) or "none yet",
+        expected=", ".join(there[:12]) or "none yet",
         found=ascii(name)[:120],
         hint="`millpond state ls` shows them",
     )
@@ -131,7 +130,7 @@ def _check_alive(storage: Storage, savepoint: Savepoint) -> None:
 
 
 def _check_name(name: str, *, fork: bool) -> None:
-    if _NAME.fullmatch(name) is None or name.isdecimal() or name.startswith(FORK_PREFIX) is not fork:
+    if SAVEPOINT.fullmatch(name) is None or name.startswith(FORK_PREFIX) is not fork:
         raise EpochError(
             "MP428",
             "this can't be the name of a savepoint",

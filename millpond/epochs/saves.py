@@ -13,6 +13,7 @@ import msgspec
 
 from millpond.epochs.deltas import check_changes
 from millpond.epochs.manifest import Manifest, SaveRef
+from millpond.epochs.naming import given_in
 from millpond.epochs.reachable import SAVES
 from millpond.errors import MillpondError, StorageError
 from millpond.ids import EpochId, ManifestHash
@@ -56,7 +57,7 @@ def saves_of(storage: Storage, head: Manifest, head_hash: ManifestHash, since: i
     hashes = {int(delta.epoch) - 1: delta.parent for delta in head.deltas} | {int(head.epoch): head_hash}
     named = [read_save(storage, ref) for ref in head.saves]
     known = {ref.file.name for ref in head.saves}
-    others = [save for name in storage.list(SAVES) if name not in known and (save := _attempt(storage, name))]
+    others = [save for name in given_in(storage, SAVES) if name not in known and (save := _attempt(storage, name))]
     for save in sorted((*named, *others), key=lambda save: save.epoch):
         if save.epoch > since and hashes.get(save.epoch) == save.hash:
             yield save

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from millpond.errors import StateError
+from millpond.state.nesting import NESTED_MAX, field_names, nests_without_end, too_deep, types_in
 from millpond.state.sharing import holds_twice
 from millpond.state.shown import shown
 from millpond.state.typenames import type_text
@@ -28,6 +29,8 @@ _SCALARS = (int, float, str, bytes, bool)
 _ARRAY32 = b"\xdd"
 _UNFIT = (TypeError, OverflowError, ValueError, RecursionError)
 """What the encoder raises for a value that it can't write."""
+
+_TOO_DEEP = f"more than {NESTED_MAX} levels of collections and records"
 
 _encode_plain = msgspec.msgpack.Encoder().encode
 _encode_struct = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -39,7 +42,8 @@ class ValueCodec:
     def __init__(self, hint: Any) -> None:
         self.hint = hint
         try:
-            kinds = _kinds(hint)
+            info = inspect.type_info(hint)
+            kinds = _kinds(info)
             self._one: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(hint)
             self._many: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[hint])
         except (TypeError, NameError) as error:
@@ -49,6 +53,7 @@ class ValueCodec:
         # Sets have no order of their own; sorting makes equal values equal bytes. Dicts keep theirs.
         has_sets = not kinds.isdisjoint((inspect.SetType, inspect.FrozenSetType))
         self._encode: Callable[[Any], bytes] = _encode_sorted if has_sets else _encode_plain
+        self._nests = nests_without_end(info)
         self._scalars = _scalar_types(hint)
         self._columns = _column_types(hint)
         self._items = _item_types(hint)
@@ -80,9 +85,13 @@ class ValueCodec:
         try:
             encoded = list(map(encode, values))
         except _UNFIT as error:
-            raise self._misfit(self._first_failing(encode, values), str(error)) from None
+            why = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
+            raise self._misfit(self._first_failing(encode, values), why) from None
         if self._scalars is None and self._columns is None:
             for value, data in zip(values, encoded, strict=True):
+                # Each level takes a byte at least.
+                if self._nests and len(data) > NESTED_MAX and too_deep(value):
+                    raise self._misfit(value, _TOO_DEEP)
                 if self._items is None:
                     self._check_round_trip(value, data)
                 elif not _has_items(value, self._items):
@@ -123,8 +132,8 @@ class ValueCodec:
     def _check_round_trip(self, value: Any, data: bytes) -> None:
         try:
             back = self._one.decode(data)
-        except msgspec.ValidationError as error:
-            raise self._misfit(value, str(error)) from None
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise self._misfit(value, _TOO_DEEP if isinstance(error, RecursionError) else str(error)) from None
         if self._encode(back) != data or not _alike(back, value):
             self._refuse(value)
 
@@ -218,19 +227,15 @@ def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
     return keys.issuperset(map(type, value)) and items.issuperset(map(type, value.values()))
 
 
-def _kinds(hint: Any) -> set[type]:
-    """The kinds of all types that a hint is made of; a class may mention itself."""
+def _kinds(hint: inspect.Type) -> set[type]:
+    """The kinds of all types that a type is made of; a class may mention itself."""
     seen: dict[int, inspect.Type] = {}
-    waiting: list[Any] = [inspect.type_info(hint)]
+    waiting = [hint]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, tuple):
-            waiting += part
-        elif isinstance(part, inspect.Field):
-            waiting.append(part.type)
-        elif isinstance(part, inspect.Type) and id(part) not in seen:
+        if id(part) not in seen:
             seen[id(part)] = part
-            waiting += (getattr(part, name) for name in part.__struct_fields__)
+            waiting += types_in(part)
     return {type(part) for part in seen.values()}
 
 
@@ -262,30 +267,41 @@ def _alike(back: Any, value: Any) -> bool:
     """Whether a decoded value is what was encoded: equal, of the same types, and in the same order."""
     if type(back) is not type(value):
         return False
-    if type(back) in _SCALARS:
-        # Most of what is compared. NaN is not equal to itself, so the text decides there.
-        return bool(back == value) or repr(back) == repr(value)
+    waiting: list[tuple[Any, Any]] = []
+    if not _like_up_to_parts(back, value, waiting):
+        return False
+    while waiting:
+        for one, other in zip(*waiting.pop(), strict=True):
+            if type(one) is not type(other):
+                return False
+            if type(one) in _SCALARS:
+                # Most of what is compared. NaN is not equal to itself, so the text decides there.
+                if one != other and repr(one) != repr(other):
+                    return False
+            elif not _like_up_to_parts(one, other, waiting):
+                return False
+    return True
+
+
+def _like_up_to_parts(back: Any, value: Any, waiting: list[tuple[Any, Any]]) -> bool:
+    """Whether two values of one type are alike if their parts are, which are left for later."""
     match back:
         case list() | tuple():
-            return len(back) == len(value) and all(map(_alike, back, value))
+            waiting.append((back, value))
+            return len(back) == len(value)
         case dict():
-            return (
-                not any(map(has_nan, value))
-                and _alike(list(back), list(value))
-                and _alike(list(back.values()), list(value.values()))
-            )
+            waiting += (back.keys(), value.keys()), (back.values(), value.values())
+            return len(back) == len(value) and not any(map(has_nan, value))
         case set() | frozenset():
             return bool(back == value) and set(map(type, back)) == set(map(type, value))
         case datetime.datetime() | datetime.time():
             # The stored form knows UTC and no other zone, and the same moment of another zone is equal to it.
             return bool(back == value) and back.fold == value.fold and str(back.tzinfo) == str(value.tzinfo)
-    names = _field_names(back)
+        case decimal.Decimal():
+            # A signalling NaN raises wherever it is compared.
+            return not value.is_snan() and (bool(back == value) or repr(back) == repr(value))
+    names = field_names(back)
     if names:
-        return all(_alike(getattr(back, name), getattr(value, name)) for name in names)
+        waiting.append(([getattr(back, name) for name in names], [getattr(value, name) for name in names]))
+        return True
     return bool(back == value) or repr(back) == repr(value)
-
-
-def _field_names(value: Any) -> tuple[str, ...]:
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()

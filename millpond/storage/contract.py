@@ -61,7 +61,10 @@ class Storage(Protocol):
         ...
 
     def list(self, prefix: str) -> Names:
-        """All names inside the folder `prefix`, at any depth, sorted; an empty prefix lists everything."""
+        """All names inside the folder `prefix`, at any depth, sorted; an empty prefix lists everything.
+
+        What others put there is listed too, under names that no put takes, and also if it is no plain file.
+        """
         ...
 
     def delete(self, name: str) -> None:
@@ -69,9 +72,14 @@ class Storage(Protocol):
         ...
 
 
+def is_name(name: str) -> bool:
+    """Whether this is a relative path of plain parts, as the names of stored files are."""
+    return len(name) <= NAME_CHARS_MAX and all(_PART.fullmatch(part) for part in name.split("/"))
+
+
 def check_name(name: str) -> str:
     """Return the name if it is a relative path of plain parts; anything that could lead elsewhere is refused."""
-    if len(name) <= NAME_CHARS_MAX and all(_PART.fullmatch(part) for part in name.split("/")):
+    if is_name(name):
         return name
     raise StorageError(
         "MP305",

@@ -59,7 +59,7 @@ def not_plain(name: str, expected: str) -> StorageError:
         "MP306",
         f"{name} is not what a checkpoint holds",
         expected=expected,
-        found="a symbolic link or a special file",
+        found="a symbolic link, a folder or a special file",
         hint="links inside a checkpoint are refused, since they could lead out of it: copy the file itself",
     )
 

@@ -27,6 +27,7 @@ whole run looks at the disk through such a door.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -134,7 +135,8 @@ class Door:
 
     def lock(self, path: Path, *, shared: bool) -> int | None:
         """Take a lock that is held until the returned descriptor is given to `unlock`; None if another has it."""
-        flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+        # Not blocking, because opening a pipe that somebody put here would wait for ever.
+        flags = os.O_RDONLY | os.O_NONBLOCK if shared else os.O_RDWR | os.O_CREAT
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -152,12 +154,12 @@ class Door:
         os.close(descriptor)
 
     def read(self, path: Path) -> bytes:
-        """Read a whole file; a link raises ELOOP, and anything else that is no plain file raises `OSError`."""
+        """Read a whole file; a link raises ELOOP, and so does anything else that is no plain file."""
         # Not blocking, because opening a pipe that somebody put here would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(0, "not a plain file", str(path))
+                raise OSError(errno.ELOOP, "not a plain file", str(path))
             return file.read()
 
     def listdir(self, path: Path) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import StorageError
 from millpond.storage.contract import Storage, shown_url
 from millpond.storage.files import FileStorage
 from millpond.storage.layered import layered
+from millpond.storage.layouts import Layout, refuse_other_layouts, refuse_part_of_spread
 from millpond.storage.spread import SCHEME as SPREAD
 from millpond.storage.spread import open_spread, read_roots
 
@@ -26,8 +28,35 @@ _added: dict[str, Opener] = {}
 
 
 def open_storage(url: str) -> Storage:
-    """Open the storage at a plain path or an address; a worker opens the driver's storage by its `url`."""
+    """Open the storage at a plain path or an address; a worker opens the driver's storage by its `url`.
+
+    A folder that another kind of storage made is refused before anything in it is read (MP358).
+    """
+    folder = folder_of(url)
+    if folder is not None:
+        refuse_part_of_spread(folder)
+    return _open(url)
+
+
+def folder_of(url: str) -> Path | None:
+    """The folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
     scheme = _SCHEME.match(url)
+    if scheme is None:
+        return Path(url).absolute() if url and "\0" not in url else None
+    if scheme[1].lower() not in _LAYOUTS:
+        return None
+    try:
+        path = _local_path(urlsplit(url))
+    except ValueError:
+        return None
+    return Path(path).absolute() if path and "\0" not in path else None
+
+
+def _open(url: str) -> Storage:
+    scheme = _SCHEME.match(url)
+    folder = folder_of(url)
+    if folder is not None:
+        refuse_other_layouts(folder, _LAYOUTS[scheme[1].lower() if scheme else "file"])
     if scheme is None:
         storage: Storage | None = FileStorage(url) if url and "\0" not in url else None
     else:
@@ -65,7 +94,7 @@ def opens_elsewhere(url: str) -> bool:
 
 def _open_address(scheme: str, url: str) -> Storage | None:
     if scheme == SPREAD:
-        return open_spread(url, open_storage)
+        return open_spread(url, _open)
     try:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
@@ -166,6 +195,8 @@ _OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
     "az": _open_objects,
 }
 
+
+_LAYOUTS = {"file": Layout.FILES, "log": Layout.LOG, "perkey": Layout.PER_KEY, "rocksdb": Layout.ROCKS}
 
 _FORKS = frozenset({"file", "log", "perkey", "memory"})
 

@@ -13,6 +13,7 @@ of somebody else.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from millpond.storage.remote import need_package, unreachable
 PASSWORD_VARIABLE = "MILLPOND_REDIS_PASSWORD"  # noqa: S105 - the name of a variable, not a password
 TIMEOUT_S = 60.0
 _KEY_PREFIX = "millpond:"
+_DATABASE = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def read_place(parts: SplitResult, options: dict[str, str]) -> RedisPlace | None
     except ValueError:
         return None
     durability = options.pop("durability", "full")
-    if not parts.hostname or not database.isdecimal() or options or durability not in {"full", "relaxed"}:
+    if not parts.hostname or not _DATABASE.fullmatch(database) or options or durability not in {"full", "relaxed"}:
         return None
     return RedisPlace(
         parts.hostname,

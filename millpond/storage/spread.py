@@ -27,6 +27,7 @@ from urllib.parse import quote
 from millpond.errors import StorageError
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, missing, shown_url
+from millpond.storage.layouts import SPREAD_MARK
 
 SCHEME = "spread"
 SEPARATOR = "|"
@@ -35,7 +36,7 @@ WEIGHT_MAX = 1_000_000
 IDENTITY = "spread-identity"
 """In the home: what all marks say."""
 
-MARK = "spread-mark"
+MARK = SPREAD_MARK
 """In every other root."""
 
 MARKED = "spread-marked"

@@ -237,10 +237,11 @@ def misplaced(name: str, expected: str, found: str) -> EpochError:
 
 
 def _not_kept(epoch: int, epochs: tuple[int, ...]) -> EpochError:
+    number = str(epoch) if abs(epoch) < 10**EPOCH_DIGITS else f"of more than {EPOCH_DIGITS} digits"
     return EpochError(
         "MP450",
-        f"epoch {epoch} is not kept in this checkpoint",
+        f"epoch {number} is not kept in this checkpoint",
         expected=shown_epochs(epochs) or "none: no epoch was committed yet",
-        found=str(epoch),
+        found=number,
         hint="`millpond state ls` shows the epochs that are kept",
     )

@@ -29,12 +29,13 @@ def as_json(value: Any) -> Any:
         return _number(value)
     if isinstance(value, bytes):
         return value.hex()
+    # By `map` and not in comprehensions: these need more of Python's stack, and values may be nested deeply.
     if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
+        return list(map(as_json, value))
     if isinstance(value, set | frozenset):
-        return sorted((as_json(item) for item in value), key=_order)
+        return sorted(map(as_json, value), key=_order)
     if isinstance(value, dict):
-        return _object(value)
+        return _object(value, list(map(as_json, value.values())))
     return _text(value)
 
 
@@ -56,11 +57,11 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _object(value: dict[Any, Any]) -> Any:
-    named = {_name(key): as_json(item) for key, item in value.items()}
+def _object(value: dict[Any, Any], items: list[Any]) -> Any:
+    named = dict(zip(map(_name, value), items, strict=True))
     if len(named) == len(value):
         return named
-    return [[as_json(key), as_json(item)] for key, item in value.items()]
+    return [[as_json(key), item] for key, item in zip(value, items, strict=True)]
 
 
 def _name(key: Any) -> str:
@@ -89,7 +90,8 @@ def as_text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(as_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{as_text(key)}: {as_text(item)}' for key, item in value.items())}}}"
+        pairs = zip(list(map(as_text, value)), list(map(as_text, value.values())), strict=True)
+        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
     if isinstance(value, datetime.date | datetime.time | datetime.timedelta | decimal.Decimal | uuid.UUID):
         return str(value)
     return repr(value)

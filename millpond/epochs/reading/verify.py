@@ -10,6 +10,7 @@ from typing import Any
 from millpond.epochs.deltas import FOLDERS, Changes
 from millpond.epochs.manifest import (
     GENESIS_NAME,
+    MANIFESTS,
     EpochDeltas,
     Manifest,
     OutputFile,
@@ -18,10 +19,12 @@ from millpond.epochs.manifest import (
     elements_of,
     manifest_name,
 )
+from millpond.epochs.naming import given_in, strange_in
 from millpond.epochs.reading.elements import ElementReader
+from millpond.epochs.reading.gaps import missing_epochs
 from millpond.epochs.reading.history import History, is_here, misplaced
 from millpond.epochs.reading.pieces import Told, cuts_of, tell_nobody
-from millpond.epochs.recovery import read_changes
+from millpond.epochs.recovery import read_changes, read_genesis
 from millpond.epochs.saves import read_save
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.ids import ManifestHash
@@ -29,7 +32,7 @@ from millpond.state.storekey import unit_of
 from millpond.state.units import store_keys_of
 from millpond.state.value import THE_KEY
 from millpond.storage.content import FileRef, get_content
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, is_name
 from millpond.storage.files import FileStorage
 from millpond.storage.frame import FrameKind, unseal
 
@@ -57,6 +60,8 @@ class Findings:
     entries: int = 0
     unnamed: list[str] | None = None
     """Files that no kept manifest names, if all manifests were read: left by epochs that did not commit."""
+    strange: list[str] | None = None
+    """Files under names that Millpond never gives, if all was looked at: they are left alone, and are no damage."""
 
     @contextmanager
     def noting(self, file: str, epochs: range) -> Iterator[None]:
@@ -142,15 +147,17 @@ def verify(
     except MillpondError as error:
         if error.code == "MP350":
             raise
-        findings.problems.append(Problem(GENESIS_NAME, NO_EPOCHS, error))
+        findings.problems.append(Problem(_first_unreadable(storage), NO_EPOCHS, error))
         return findings
     for stray in history.strays:
-        wrong = misplaced(stray, "a manifest, named by the digits of its epoch", "another name")
-        findings.problems.append(Problem(stray, NO_EPOCHS, wrong))
+        with findings.noting(stray, NO_EPOCHS):
+            _refuse_stray(storage, stray)
     chosen = history.epochs if everything else tuple(sorted(epochs or history.epochs[-1:]))
     for epoch in chosen:
         if epoch not in history.epochs:
             history.point(epoch)
+    if everything or epochs is None:
+        findings.problems += [Problem(*gap) for gap in missing_epochs(history)]
     named = _check_manifests(history, chosen, findings)
     told = begun(sum(f.file.size_bytes for f in named.states) + sum(ref.size_bytes for ref in named.pending))
     _check_states(history, named, findings, told)
@@ -169,17 +176,36 @@ def verify(
     if staged is not None:
         _check_outputs(named, staged, findings)
     if everything:
-        there = [name for folder in (*FOLDERS.values(), PENDING) for name in storage.list(folder)]
-        findings.unnamed = [name for name in there if name not in named.names()]
+        there = [name for folder in (*FOLDERS.values(), PENDING) for name in given_in(storage, folder)]
+        own = named.names()
+        findings.unnamed = [name for name in there if name not in own]
+        findings.strange = strange_in(storage)
         _check_savepoints(history, findings)
     return findings
+
+
+def _first_unreadable(storage: Storage) -> str:
+    """What keeps a checkpoint from being opened: its genesis, or the folder of its manifests."""
+    try:
+        read_genesis(storage)
+    except MillpondError:
+        return GENESIS_NAME
+    return MANIFESTS
+
+
+def _refuse_stray(storage: Storage, stray: str) -> None:
+    """Raise what is wrong with a file among manifests that is none: a start would not go on with it there."""
+    if is_name(stray):
+        # A link or a special file is told as such.
+        storage.contains(stray)
+    raise misplaced(stray, "a manifest, named by the digits of its epoch", "another name")
 
 
 def _check_savepoints(history: History, findings: Findings) -> None:
     # Late, because savepoints are put by who has read a history.
     from millpond.epochs.savepoints import SAVEPOINTS, check_savepoint
 
-    for file in history.storage.list(SAVEPOINTS):
+    for file in given_in(history.storage, SAVEPOINTS):
         with findings.noting(file, NO_EPOCHS):
             check_savepoint(history, file)
 

@@ -435,7 +435,8 @@ def test_a_savepoint_that_came_between_looking_and_condemning_is_respected():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"last": 0}, {"every": 0}, {"last": 1.5}, {"grace_s": -1}, {"grace_s": "1"}, {"last": True}]
+    "bad",
+    [{"last": 0}, {"every": 0}, {"last": 1.5}, {"grace_s": -1}, {"grace_s": "1"}, {"grace_s": 1e308}, {"last": True}],
 )
 def test_a_policy_that_makes_no_sense_is_refused(bad):
     with pytest.raises(EpochError, match="MP429"):
