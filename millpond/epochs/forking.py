@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from millpond.clock import Clock, SystemClock
+from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import FORK_PREFIX as FORK_QUERY
 from millpond.epochs.manifest import GENESIS_NAME, Genesis, Manifest, encode_genesis, encode_manifest, manifest_hash
 from millpond.epochs.reachable import names_of
@@ -89,6 +90,7 @@ def fork(
         for name in sorted(names_of(manifest)):
             if base.contains(name):
                 target.put(name, base.get(name))
+                crashpoint("fork.copied")
                 told(sizes.get(name, 0))
     else:
         _hold(base, target, genesis, point, clock)
@@ -139,9 +141,11 @@ def _fit(base: Storage, point: Point) -> Manifest:
 
 def _hold(base: Storage, target: Storage, genesis: Genesis, point: Point, clock: Clock) -> None:
     add_savepoint(base, f"{FORK_PREFIX}{genesis.uuid}", point.epoch, fork=target.url, clock=clock)
+    crashpoint("fork.held")
     about = Base(base.url, History(base).genesis.uuid, point.epoch, point.hash)
     if target.put(BASE_NAME, encode_base(about)) is PutOutcome.PRESENT:
         raise _unfit_place(_EMPTY, "another fork, made at the same time", "choose another one")
+    crashpoint("fork.based")
 
 
 def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str) -> None:
@@ -165,6 +169,7 @@ def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str
         saves=(),
     )
     mine = target.put(first.name, encode_manifest(first)) is PutOutcome.WON
+    crashpoint("fork.begun")
     if not mine or target.put(GENESIS_NAME, born) is PutOutcome.PRESENT:
         raise _unfit_place(_EMPTY, "another checkpoint, made at the same time", "choose another one")
 

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import encode_changes, within
 from millpond.epochs.manifest import EPOCH_DIGITS, MANIFESTS, Manifest, StateFile, manifest_name
 from millpond.epochs.reachable import ASIDE, COLLECTED
@@ -142,8 +143,11 @@ def _replace(storage: Storage, name: str, data: bytes) -> None:
     if found is not None:
         digest = hashlib.sha256(found).hexdigest()[:16]
         storage.put(f"{ASIDE}/{name.replace('/', '-')}-{digest}", found)
+        crashpoint("repair.copied")
         storage.delete(name)
+        crashpoint("repair.removed")
     storage.put(name, data)
+    crashpoint("repair.replaced")
 
 
 def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
@@ -160,7 +164,9 @@ def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
         data = storage.get(name)
         digest = hashlib.sha256(data).hexdigest()[:16]
         storage.put(f"{ASIDE}/{epoch:0{EPOCH_DIGITS}}-{digest}", data)
+        crashpoint("repair.set_aside")
         storage.delete(name)
+        crashpoint("repair.went_back")
     # A put of a name that is taken makes its folder durable.
     storage.put(manifest_name(to), storage.get(manifest_name(to)))
     done.went_back = newer

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from millpond.clock import Clock, SystemClock
+from millpond.crashpoints import crashpoint
 from millpond.epochs.condemned import read_lists
 from millpond.epochs.manifest import manifest_name
 from millpond.epochs.notes import decode_note, encode_note
@@ -94,6 +95,7 @@ def add_savepoint(
         if (there.epoch, there.hash) != (point.epoch, point.hash):
             raise _taken(there, point)
         wanted = there
+    crashpoint("savepoint.named")
     _check_alive(storage, wanted)
     return wanted
 

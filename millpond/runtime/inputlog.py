@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import EpochInput, Ownership
 from millpond.epochs.work import EpochWork
 from millpond.ids import PartitionId
@@ -37,6 +38,7 @@ def log_input(
             for batch in held:
                 writer.write_batch(batch)
         storage.put(_name(epoch, partition), seal(FrameKind.INPUT, sink.getvalue().to_pybytes()))
+        crashpoint("input.logged")
     return held
 
 

@@ -75,7 +75,7 @@ _BAD_ROW_GROUP = 0
 
 
 class Simulated:
-    """A program on P partitions in this process, with its checkpoint in a directory.
+    """A program on P partitions in this process, with its checkpoint in a directory, or at the address of another one.
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
@@ -102,12 +102,13 @@ class Simulated:
         keep: Keep | None = _KEEP,
         event_time: FeedTime | Mapping[str, FeedTime] | None = None,
         late: Mapping[str, Sink] | bool = False,
+        checkpoint: str | None = None,
     ) -> None:
         self._adopt = adopt
         self._row_times: Sequence[int | None] = ()
         told = durability if isinstance(durability, Lazy) else durability.value
         level, lazy = check_durability(program, told), lazy_settings(program, told)
-        self._storage: Storage = open_storage(str(directory / "checkpoint"))
+        self._storage: Storage = open_storage(checkpoint or str(directory / "checkpoint"))
         near = NearStorage(self._storage, directory / "near")
         if level is Durability.REPLAY or lazy:
             self._storage = near

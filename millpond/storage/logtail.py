@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.contract import missing
 from millpond.storage.diskerrors import coded
@@ -154,6 +155,7 @@ class LogTail:
         name = log_name(number)
         with suppress(FileNotFoundError), coded("delete", name, FileNotFoundError):
             self._door.unlink(self._root / name)
+        crashpoint("logfile.unlinked")
         # Deletions that a later file records are needed until this is certain.
         with self._durable.syncing(name):
             self._door.sync_folder(self._root)
@@ -351,7 +353,9 @@ class LogTail:
         assert old is not None
         self.sync()
         self._begin_file(old.number + 1)
+        crashpoint("logfile.begun")
         record = self._write_record(RecordKind.ROTATED, "", b"")
+        crashpoint("logfile.rotated")
         self.sync()
         with suppress(OSError):
             self._write_all(old.descriptor, mark_of(old.number, record.start), record.mark_start)
