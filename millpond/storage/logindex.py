@@ -132,11 +132,17 @@ class LogIndex:
         magic, version, _, number, end, count, names_bytes, deletions = _HEADER.unpack_from(body)
         if (magic, version) != (INDEX_MAGIC, INDEX_VERSION):
             return None
+        entry_bytes = _NUMBERS.itemsize + 2 * _OFFSETS.itemsize
+        if len(body) != _HEADER.size + names_bytes + count * entry_bytes + deletions * _PAIR.size:
+            return None
         place = _HEADER.size
-        names = body[place : place + names_bytes].decode().split("\n") if count else []
-        place += names_bytes
+        labels = body[place : place + names_bytes]
+        names = labels.decode("ascii", errors="replace").split("\n") if count else []
         index = cls()
-        index._slots = dict(zip(names, range(count), strict=True))
+        index._slots = dict(zip(names, range(len(names)), strict=True))
+        if not labels.isascii() or not len(names) == len(index._slots) == count:
+            return None
+        place += names_bytes
         index._used = count
         index._numbers = np.frombuffer(body, _NUMBERS, count, place).copy()
         place += count * _NUMBERS.itemsize

@@ -12,6 +12,7 @@ acknowledged after it, is what a writer left that died: nobody was told of it, a
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from millpond.errors import StorageError
+from millpond.storage.contract import NAME_CHARS_MAX
 
 FILE_MAGIC = b"MPLG"
 FILE_VERSION = 1
@@ -32,6 +34,9 @@ MARK_BYTES = 8
 
 WINDOW_BYTES = 1 << 20
 """How much is read at once while a log is replayed."""
+
+_OVERLAP_BYTES = RECORD_HEADER_BYTES + NAME_CHARS_MAX
+"""So much more than a window is looked at: a header that begins in the window is whole there, with its name."""
 
 ReadAt = Callable[[int, int], bytes]
 """Reads (size, offset) of one file; fewer bytes only at its end."""
@@ -181,29 +186,44 @@ class Replay:
 
 
 def acknowledged_after(read_at: ReadAt, number: int, start: int, size: int) -> bool:
-    """Whether anything from `start` on was ever acknowledged: the record there, or any whole one after it."""
+    """Whether anything from `start` on was ever acknowledged: the record there, or any whole one after it.
+
+    Reads everything once: what looks like a record in the middle of a torn payload costs no more than its own bytes.
+    """
     own_mark = mark_of(number, start)
-    overlap = RECORD_HEADER_BYTES
+    looks = re.compile(RECORD_MAGIC + rb"[\1-\3]\0.{10}" + re.escape(number.to_bytes(4, "big")), re.DOTALL)
     place = start
     while place < size:
-        data = read_at(WINDOW_BYTES + overlap, place)
+        data = read_at(WINDOW_BYTES + _OVERLAP_BYTES, place)
         if not data:
             return False
         if data.strip(b"\0"):
             if own_mark in data:
                 return True
-            found = data.find(RECORD_MAGIC)
-            while found >= 0:
-                if _is_acknowledged(read_at, number, place + found):
+            found = looks.search(data)
+            while found is not None and found.start() < WINDOW_BYTES:
+                at = found.start()
+                mark_start = _mark_start(data, at, number, place + at)
+                if mark_start is not None and read_at(MARK_BYTES, mark_start) == mark_of(number, place + at):
                     return True
-                found = data.find(RECORD_MAGIC, found + 1)
+                found = looks.search(data, at + 1)
         place += WINDOW_BYTES
     return False
 
 
-def _is_acknowledged(read_at: ReadAt, number: int, start: int) -> bool:
-    record = next(iter(Replay(read_at, number, start)), None)
-    return record is not None and record.marked
+def _mark_start(data: bytes, found: int, number: int, start: int) -> int | None:
+    """Where the mark of a record is in its file, if a whole header is found in some bytes; None if there is none."""
+    head = data[found : found + RECORD_HEADER_BYTES]
+    if len(head) < RECORD_HEADER_BYTES:
+        return None
+    *_, label_bytes, payload_bytes, number_found, start_found, _, head_sum = _RECORD_HEADER.unpack(head)
+    if (number_found, start_found) != (number, start) or label_bytes > NAME_CHARS_MAX:
+        return None
+    label_start = found + RECORD_HEADER_BYTES
+    label = data[label_start : label_start + label_bytes]
+    if zlib.crc32(label, zlib.crc32(head[:-4])) != head_sum:
+        return None
+    return start + RECORD_HEADER_BYTES + int(label_bytes) + int(payload_bytes)
 
 
 def payload_of(read_at: ReadAt, name: str, number: int, start: int, payload_bytes: int) -> bytes:
@@ -212,7 +232,7 @@ def payload_of(read_at: ReadAt, name: str, number: int, start: int, payload_byte
     head, label = data[:RECORD_HEADER_BYTES], data[RECORD_HEADER_BYTES : RECORD_HEADER_BYTES + len(name)]
     payload = data[RECORD_HEADER_BYTES + len(name) :]
     found = f"{len(data)} bytes"
-    if len(payload) == payload_bytes:
+    if len(data) == RECORD_HEADER_BYTES + len(name) + payload_bytes:
         expected = (*_RECORD_HEADER.unpack(head)[4:7], label)
         if expected != (payload_bytes, number, start, name.encode()):
             found = "another record in its place"
