@@ -23,6 +23,7 @@ from millpond.storage.durable import Durable
 from millpond.storage.logindex import LogIndex
 from millpond.storage.logrecord import (
     FILE_HEADER_BYTES,
+    WINDOW_BYTES,
     ReadAt,
     Record,
     RecordKind,
@@ -193,6 +194,9 @@ class LogTail:
 
     def _read_from(self, descriptor: int) -> ReadAt:
         def read(size: int, offset: int) -> bytes:
+            if size > WINDOW_BYTES:
+                # No length is believed before its bytes are there.
+                size = max(0, min(size, self._door.size(descriptor) - offset))
             data = self._door.read_at(descriptor, size, offset)
             while 0 < len(data) < size:
                 more = self._door.read_at(descriptor, size - len(data), offset + len(data))
