@@ -166,11 +166,12 @@ def harm(rng, folder):
 
 def is_newest_manifest(frozen, path):
     """Nothing tells that a newest manifest was ever there."""
-    return path.parent.name == "manifests" and int(path.name) == max(frozen.states)
+    own = path.is_relative_to(frozen.folder / "checkpoint") and path.parent.name == "manifests"
+    return own and int(path.name) == max(frozen.states)
 
 
 def gone_on(frozen):
-    """Start what the checkpoint is for, and return its state."""
+    """Start what the checkpoint is for, and return its state; None if that was looked at already."""
     match frozen.folder.name:
         case "replay":
             return read_state(frozen.run(durability=Durability.REPLAY).storage)
@@ -181,14 +182,14 @@ def gone_on(frozen):
             newest = driver.checkpoint.epoch
             driver.go(newest + 6)
             check_kept(driver.storage, models(newest + 6))
-            return frozen.states[max(frozen.states)]
+            return None
         case _:
             return read_state(frozen.kept)
 
 
 def alike(frozen, state, wanted):
     if frozen.folder.name != "lazy":
-        return state == wanted
+        return state is None or state == wanted
     # What is near may be lost, and is told then: each key is as it was at some time, or not there.
     exact = {key: value for key, value in state.items() if element_of(key) == 0}
     held = [each.get(key) for key in state if element_of(key) == 1 for each in frozen.states.values()]
