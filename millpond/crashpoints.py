@@ -12,7 +12,7 @@ from collections import Counter
 
 VARIABLE = "MILLPOND_CRASH_AT"
 
-POINTS = (
+IN_EPOCHS = (
     "checkpoint.created",
     "epoch.offered",
     "epoch.computed",
@@ -21,8 +21,6 @@ POINTS = (
     "output.staged",
     "snapshot.chunk",
     "snapshot.merged",
-    "save.written",
-    "near.kept",
     "manifest.staged",
     "manifest.linked",
     "manifest.committed",
@@ -33,6 +31,67 @@ POINTS = (
     "task.started",
     "task.finished",
 )
+"""What every run passes sooner or later: the first once, the others again and again."""
+
+IN_STORAGE = (
+    "file.staged",
+    "file.linked",
+    "record.synced",
+    "record.deleted",
+    "logfile.begun",
+    "logfile.rotated",
+    "logfile.emptied",
+    "logfile.unlinked",
+    "index.staged",
+    "index.named",
+    "index.replaced",
+    "spread.identified",
+    "spread.marked",
+    "spread.remembered",
+)
+"""What only some kinds of storage have: files of their own for each name, a log with its index, roots with marks."""
+
+IN_TIDYING = (
+    "garbage.condemned",
+    "garbage.deleted",
+    "garbage.swept",
+    "garbage.forgotten",
+    "number.retired",
+    "number.covered",
+    "name.revived",
+)
+"""Epochs that are not kept are deleted: lists, marks, and names that come to life again."""
+
+BY_HAND = (
+    "savepoint.named",
+    "fork.held",
+    "fork.based",
+    "fork.copied",
+    "fork.begun",
+    "repair.copied",
+    "repair.removed",
+    "repair.replaced",
+    "repair.set_aside",
+    "repair.went_back",
+)
+"""What people ask for: savepoints, forks and repairs."""
+
+IN_LEVELS = (
+    "save.written",
+    "near.written",
+    "near.kept",
+    "near.replaced",
+    "near.forgotten",
+    "loss.told",
+    "input.logged",
+    "replay.computed",
+)
+"""State that is kept near a host, by the durability levels lazy and replay."""
+
+IN_STORES = ("store.begun", "store.caught_up", "store.dropped", "scratch.filled", "snapshot.asked")
+"""Local stores that are restored in parts, brought up behind an epoch or dropped, and snapshots made elsewhere."""
+
+POINTS = (*IN_EPOCHS, *IN_STORAGE, *IN_TIDYING, *BY_HAND, *IN_LEVELS, *IN_STORES)
 """Every point there is; the crash tests visit all of them."""
 
 _seen: Counter[str] = Counter()
@@ -44,9 +103,12 @@ def crashpoint(name: str) -> None:
     if wanted is None:
         return
     assert name in POINTS, name
-    point, _, occurrence = wanted.partition(":")
-    if point != name:
-        return
     _seen[name] += 1
-    if _seen[name] == int(occurrence or 1):
+    point, _, occurrence = wanted.partition(":")
+    if point == name and _seen[name] == int(occurrence or 1):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def passed() -> frozenset[str]:
+    """The points that this process came by since a test set the variable."""
+    return frozenset(_seen)

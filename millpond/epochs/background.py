@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.compacting import Request
 from millpond.epochs.compaction import compact, last_merged
 from millpond.epochs.manifest import Manifest
@@ -72,6 +73,7 @@ class Snapshots:
         # Not as arguments, which others can see: a URL may hold a password. If it died already, `take` will tell.
         with suppress(BrokenPipeError), self._process.stdin as asked:
             asked.write(msgspec.json.encode(request))
+        crashpoint("snapshot.asked")
 
     def take(self) -> Snapshot | None:
         """A snapshot that is ready, once; None if there is none."""

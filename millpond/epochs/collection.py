@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from millpond.clock import Clock
+from millpond.crashpoints import crashpoint
 from millpond.epochs.compaction import MERGED, last_merged
 from millpond.epochs.condemned import CONDEMNED, Condemned, forget_list, put_list, put_swept, read_lists, swept_ms
 from millpond.epochs.manifest import Manifest, decode_manifest, manifest_name
@@ -235,6 +236,7 @@ class Collector:
         begun = self._clock.ticks()
         for done, name in enumerate(names[:DELETES_MAX], 1):
             self._storage.delete(name)
+            crashpoint("garbage.deleted")
             if done >= DELETES_MIN and self._clock.ticks() - begun > SLICE_SECONDS:
                 return done
         return min(len(names), DELETES_MAX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import merge_segments, write_changes
 from millpond.epochs.machine import loads_with, runs_with
 from millpond.epochs.manifest import (
@@ -67,6 +68,7 @@ def write_near(storage: Storage, near: tuple[NearChanges, ...]) -> tuple[NearFil
         return files
     met = {key: count for one in near for key, count in zip(one.keys, one.events, strict=True)}
     segment = write_changes(storage, FrameKind.DELTA, keys, values)
+    crashpoint("near.written")
     return (NearFile(segment, pack_events([met[key] for key in keys])), *files)
 
 

@@ -13,6 +13,7 @@ from itertools import count
 
 import msgspec
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.naming import given_in
 from millpond.epochs.notes import decode_note, encode_note
 from millpond.errors import StorageError
@@ -45,12 +46,14 @@ def put_list(storage: Storage, condemned: Condemned) -> str:
     data = encode_note(condemned)
     name = f"{CONDEMNED}/{condemned.at_ms:015}-{hashlib.sha256(data).hexdigest()[:16]}"
     storage.put(name, data)
+    crashpoint("garbage.condemned")
     return name
 
 
 def put_swept(storage: Storage, name: str, at_ms: int) -> None:
     """Note that all of a list is deleted."""
     storage.put(_swept(name), encode_note(Swept(at_ms)))
+    crashpoint("garbage.swept")
 
 
 def swept_ms(storage: Storage, name: str) -> int | None:
@@ -69,6 +72,7 @@ def swept_ms(storage: Storage, name: str) -> int | None:
 def forget_list(storage: Storage, name: str) -> None:
     """Take a list away: its names may be used again."""
     storage.delete(name)
+    crashpoint("garbage.forgotten")
     storage.delete(_swept(name))
 
 
@@ -114,4 +118,5 @@ def alive(storage: Storage, ref: FileRef, condemned: Container[str], salt: str) 
             break
     if storage.put(fresh.name, data) is PutOutcome.PRESENT:
         get_content(storage, fresh)
+    crashpoint("name.revived")
     return fresh

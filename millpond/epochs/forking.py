@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from millpond.clock import Clock, SystemClock
+from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import (
     EPOCH_DIGITS,
     GENESIS_NAME,
@@ -105,6 +106,7 @@ def fork(
         for name in sorted(names_of(manifest)):
             if base.contains(name):
                 target.put(name, base.get(name))
+                crashpoint("fork.copied")
                 told(sizes.get(name, 0))
         _begin(target, genesis, manifest, base_uuid)
     else:
@@ -112,6 +114,7 @@ def fork(
             about = Base(base.url, base_uuid, point.epoch, point.hash)
             if target.put(BASE_NAME, encode_base(about)) is PutOutcome.PRESENT:
                 raise _unfit_place(_EMPTY, "another fork, made at the same time", "choose another one")
+            crashpoint("fork.based")
             _begin(target, genesis, manifest, base_uuid)
     return Fork(target.url, genesis.uuid, base.url, point.epoch, point.hash, copy, len(sizes), sum(sizes.values()))
 
@@ -165,6 +168,7 @@ def _held(base: Storage, target: Storage, genesis: Genesis, point: Point, clock:
     name = f"{FORK_PREFIX}{genesis.uuid}"
     try:
         add_savepoint(base, name, point.epoch, fork=target.url, clock=clock)
+        crashpoint("fork.held")
         yield
     except BaseException:
         with suppress(MillpondError):
@@ -199,6 +203,7 @@ def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str
         saves=(),
     )
     mine = target.put(first.name, encode_manifest(first)) is PutOutcome.WON
+    crashpoint("fork.begun")
     if not mine or target.put(GENESIS_NAME, born) is PutOutcome.PRESENT:
         raise _unfit_place(_EMPTY, "another checkpoint, made at the same time", "choose another one")
 

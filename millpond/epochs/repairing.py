@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import encode_changes, within
 from millpond.epochs.manifest import EPOCH_DIGITS, MANIFESTS, Manifest, StateFile, manifest_name
 from millpond.epochs.reachable import ASIDE, COLLECTED
@@ -149,8 +150,11 @@ def _replace(storage: Storage, name: str, data: bytes) -> None:
     if found is not None:
         digest = hashlib.sha256(found).hexdigest()[:16]
         storage.put(f"{ASIDE}/{name.replace('/', '-')}-{digest}", found)
+        crashpoint("repair.copied")
         storage.delete(name)
+        crashpoint("repair.removed")
     storage.put(name, data)
+    crashpoint("repair.replaced")
 
 
 def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
@@ -164,6 +168,7 @@ def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
     # The newest first: whoever dies in between leaves a chain that is whole up to its end.
     for epoch in reversed(newer):
         _set_aside(storage, manifest_name(epoch), f"{epoch:0{EPOCH_DIGITS}}")
+        crashpoint("repair.went_back")
     for stray in done.in_the_way:
         if is_name(stray):
             _set_aside(storage, stray, stray.replace("/", "-"))
@@ -186,6 +191,7 @@ def _set_aside(storage: Storage, name: str, shown: str) -> None:
     else:
         digest = hashlib.sha256(data).hexdigest()[:16]
         storage.put(f"{ASIDE}/{shown[-_SHOWN_CHARS_MAX:]}-{digest}", data)
+        crashpoint("repair.set_aside")
     storage.delete(name)
 
 

@@ -26,6 +26,7 @@ from millpond.state.overlay import Base
 from millpond.state.storekey import PREFIX_BYTES, store_prefix
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
+from millpond.storage.near import durable
 
 CHUNK_BYTES = 8 * 1024 * 1024
 """About the size of a delta file; so much is held in memory before it is written."""
@@ -48,7 +49,7 @@ class Rescale:
     writing: Tell
 
     def compute(self, storage: Storage, parent: Parent, count: Count) -> EpochWork:
-        """The work of the epoch that follows `parent`."""
+        """The work of the epoch that follows `parent`; what is near is read too, and what is written is kept."""
         check_rescale(self.elements, parent.key_groups, parent.instances, self.instances)
         moves = list(self._moves(parent))
         files: tuple[StateFile, ...] = ()
@@ -57,7 +58,7 @@ class Rescale:
             concerned = {move.index for move in moves}
             with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
                 changes = self._changes(view, parent, moves, grown)
-                files = tuple(write_ascending(storage, changes))
+                files = tuple(write_ascending(durable(storage), changes))
         return EpochWork((PartResult(PartitionId(0), files=files),), (), count(grown.total))
 
     def _moves(self, parent: Parent) -> Iterator[_Move]:

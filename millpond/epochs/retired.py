@@ -26,6 +26,7 @@ from typing import Final, Self
 
 import msgspec
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import EPOCH_DIGITS
 from millpond.epochs.naming import given_in
 from millpond.epochs.notes import encode_note
@@ -71,11 +72,13 @@ def give_away(storage: Storage, until: int, puts_max: int) -> bool:
     missing = [mark for mark in wanted if mark not in there]
     for mark in missing[:puts_max]:
         storage.put(mark, encode_note(wanted[mark]))
+        crashpoint("number.retired")
     if len(missing) > puts_max:
         return False
     for mark in sorted(there):
         if _covered(mark, until // LARGE):
             storage.delete(mark)
+            crashpoint("number.covered")
     return True
 
 

@@ -36,6 +36,7 @@ from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
 from millpond.state.valuecodec import ValueCodec
 from millpond.storage.contract import Storage
+from millpond.storage.near import durable
 from millpond.windowing.element import WindowsType
 
 _PAIR: Any = tuple
@@ -57,7 +58,7 @@ class Evolving:
     writing: Tell
 
     def compute(self, storage: Storage, parent: Parent, count: Count) -> EpochWork:
-        """The work of the epoch that follows `parent`."""
+        """The work of the epoch that follows `parent`; what is near is read too, and what is written is kept."""
         rewrites = {rewrite.index: rewrite for rewrite in self.evolution.rewrites}
         concerned = sorted({*rewrites, *self.evolution.dropped})
         files: tuple[StateFile, ...] = ()
@@ -65,7 +66,7 @@ class Evolving:
         if concerned:
             with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
                 changes = self._changes(view, parent, concerned, rewrites, growth)
-                files = tuple(write_ascending(storage, changes))
+                files = tuple(write_ascending(durable(storage), changes))
         parts = (PartResult(PartitionId(0), files=files),)
         return EpochWork(parts, (), count(growth[0]), elements=self.evolution.elements)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from millpond.clock import Clock, SystemClock
+from millpond.crashpoints import crashpoint
 from millpond.epochs.condemned import read_lists
 from millpond.epochs.manifest import manifest_name
 from millpond.epochs.naming import SAVEPOINT, given_in
@@ -93,6 +94,7 @@ def add_savepoint(
         if (there.epoch, there.hash) != (point.epoch, point.hash):
             raise _taken(there, point)
         wanted = there
+    crashpoint("savepoint.named")
     _check_alive(storage, wanted)
     return wanted
 

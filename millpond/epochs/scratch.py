@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.recovery import read_changes, restore_files
 from millpond.epochs.work import Parent
 from millpond.state.localstore import LocalStore, Stamp, StoreView
@@ -33,6 +34,7 @@ def scratch_view(
     """A view of all entries of some elements, by their index, as the parent has them."""
     with scratch_store(folder) as store:
         _fill(store, storage, parent, frozenset(elements), tell)
+        crashpoint("scratch.filled")
         with store.view() as view:
             yield view
 

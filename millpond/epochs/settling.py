@@ -57,12 +57,16 @@ def settle(storage: NearStorage, checkpoint: Checkpoint, publish: Callable[[Mani
         work = _without(storage.kept, head, parent, frozenset(lost), checkpoint.waiting_snapshot())
         assert work.loss is not None
         told.append(work.loss)
+        for name in filter(storage.kept.contains, lost):
+            # What is left of it must not hide a file that holds the same and is kept: the commit may merge a snapshot.
+            storage.forget_near(name)
         return work
 
     checkpoint.run_epoch(Offer.of_loss(), compute, publish, partitions=1)
+    crashpoint("loss.told")
     for name in lost:
-        # What is left of it must not hide a file that holds the same and is kept.
         storage.forget_near(name)
+        crashpoint("near.forgotten")
     return told[-1] if told[-1].epochs else None
 
 

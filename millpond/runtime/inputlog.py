@@ -12,8 +12,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from millpond.crashpoints import crashpoint
 from millpond.epochs.manifest import EpochInput, Ownership
 from millpond.epochs.work import EpochWork
+from millpond.errors import StorageError
 from millpond.ids import PartitionId
 from millpond.runtime.plan import Durability, EpochPlan, ProgramPlan
 from millpond.storage.content import NAME_DIGITS
@@ -37,19 +39,41 @@ def log_input(
             for batch in held:
                 writer.write_batch(batch)
         storage.put(_name(epoch, partition), seal(FrameKind.INPUT, sink.getvalue().to_pybytes()))
+        crashpoint("input.logged")
     return held
 
 
 def read_input(storage: Storage, told: EpochInput) -> pa.Table | None:
     """The rows of an epoch, each with its partition; None if there were none."""
-    tables = []
+    tables: list[pa.Table] = []
     for partition, name in told.rows:
-        with pa.ipc.open_stream(unseal(FrameKind.INPUT, storage.get(name), name)) as reader:
-            table = reader.read_all()
+        table = _decode(unseal(FrameKind.INPUT, storage.get(name), name), name)
         if "part" in table.schema.names:
             table = table.drop_columns(["part"])
+        if tables and tables[0].schema.remove(len(table.schema.names)) != table.schema:
+            raise _nonsense(name, f"other columns than the first partition has: {table.schema.names}")
         tables.append(table.append_column("part", pa.array([partition] * table.num_rows, pa.int32())))
     return pa.concat_tables(tables).combine_chunks() if tables else None
+
+
+def _decode(payload: bytes, name: str) -> pa.Table:
+    try:
+        with pa.ipc.open_stream(payload) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _nonsense(name, str(error)) from error
+    return table
+
+
+def _nonsense(name: str, found: str) -> StorageError:
+    return StorageError(
+        "MP357",
+        f"the rows in {name} make no sense",
+        expected="the rows of an epoch as Arrow writes them",
+        found=found[:200],
+        hint="restore this file from a copy of the checkpoint",
+    )
 
 
 def with_input(plan: ProgramPlan, epoch: EpochPlan, work: EpochWork) -> EpochWork:

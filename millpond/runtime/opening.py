@@ -136,6 +136,7 @@ def _bring(
         store.rebuild(wanted, restoring.read(ours), ours)
     else:
         store.begin(wanted, restoring.size_bytes, ours)
+        crashpoint("store.begun")
     store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=False))
 
 
@@ -153,7 +154,9 @@ def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, 
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
     if standing.stamp in (None, wanted) or standing.whole != ranges_of(groups) or missing is None:
         return False
-    return _advance(store, standing, wanted, storage, missing, groups)
+    advanced = _advance(store, standing, wanted, storage, missing, groups)
+    crashpoint("store.caught_up")
+    return advanced
 
 
 def _standing(store: LocalStore) -> Standing:
@@ -192,6 +195,7 @@ def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
         dropped = sorted(path for path in folder.iterdir() if path.name.isdigit() and path.name not in kept)
         for path in dropped:
             shutil.rmtree(path, ignore_errors=True)
+            crashpoint("store.dropped")
     LocalStore.close_below(folder, removed=True)
     return dropped
 

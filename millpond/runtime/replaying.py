@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millpond.compiler.compiled import CompiledProgram
+from millpond.crashpoints import crashpoint
 from millpond.epochs.checkpoint import Checkpoint
 from millpond.epochs.commit import write_segment
 from millpond.epochs.manifest import EpochDeltas, EpochInput, Genesis, Manifest, elements_of
@@ -98,6 +99,7 @@ def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tel
         parent = _parent_of(checkpoint.genesis, head, delta, told)
         work = _compute(_plan_of(plan, told), storage, parent, told)
         write_segment(storage, work)
+        crashpoint("replay.computed")
         if not _whole(storage, delta):
             raise _another_outcome(delta)
     return len(lost)

@@ -75,7 +75,7 @@ _BAD_ROW_GROUP = 0
 
 
 class Simulated:
-    """A program on P partitions in this process, with its checkpoint in a directory.
+    """A program on P partitions in this process, with its checkpoint in a directory, or at the address of another one.
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
@@ -102,12 +102,13 @@ class Simulated:
         keep: Keep | None = _KEEP,
         event_time: FeedTime | Mapping[str, FeedTime] | None = None,
         late: Mapping[str, Sink] | bool = False,
+        checkpoint: str | None = None,
     ) -> None:
         self._adopt = adopt
         self._row_times: Sequence[int | None] = ()
         told = durability if isinstance(durability, Lazy) else durability.value
         level, lazy = check_durability(program, told), lazy_settings(program, told)
-        self._storage: Storage = open_storage(str(directory / "checkpoint"))
+        self._storage: Storage = open_storage(checkpoint or str(directory / "checkpoint"))
         near = NearStorage(self._storage, directory / "near")
         if level is Durability.REPLAY or lazy:
             self._storage = near
@@ -147,13 +148,13 @@ class Simulated:
         self._checkpoint.finish_publication(self._publisher.publish)
         self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
         self.loss = self._settled(near, lazy)
-        if self._schemas.bring(durable(self._storage), self._publisher.publish):
+        if self._schemas.bring(self._storage, self._publisher.publish):
             self._plan = replace(self._plan, elements=self._schemas.elements)
         settings = {self._plan.element_index(name): one for name, one in lazy.items()}
         self._saving = Saving(near, settings, threaded=False) if lazy else None
         self._finish(self._times.going_on())
         self._fire_owed()
-        if self._instances.bring(durable(self._storage), self._publisher.publish):
+        if self._instances.bring(self._storage, self._publisher.publish):
             self._plan = replace(self._plan, layout=self._instances.renewed(self._plan.layout))
 
     def _feeds(
@@ -205,12 +206,12 @@ class Simulated:
         if offer is None:
             return
         declared, index = loadable(self._plan.program, element), self._plan.element_index(element)
-        moment, storage = self._times.moment(), durable(self._storage)
+        moment, kept = self._times.moment(), durable(self._storage)
         target = target_of(declared, index, self._plan.layout, into, moment)
 
         def compute(parent: Parent) -> EpochWork:
-            check_empty(storage, parent, index, element)
-            work = load_work(self._checkpoint, [load_rows(storage, target, rows)])
+            check_empty(self._storage, parent, index, element)
+            work = load_work(self._checkpoint, [load_rows(kept, target, rows)])
             return self._times.noted(work, moment, self._plan.element_indexes)
 
         self._checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=self._partitions)

@@ -123,6 +123,18 @@ class KeyCodec:
 
     def decode(self, data: bytes) -> Any:
         """Decode one key."""
+        try:
+            return self._decode(data)
+        except (ValueError, OverflowError, IndexError, struct.error) as error:
+            raise StateError(
+                "MP216",
+                "a stored key is not of its declared type",
+                expected=type_text(self.hint),
+                found=shown(data),
+                hint="`millpond state verify` looks at all files of a checkpoint",
+            ) from error
+
+    def _decode(self, data: bytes) -> Any:
         if self.hint is str:
             return data.decode("utf-8")
         if self.hint is bytes:

@@ -32,6 +32,9 @@ _UNFIT = (TypeError, OverflowError, ValueError, RecursionError)
 
 _TOO_DEEP = f"more than {NESTED_MAX} levels of collections and records"
 
+_STRANGE = (msgspec.MsgspecError, *_UNFIT)
+"""What the decoder raises for bytes that it can't read; text that is none in UTF-8 has no class of its own."""
+
 _encode_plain = msgspec.msgpack.Encoder().encode
 _encode_struct = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -104,14 +107,14 @@ class ValueCodec:
         """Decode one value."""
         try:
             return self._one.decode(data)
-        except msgspec.MsgspecError as error:
+        except _STRANGE as error:
             raise self._foreign(error) from error
 
     def decode_many(self, values: Sequence[bytes]) -> list[Any]:
         """Decode values in order: one call for all of them."""
         try:
             return self._many.decode(_ARRAY32 + len(values).to_bytes(4, "big") + b"".join(values))
-        except msgspec.MsgspecError as error:
+        except _STRANGE as error:
             raise self._foreign(error) from error
 
     def check(self, value: Any) -> None:
@@ -168,7 +171,7 @@ class ValueCodec:
             hint="each place is kept by itself, and would miss a change of the other: store a copy, e.g. list(x)",
         )
 
-    def _foreign(self, cause: msgspec.MsgspecError) -> StateError:
+    def _foreign(self, cause: Exception) -> StateError:
         return StateError(
             "MP215",
             "a stored value is not of the declared type of its state",

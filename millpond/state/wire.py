@@ -68,7 +68,10 @@ _packing = _Packing()
 
 def encode_message(values: tuple[Any, ...], names: Sequence[str] = ()) -> bytes:
     """Encode the variables of a message, which may share objects; an error names the variable if `names` are given."""
-    twice = objects_twice(values)
+    try:
+        twice = objects_twice(values)
+    except RecursionError:
+        raise _refused(values, names) from None
     if twice is None:
         return encode_values(values, names)
     if twice.unfit:

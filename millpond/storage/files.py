@@ -49,9 +49,13 @@ class FileStorage:
             self._write(staged, data, name)
             if name.startswith(COMMITS):
                 crashpoint("manifest.staged")
+            else:
+                crashpoint("file.staged")
             outcome = self._link(staged, path, name)
             if name.startswith(COMMITS):
                 crashpoint("manifest.linked")
+            else:
+                crashpoint("file.linked")
             # Also when the name was taken: its writer may have died before this sync, and our caller builds on it.
             with self._durable.syncing(name):
                 self._door.sync_folder(path.parent)

@@ -47,7 +47,7 @@ def read_base(storage: Storage) -> Base | None:
     payload = unseal(FrameKind.MERGED, storage.get(BASE_NAME), BASE_NAME)
     try:
         return msgspec.json.decode(payload, type=Base)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _strange(str(error)[:200]) from error
 
 

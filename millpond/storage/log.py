@@ -154,6 +154,7 @@ class LogStorage:
             if batch:
                 # Also for names that were taken: their writer may have died before this sync, and others build on them.
                 self._sync(batch[-1].file, max(wanted.end for wanted in batch if wanted.file is batch[-1].file))
+            crashpoint("record.synced")
             for wanted in batch:
                 self._mark(wanted)
             error = None
@@ -242,6 +243,7 @@ class LogStorage:
             self._tail.catch_up(exclusive=True)
             if name in self._tail.index:
                 self._tail.append(RecordKind.DELETE, name, b"")
+                crashpoint("record.deleted")
                 collect(self._tail)
                 compact_if_due(self._tail, self._file_bytes_max)
 
@@ -284,8 +286,10 @@ class LogStorage:
         staged = self._root / f"staged-{uuid.uuid4().hex}"
         try:
             self._write_staged(staged, data, name)
+            crashpoint("index.staged")
             with coded("rename", name):
                 self._door.rename(staged, self._root / name)
+            crashpoint("index.named")
         finally:
             with suppress(OSError):
                 self._door.unlink(staged)
@@ -309,6 +313,7 @@ class LogStorage:
             for each_number, each_end, path in self._tail.indexes():
                 if (each_number, each_end) < (number, end):
                     self._door.unlink(path)
+                    crashpoint("index.replaced")
             for name in self._door.listdir(self._root):
                 entry = self._door.entry(self._root / name) if name.startswith("staged-") else None
                 if entry is not None and entry.modified_ms < oldest_ms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.diskerrors import coded
 from millpond.storage.logrecord import FILE_HEADER_BYTES, ROTATED_BYTES, RecordKind, Replay, log_damaged, payload_of
@@ -49,6 +50,7 @@ def _empty(tail: LogTail, number: int) -> None:
         # What is damaged stays where it is, for whoever restores it.
         tail.damaged.add(number)
         return
+    crashpoint("logfile.emptied")
     # What was copied must be durable before the only other copy goes.
     tail.sync()
     tail.unlink(number)

@@ -30,6 +30,8 @@ _DIGEST_BYTES = 32
 _NUMBERS = np.dtype("<u4")
 _OFFSETS = np.dtype("<u8")
 _SLOTS_MIN = 1024
+_PLACE_MAX = 1 << 53
+"""No file comes near this length, and counts up to it are exact in every way of counting."""
 _OVERHEAD_BYTES = RECORD_HEADER_BYTES + MARK_BYTES
 
 
@@ -150,6 +152,8 @@ class LogIndex:
         place += count * _OFFSETS.itemsize
         index._sizes = np.frombuffer(body, _OFFSETS, count, place).copy()
         place += count * _OFFSETS.itemsize
+        if max(end, *(int(column.max(initial=0)) for column in (index._starts, index._sizes))) > _PLACE_MAX:
+            return None
         index._recount()
         for pair in _PAIR.iter_unpack(body[place : place + deletions * _PAIR.size]):
             index.deletions[pair[0]] = pair[1]

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.contract import missing
 from millpond.storage.diskerrors import coded
@@ -22,6 +23,7 @@ from millpond.storage.durable import Durable
 from millpond.storage.logindex import LogIndex
 from millpond.storage.logrecord import (
     FILE_HEADER_BYTES,
+    WINDOW_BYTES,
     ReadAt,
     Record,
     RecordKind,
@@ -154,6 +156,7 @@ class LogTail:
         name = log_name(number)
         with suppress(FileNotFoundError), coded("delete", name, FileNotFoundError):
             self._door.unlink(self._root / name)
+        crashpoint("logfile.unlinked")
         # Deletions that a later file records are needed until this is certain.
         with self._durable.syncing(name):
             self._door.sync_folder(self._root)
@@ -191,6 +194,9 @@ class LogTail:
 
     def _read_from(self, descriptor: int) -> ReadAt:
         def read(size: int, offset: int) -> bytes:
+            if size > WINDOW_BYTES:
+                # No length is believed before its bytes are there.
+                size = max(0, min(size, self._door.size(descriptor) - offset))
             data = self._door.read_at(descriptor, size, offset)
             while 0 < len(data) < size:
                 more = self._door.read_at(descriptor, size - len(data), offset + len(data))
@@ -351,7 +357,9 @@ class LogTail:
         assert old is not None
         self.sync()
         self._begin_file(old.number + 1)
+        crashpoint("logfile.begun")
         record = self._write_record(RecordKind.ROTATED, "", b"")
+        crashpoint("logfile.rotated")
         self.sync()
         with suppress(OSError):
             self._write_all(old.descriptor, mark_of(old.number, record.start), record.mark_start)

@@ -10,6 +10,7 @@ import hashlib
 from pathlib import Path
 from urllib.parse import quote
 
+from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Names, PutOutcome, Storage
@@ -69,6 +70,7 @@ class NearStorage:
         own = name == NEAR + hashlib.sha256(data).hexdigest()[:NAME_DIGITS]
         if outcome is PutOutcome.PRESENT and own and self._near.get(name) != data:
             self._near.delete(name)
+            crashpoint("near.replaced")
             return self._near.put(name, data)
         return outcome
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, missing, shown_url
@@ -142,8 +143,10 @@ class SpreadStorage:
         if root.storage is not self._home:
             self._check_mark(root, identity)
             root.storage.put(MARK, identity)
+            crashpoint("spread.marked")
             # After the mark: a root that is remembered and bears none was lost.
             self._home.put(_remembered(root), root.shown.encode())
+            crashpoint("spread.remembered")
         self._ready.add(root.shown)
 
     def _identity(self) -> bytes:
@@ -152,6 +155,7 @@ class SpreadStorage:
                 if root.storage.contains(MARK):
                     raise _lost(self._roots[0], f"{root.shown} bears a mark, of a home that is lost or of another one")
             self._home.put(IDENTITY, uuid.uuid4().hex.encode())
+            crashpoint("spread.identified")
         return self._home.get(IDENTITY)
 
     def _check_mark(self, root: Root, identity: bytes) -> None:

@@ -36,10 +36,12 @@ def test_runs_with_faults_end_as_if_there_had_been_none():
 
 
 def test_many_runs_with_faults_end_as_if_there_had_been_none():
-    report = ended_well(int.from_bytes(os.urandom(4), "big"), 40)
-    assert report.deaths > 40
+    report = ended_well(int.from_bytes(os.urandom(4), "big"), 60)
+    assert report.deaths > 60
     assert {"MP309", "MP408"} <= set(report.codes), "a fault that never happens is not tested"
     assert set(report.programs) == {"ledger", "wander", "bank"}
+    assert set(report.storages) == {"files", "perkey", "log", "spread"}
+    assert set(report.levels) == {"exactly_once", "replay", "lazy"}
 
 
 @pytest.mark.campaign
@@ -49,6 +51,7 @@ def test_every_kind_of_fault_fires():
     kinds = {site.partition(".")[2] for site in report.fired if site.startswith("disk.")}
     assert {"link.answer lost", "link.answered twice", "write.takes half", "close.fails"} <= kinds
     assert {f"{call}.fails" for call in ("create", "write", "sync", "link", "read", "sync_folder", "entry")} <= kinds
+    assert {f"{call}.fails" for call in ("open", "read_at", "write_at", "sync_data", "rename")} <= kinds
     assert {"job.dies", "job.runs twice", "sink.dies after", "sink.fails before"} <= set(report.fired)
 
 

@@ -443,3 +443,27 @@ class Relaxed(Program):
 
 def test_relaxed_programs_are_refused():
     assert code_of(lambda: check_durability(compile_program(Relaxed), "lazy")) == "MP497"
+
+
+class Hits(Program):
+    """One lazy element, saved at every change."""
+
+    hits = Partitioned(Counter[str], durability=Lazy(events=1, seconds=NEVER))
+
+    @entry
+    def hit(self, key: str) -> None:
+        self.hits[key] += 1
+
+
+def test_what_is_left_of_a_torn_file_does_not_hide_the_same_from_the_snapshot_that_follows(tmp_path, monkeypatch):
+    """What is restored from saves has the bytes, and so the name, of the file that is lost."""
+    monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
+    start(Hits, tmp_path, 1).epoch([("hit", ("a",))])
+    for path in (tmp_path / "near" / "deltas").iterdir():
+        path.chmod(0o600)
+        path.write_bytes(b"torn")
+    run = start(Hits, tmp_path, 1)
+    assert run.loss is not None
+    run.epoch([("hit", ("a",))])
+    assert History(kept(tmp_path)).point().manifest.snapshot_epoch == 2
+    assert list(read_state(both(tmp_path)).values()) == [msgspec.msgpack.encode(2)]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from examples.baskets import Baskets
-from millpond import Counter, Partitioned, Program, entry
+from millpond import Counter, Partial, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.reading.history import History
@@ -203,3 +203,36 @@ def test_loaded_state_is_kept_at_once_and_epochs_after_it_are_computed_again(tmp
     assert Simulated(compile_program(program), tmp_path, 2).replayed == 2
     loaded = [("put", ("a", "1")), ("put", ("only loaded", "2"))]
     assert read_state(FileStorage(tmp_path / "checkpoint")) == oracle(program, loaded + rows).state
+
+
+class Seen(Program, dropped=("old",)):
+    """State in diverging copies, which another number of them moves."""
+
+    seen = Partial(Counter[str], merge=sum)
+
+    @entry
+    def see(self, word: str) -> int:
+        self.seen[word] += 1
+        return self.seen[word]
+
+
+class SeenBefore(Program):
+    """The same, with an element that is dropped later."""
+
+    seen = Partial(Counter[str], merge=sum)
+    old = Partitioned(Counter[str])
+
+    @entry
+    def see(self, word: str) -> int:
+        self.old[word] += 1
+        self.seen[word] += 1
+        return self.seen[word]
+
+
+def test_what_is_only_near_is_moved_to_another_number_of_instances_and_dropped(tmp_path):
+    rows = [("see", (f"w{number % 5}",)) for number in range(24)]
+    run_on(SeenBefore, tmp_path, 2, rows, instances=3)
+    run = run_on(Seen, tmp_path, 2, rows, instances=2)
+    values = Seen.elements()["seen"].type.values
+    assert sum(values.decode(value) for value in read_state(run.storage).values()) == 24
+    assert run._checkpoint.instances == 2

@@ -11,7 +11,7 @@ import pytest
 
 from millpond import parquet
 from millpond.compiler.compile import compile_program
-from millpond.crashpoints import POINTS
+from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import read_state
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
@@ -58,7 +58,7 @@ def check_the_end(folder):
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("occurrence", [1, 2])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", IN_EPOCHS)
 def test_a_process_killed_at_any_point_is_followed_by_one_that_finishes(tmp_path, point, occurrence):
     ended = in_child(lambda: go_on(tmp_path, 2), f"{point}:{occurrence}")
     assert ended == (-signal.SIGKILL if (point, occurrence) != ("checkpoint.created", 2) else 0)
@@ -71,7 +71,7 @@ def test_many_kills_in_a_row_on_changing_partitions_lose_nothing(tmp_path):
     seed = fresh_seed()
     rng = random.Random(seed)
     for _ in range(14):
-        crash_at = f"{rng.choice(POINTS[1:])}:{rng.randrange(1, 4)}"
+        crash_at = f"{rng.choice(IN_EPOCHS[1:])}:{rng.randrange(1, 4)}"
         say(crash_at)
         partitions = rng.choice(PARTITIONS)
         ended = in_child(lambda partitions=partitions: go_on(tmp_path, partitions), crash_at)

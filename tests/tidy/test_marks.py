@@ -40,9 +40,9 @@ def test_codes_that_are_said_to_be_unmet_are():
 
 def test_every_crash_point_is_visited_and_every_reason_is_reached():
     """These tests take the lists from the code, and fail if a point is not reached: here it is seen that they do."""
-    kill = (ROOT / "tests/unit/runtime/test_simulated_kill.py").read_text(encoding="utf-8")
-    assert "from millpond.crashpoints import POINTS" in kill
-    assert '@pytest.mark.parametrize("point", ' in kill
-    assert "-signal.SIGKILL" in kill
+    kill = (ROOT / "tests/crash/test_points.py").read_text(encoding="utf-8")
+    assert "assert {case.point for case in CASES} == set(POINTS)" in kill
+    assert '@pytest.mark.parametrize("case", some_cases(2)' in kill
+    assert 'assert ended == -signal.SIGKILL or occurrence > 1, "the point was not passed"' in kill
     machine = (ROOT / "tests/unit/epochs/test_machine_exhaustive.py").read_text(encoding="utf-8")
     assert "assert reached == set(Reason)" in machine

@@ -131,7 +131,7 @@ class ElementReader:
             # Before decoding: the codec trusts that each text in a tuple has its end.
             if self._is_whole(unit):
                 return self.codec.decode(unit)
-        except (ValueError, OverflowError, IndexError, struct.error):
+        except (StateError, ValueError, OverflowError, IndexError, struct.error):
             pass
         raise self.damaged("a key", unit, self.schema.key)
 

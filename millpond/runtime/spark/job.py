@@ -70,7 +70,7 @@ from millpond.runtime.timekeeping import Timekeeper
 from millpond.runtime.timers import nothing_fed
 from millpond.storage.contract import shown_url
 from millpond.storage.layered import own_storage
-from millpond.storage.near import durable, near_storage
+from millpond.storage.near import near_storage
 from millpond.storage.open import open_storage
 
 Session: TypeAlias = SparkSession
@@ -370,12 +370,12 @@ class Job:
         if has_input(self._checkpoint.head):
             replay_lost(self._plan_run(publisher).plan, self._storage, self._checkpoint, self._progress.replayed)
         self._lazily.settle(self._near, self._checkpoint, publisher.publish, self._progress.lost)
-        self._schemas.bring(durable(self._storage), publisher.publish)
+        self._schemas.bring(self._storage, publisher.publish)
         run = self._plan_run(publisher)
         self._finish(run, self._times.going_on())
         self._fire_owed(run)
         # Messages that were left are for the instances that were, so these are worked on first.
-        run = self._plan_run(publisher) if self._instances.bring(durable(self._storage), publisher.publish) else run
+        run = self._plan_run(publisher) if self._instances.bring(self._storage, publisher.publish) else run
         for load in self._loads:
             run_load(load, run.plan, run.shipment, self._checkpoint, self._times, publisher, self._retries)
         self._lazily.begin(self._near, run.plan)

@@ -29,6 +29,8 @@ class Report:
     fired: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     programs: Counter[str] = field(default_factory=Counter)
+    storages: Counter[str] = field(default_factory=Counter)
+    levels: Counter[str] = field(default_factory=Counter)
     failures: list[int] = field(default_factory=list)
 
     def take(self, number: int, ended: Ended) -> None:
@@ -39,6 +41,8 @@ class Report:
         self.fired.update(ended.fired)
         self.codes.update(ended.codes)
         self.programs[ended.program] += 1
+        self.storages[ended.storage] += 1
+        self.levels[ended.level] += 1
         if ended.wrong:
             self.failures.append(number)
 
@@ -54,6 +58,8 @@ class Report:
             "drivers": self.drivers,
             "codes": dict(sorted(self.codes.items())),
             "programs": dict(sorted(self.programs.items())),
+            "storages": dict(sorted(self.storages.items())),
+            "levels": dict(sorted(self.levels.items())),
             "seconds": round(self.seconds, 1),
         }
 
@@ -76,7 +82,7 @@ def run(seed: int, count: int, say: Say, start: int = 0) -> Report:
         report.take(number, ended)
         report.seconds = clock.ticks() - begun
         if ended.wrong:
-            say(f"run {number} of seed {seed} ({ended.program}): {ended.wrong}")
+            say(f"run {number} of seed {seed} ({ended.program}, {ended.storage}, {ended.level}): {ended.wrong}")
         if report.runs % PROGRESS_EVERY == 0:
             say(str(report.as_json()))
     return report

@@ -70,6 +70,35 @@ class FaultyDoor(Door):
         if self._sites.fires("disk.link.answered twice", RARITY):
             raise _failure(errno.EEXIST)
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Move a file to another name, or fail."""
+        self._call("rename", _REFUSED, super().rename, source, target)
+
+    def open(self, path: Path) -> int:
+        """Open a file to write, or fail."""
+        return self._call("open", _UNREADABLE, super().open, path)
+
+    def open_to_read(self, path: Path) -> int:
+        """Open a file to read, or fail."""
+        return self._call("open", _UNREADABLE, super().open_to_read, path)
+
+    def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
+        """Read a part of a file, or fail."""
+        return self._call("read_at", (errno.EIO,), super().read_at, descriptor, size, offset)
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        """Write some of the bytes at a place, or fail."""
+        taken = data[: max(1, len(data) // 2)] if self._sites.fires("disk.write_at.takes half") else data
+        return self._call("write_at", _REFUSED, super().write_at, descriptor, taken, offset)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file off, or fail."""
+        self._call("truncate", (errno.EIO,), super().truncate, descriptor, size)
+
+    def sync_data(self, descriptor: int) -> None:
+        """Sync the content of a file, or fail."""
+        self._call("sync_data", (errno.EIO, errno.ENOSPC), super().sync_data, descriptor)
+
     def unlink(self, path: Path) -> None:
         """Take a name away, or fail."""
         self._call("unlink", _REFUSED, super().unlink, path)

@@ -10,8 +10,10 @@ from typing import Any
 from millpond.compiler import CompiledProgram
 from millpond.epochs.checkpoint import EpochOutcome, EpochWork, JobAborted, Parent
 from millpond.errors import StorageError
+from millpond.program.durability import Lazy
 from millpond.program.sinks import MemorySink
 from millpond.runtime.eventtime import Judged
+from millpond.runtime.plan import Durability
 from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.simulated import Row, Simulated
 from millpond.storage.door import through
@@ -73,13 +75,23 @@ class FaultyDriver(Simulated):
         key_groups: int,
         instances: int,
         steps_max: int,
+        durability: Durability | Lazy,
+        checkpoint: str,
     ) -> None:
         self._sites = sites
         self._faulty = FaultyDoor(sites)
         sinks = {name: FaultySink(world=world, sites=sites, door=self._faulty) for name in program.entries}
         with through(self._faulty):
             super().__init__(
-                program, directory, partitions, key_groups, instances, sinks=dict(sinks), steps_max=steps_max
+                program,
+                directory,
+                partitions,
+                key_groups,
+                instances,
+                sinks=dict(sinks),
+                steps_max=steps_max,
+                durability=durability,
+                checkpoint=checkpoint,
             )
 
     def attempt(self, rows: Sequence[Row]) -> EpochOutcome:

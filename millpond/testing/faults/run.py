@@ -14,11 +14,15 @@ from typing import Final
 from millpond.compiler import CompiledProgram, compile_program
 from millpond.epochs.manifest import Manifest
 from millpond.epochs.recovery import last_manifest, read_genesis, read_state
-from millpond.errors import Aborted, MillpondError
+from millpond.errors import Aborted, MillpondError, StorageError
 from millpond.program import ProgramBase
+from millpond.program.durability import Lazy
+from millpond.runtime.plan import Durability
 from millpond.runtime.sequential import Sequential
 from millpond.state.localstore import LocalStore
-from millpond.storage.files import FileStorage
+from millpond.storage.contract import Storage
+from millpond.storage.near import NearStorage
+from millpond.storage.open import open_storage
 from millpond.testing.dice import Dice, derive
 from millpond.testing.faults.drivers import FaultyDriver, World
 from millpond.testing.faults.programs import Ledger, Wander, ledger_rows, wander_rows
@@ -42,8 +46,19 @@ TURNS: Final = 25
 CALM_TURNS_MAX: Final = 3 * BATCHES_MAX
 """Without faults a driver commits a batch at each turn, unless it is one that others have overtaken."""
 
-EXPECTED: Final = frozenset({"MP307", "MP308", "MP309", "MP409"}) | OVERTAKEN
-"""What faults may be told as: the disk, another driver, a job that was aborted too often. Never as damage."""
+UNSAVED: Final = "MP498"
+"""What a driver is told whose lazy state can't be saved; it does nothing more."""
+
+EXPECTED: Final = frozenset({"MP307", "MP308", "MP309", "MP409", "MP426", UNSAVED}) | OVERTAKEN
+"""What faults may be told as: the disk, another driver, a job that was aborted or tidied up in vain too often. Never as
+damage.
+"""
+
+STORAGES: Final = ("files", "files", "perkey", "log", "spread")
+
+LAZY: Final = Lazy(events=2, seconds=1_000_000)
+
+_MISSING: Final = "MP304"
 
 
 @dataclass(slots=True)
@@ -56,6 +71,8 @@ class Ended:
     deaths: int = 0
     drivers: int = 0
     program: str = ""
+    storage: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +90,37 @@ def run_seed(seed: int) -> Ended:
     dice = Dice(derive(seed, "script"))
     ended = Ended()
     script = _script(dice, ended)
+    levels: dict[str, tuple[Durability | Lazy, ...]] = {
+        "ledger": (Durability.EXACTLY_ONCE, Durability.EXACTLY_ONCE, Durability.REPLAY, LAZY),
+        "wander": (Durability.EXACTLY_ONCE, Durability.REPLAY),
+        "bank": (Durability.EXACTLY_ONCE, LAZY),
+    }
     with temporary_folder() as folder:
-        return _Run(script, folder, seed, ended).run()
+        ended.storage = dice.one(STORAGES)
+        level = dice.one(levels[ended.program])
+        ended.level = "lazy" if isinstance(level, Lazy) else level.value
+        place = Place(folder, _address(ended.storage, folder / "checkpoint"), level)
+        return _Run(script, place, seed, ended).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run keeps its state, and how surely."""
+
+    folder: Path
+    url: str
+    level: Durability | Lazy
+
+    def open(self) -> Storage:
+        """The checkpoint with what is near, as somebody sees it who has no faults."""
+        kept = open_storage(self.url)
+        return kept if self.level is Durability.EXACTLY_ONCE else NearStorage(kept, self.folder / "near")
+
+
+def _address(kind: str, root: Path) -> str:
+    if kind == "spread":
+        return f"spread://2*{root}/one|{root}/two|log://{root}/three"
+    return str(root) if kind == "files" else f"{kind}://{root}"
 
 
 def _script(dice: Dice, ended: Ended) -> Script:
@@ -146,9 +192,9 @@ def _expected(program: type[ProgramBase], compiled: CompiledProgram, batches: tu
 
 
 class _Run:
-    def __init__(self, script: Script, folder: Path, seed: int, ended: Ended) -> None:
+    def __init__(self, script: Script, place: Place, seed: int, ended: Ended) -> None:
         self._script = script
-        self._folder = folder
+        self._place = place
         self._dice = Dice(derive(seed, "run"))
         self._sites = Sites(derive(seed, "sites"))
         self._world = World()
@@ -184,7 +230,8 @@ class _Run:
         except MillpondError as error:
             self._ended.codes[error.code] += 1
             # Whoever started it may take it for dead, or let it try again. What a relaxed epoch left is for a new one.
-            if self._sites.calm or self._script.compiled.graph.relaxed or self._dice.chance(0.5):
+            gives_up = self._script.compiled.graph.relaxed or error.code == UNSAVED
+            if self._sites.calm or gives_up or self._dice.chance(0.5):
                 self._forget(driver)
             if error.code not in EXPECTED:
                 return f"a fault was told as {error}"
@@ -201,29 +248,40 @@ class _Run:
             return self._dice.one(self._drivers)
         if self._dice.chance(0.15):
             self._lose_stores()
+        if self._place.level is Durability.REPLAY and self._dice.chance(0.2):
+            self._lose_machine()
         driver = FaultyDriver(
             self._script.compiled,
-            self._folder,
+            self._place.folder,
             self._sites,
             self._world,
             partitions=self._dice.one(PARTITIONS),
             key_groups=KEY_GROUPS,
             instances=INSTANCES,
             steps_max=self._dice.between(1, 4),
+            durability=self._place.level,
+            checkpoint=self._place.url,
         )
+        assert driver.loss is None, "no machine was lost"
         self._ended.drivers += 1
         self._drivers = [*self._drivers[1 - DRIVERS_MAX :], driver]
         return driver
 
     def _lose_stores(self) -> None:
         """What workers keep on their hosts is gone."""
-        for local in self._folder.glob("local-*"):
+        for local in self._place.folder.glob("local-*"):
             LocalStore.close_below(local)
             shutil.rmtree(local)
 
+    def _lose_machine(self) -> None:
+        """All drivers die, and what is near with them."""
+        self._drivers.clear()
+        self._lose_stores()
+        shutil.rmtree(self._place.folder / "near", ignore_errors=True)
+
     def _head(self) -> Manifest | None:
         """The last committed epoch, seen by somebody without faults."""
-        storage = FileStorage(self._folder / "checkpoint")
+        storage = self._place.open()
         genesis = read_genesis(storage)
         found = None if genesis is None else last_manifest(storage, genesis[1])
         return None if found is None else found[0]
@@ -239,7 +297,13 @@ class _Run:
         done = self._committed()
         if done is None:
             return ""
-        state = read_state(FileStorage(self._folder / "checkpoint"))
+        try:
+            state = read_state(self._place.open())
+        except StorageError as error:
+            if error.code == _MISSING and self._place.level is Durability.REPLAY:
+                # It is computed again by the next start.
+                return ""
+            raise
         return "" if state == self._script.states[done] else f"after {done} batches the state is not that of {done}"
 
     def _wrong_end(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from millpond import parquet
 from millpond.compiler.compile import compile_program
-from millpond.crashpoints import POINTS
+from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime import working
@@ -91,7 +91,7 @@ def rows_in(folder):
 
 
 @pytest.mark.parametrize("occurrence", [3, pytest.param(6, marks=pytest.mark.campaign)])
-@pytest.mark.parametrize("point", POINTS[1:])
+@pytest.mark.parametrize("point", IN_EPOCHS[1:])
 def test_a_process_killed_at_any_point_is_followed_by_one_that_finishes(tmp_path, wanted, point, occurrence):
     assert in_child(lambda: go_on(tmp_path, 2), f"{point}:{occurrence}") in (-signal.SIGKILL, 0)
     simulated = go_on(tmp_path, 3)

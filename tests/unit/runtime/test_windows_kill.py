@@ -10,7 +10,7 @@ import pytest
 
 from millpond import parquet
 from millpond.compiler.compile import compile_program
-from millpond.crashpoints import POINTS
+from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime import working
@@ -96,7 +96,7 @@ def replies_in(folder):
     return sorted(row["reply"] for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist())
 
 
-@pytest.mark.parametrize("point", POINTS[1:])
+@pytest.mark.parametrize("point", IN_EPOCHS[1:])
 @pytest.mark.parametrize("program", [Corrected, Ordered])
 def test_a_process_killed_at_any_point_is_followed_by_one_that_tells_each_window_once(tmp_path, wanted, program, point):
     assert in_child(lambda: go_on(program, tmp_path, 2), f"{point}:4") in (-signal.SIGKILL, 0)
