@@ -13,6 +13,7 @@ from millpond.compiler.compile import compile_program
 from millpond.errors import MillpondError, WindowError
 from millpond.program.epoch_time import moment_of
 from millpond.runtime.eventtime import LAST_US, FeedTime
+from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
 from millpond.testing import epoch_time, event_time, fire_timers
 from millpond.windowing import ClosedWindow
@@ -125,6 +126,21 @@ def test_a_measure_that_goes_back_stops_no_job(restarted, tmp_path):
 def test_a_row_without_a_measure_is_refused_by_its_own_name():
     with event_time(SECOND), pytest.raises(MillpondError, match="MP609"):
         Km().drive("a", math.nan)
+
+
+def test_a_bad_row_goes_where_the_feed_says_and_the_job_goes_on(tmp_path):
+    rows = [("a", 5.0), ("a", math.nan), ("a", math.inf), ("a", 12.0)]
+    compiled, letters, lines = compile_program(Km), 0, []
+    for seconds, row in enumerate(rows):
+        simulated = Simulated(
+            compiled, tmp_path, key_groups=8, event_time={"drive": FeedTime()}, bad_rows=BadRows.DEAD_LETTER
+        )
+        with epoch_time(seconds * SECOND):
+            simulated.epoch([("drive", row)], [seconds * SECOND])
+        letters += len(simulated.dead_letters["drive"].rows())
+        lines += [line for one in simulated.sinks["per10"].rows() for line in one["reply"]]
+    assert letters == 2
+    assert lines == ["a 0 [5.0]"]
 
 
 class Shares(Program):
