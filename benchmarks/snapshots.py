@@ -44,6 +44,9 @@ POOL_BYTES = 1 << 20
 """Values are pieces of so many random bytes: quick to make, and what a value must be is known from two numbers."""
 
 
+KINDS_OF_FILES = ("manifests", "deltas", "snapshots")
+
+
 class Store(Program):
     """A store of large values: what is written is what was sent."""
 
@@ -117,11 +120,18 @@ class Contestant:
     folder: Path
     versions: NDArray[np.int64]
     seconds: list[float] = field(default_factory=list)
+    written_bytes: int = 0
+    changed_bytes: int = 0
 
     @property
     def checkpoint(self) -> Path:
         """Where the state is."""
         return self.folder / "checkpoint"
+
+
+def stored_bytes(checkpoint: Path) -> int:
+    """How large the files of a checkpoint are; those of so few epochs are all kept."""
+    return sum(path.stat().st_size for kind in KINDS_OF_FILES for path in (checkpoint / kind).glob("*"))
 
 
 class Data:
@@ -196,6 +206,9 @@ def _figures(contestants: list[Contestant], gigabytes: float, made: int) -> Figu
     suffix = f"{gigabytes:g}gb"
     slow = percentiles([1000 * each for each in none.seconds])
     figures: Figures = {f"snapshots_{suffix}": made, f"epoch_ms_none_{suffix}": slow}
+    figures[f"bytes_written_per_changed_byte_{suffix}"] = {
+        one.way.value: ratio(one.written_bytes, one.changed_bytes) for one in contestants
+    }
     for one in others:
         name = "" if one.way is Way.BACKGROUND else f"_{one.way.value}"
         times = percentiles([1000 * each for each in one.seconds])
@@ -235,10 +248,13 @@ def _files(
 
 def _turn(stage: Stage, options: Options, one: Contestant, files: list[Path]) -> int:
     """Run the epochs of a turn; return how many snapshots they named."""
+    before_bytes = stored_bytes(one.checkpoint)
     with snapshots_taken(one.way, options.every):
         job = _job(stage, one)
         job.feed("put", stream(stage.spark, files))
         epochs = job.run().epochs
+    one.written_bytes += stored_bytes(one.checkpoint) - before_bytes
+    one.changed_bytes += sum(epoch.rows for epoch in epochs) * VALUE_BYTES
     if len(epochs) != len(files):
         raise BenchmarkError(f"{len(files)} files were {len(epochs)} epochs")
     one.seconds += [epoch.seconds for epoch in epochs[WARM_UP_EPOCHS:]]

@@ -40,5 +40,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())):
+        for line in (told for name, told in report.user_properties if name == "told" and report.when == "call"):
+            terminalreporter.write_line(line)
     if terminalreporter.stats.get("failed") and config.getoption("hypothesis_seed") is not None:
         terminalreporter.write_line(pytest_report_header(config))

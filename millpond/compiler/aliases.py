@@ -1,14 +1,15 @@
-"""Values that are shared where the method is cut: after a cut each variable is a copy, so sharing would be lost unseen.
+"""Objects of state that are carried where a method is cut: then they are copies, so a change would be lost unseen.
 
 Needs: Method.pieces, Method.body.
-Leaves: the draft as it is. A carried variable that is, or holds, an object of state is refused; so are two that
-share one.
+Leaves: the draft as it is. A carried variable that is, or holds, an object of state is refused. What variables share
+with each other they share after a cut, too: messages keep it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import cached_property
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Piece
@@ -69,24 +70,28 @@ class _Cut:
     def __init__(self, method: Method, piece: Piece, elements: Mapping[str, Element]) -> None:
         self._method = method
         self._piece = piece
+        self._elements = elements
         self._before = [method.body[top] for top in sorted(leading_to(method.body, piece.start))]
-        self._changed = frozenset(
-            name
-            for top in reached(method.body, [piece.start], piece.ends)
-            for node in ast.walk(method.body[top])
-            for name in (*changes(node), *handed_on(node, method.scope))
-        )
+        self._after = [method.body[top] for top in sorted(reached(method.body, [piece.start], piece.ends))]
         self._sharing = Sharing(method, self._before, elements)
+
+    @cached_property
+    def _changed(self) -> frozenset[str]:
+        """What the cut carries and may be changed behind it, under whatever name."""
+        nodes = [node for statement in self._after for node in ast.walk(statement)]
+        changed = {name for node in nodes for name in (*changes(node), *handed_on(node, self._method.scope))}
+        after = Sharing(self._method, self._after, self._elements)
+        return frozenset(
+            name
+            for name in self._piece.inputs
+            if name in changed or any(after.link(name, other) is not None for other in changed)
+        )
 
     def check(self) -> None:
         """Check the variables that the cut carries."""
         for name in self._piece.inputs:
             self._check_travels(name)
             self._check_state(name)
-        names = list(self._piece.inputs)
-        for number, one in enumerate(names):
-            for other in names[number + 1 :]:
-                self._check_pair(one, other)
 
     def _refuse(self, code: str, summary: str, name: str, expected: str, hint: str) -> ProgramError:
         source = self._method.source
@@ -134,18 +139,6 @@ class _Cut:
                         else "copy it when you read it, e.g. list(self.m[k])"
                     ),
                 )
-
-    def _check_pair(self, one: str, other: str) -> None:
-        link = self._sharing.link(one, other)
-        if link is None or not (link or {one, other} & self._changed):
-            return
-        raise self._refuse(
-            "MP163",
-            f"{_called(one)} and {_called(other)} may be one object, and the method moves on before they are used",
-            other,
-            "values of their own",
-            "after a move they are two: copy one of them, or keep only one name",
-        )
 
 
 def _called(name: str) -> str:

@@ -25,21 +25,23 @@ from millpond.compiler.compiled import (
     Reply,
     TaskFunction,
     Unbound,
+    as_now,
     bound,
     fanned,
     send,
 )
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import locals_of
-from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Method, Piece
+from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Method, Piece, Use
 from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.keycode import ROWS, define, key_tree
-from millpond.compiler.mutability import is_frozen
+from millpond.compiler.mutability import is_frozen, items_of
 from millpond.compiler.patterns import VIEWS
 from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, give
 from millpond.compiler.scope import MISSING
 from millpond.compiler.sharing import Sharing
+from millpond.state.matrix import Matrix
 
 
 def generate(draft: Draft) -> Draft:
@@ -47,9 +49,10 @@ def generate(draft: Draft) -> Draft:
     callees = Callees(draft.program, draft.elements, make_function)
     functions: dict[str, TaskFunction] = {}
     for method in draft.methods:
-        copied = _copied(draft, method)
+        sharing = Sharing(method, method.body, draft.elements)
+        copied = sharing.returned()
         for number, piece in enumerate(method.pieces):
-            written = _Writer(draft, method, piece, callees, copied).function(f"{method.name}_{number}")
+            written = _Writer(draft, method, piece, callees, sharing, copied).function(f"{method.name}_{number}")
             functions[piece.name] = written
     finders = {
         method.name: key_finder(draft, method, callees)
@@ -70,17 +73,19 @@ def key_finder(draft: Draft, method: Method, callees: Callees) -> KeyFunction:
 def task_tree(draft: Draft, method: Method, piece: Piece, number: int) -> ast.FunctionDef:
     """The generated function of a task as a syntax tree, for showing."""
     callees = Callees(draft.program, draft.elements, make_function)
-    return _Writer(draft, method, piece, callees, _copied(draft, method)).tree(f"{method.name}_{number}")
-
-
-def _copied(draft: Draft, method: Method) -> frozenset[tuple[int, int]]:
-    """The places of returns that give a copy, since what they return may be an object of state."""
-    return Sharing(method, method.body, draft.elements).returned()
+    sharing = Sharing(method, method.body, draft.elements)
+    return _Writer(draft, method, piece, callees, sharing, sharing.returned()).tree(f"{method.name}_{number}")
 
 
 class _Writer:
     def __init__(
-        self, draft: Draft, method: Method, piece: Piece, callees: Callees, copied: frozenset[tuple[int, int]]
+        self,
+        draft: Draft,
+        method: Method,
+        piece: Piece,
+        callees: Callees,
+        sharing: Sharing,
+        copied: frozenset[tuple[int, int]],
     ) -> None:
         self._draft = draft
         self._method = method
@@ -97,8 +102,13 @@ class _Writer:
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
         self._sends = any(way.fan_out for way in piece.exits)
+        # The places of returns that give a copy, since what they return may be an object of state.
         self._copied = copied
-        made = ("deepcopy", "sent", "send", "fanned", "Done", "block", "UNBOUND", "bound")
+        self._sharing = sharing
+        self._meets_objects = any(
+            self._gives_or_takes_objects(use) for stop in method.stops if stop.top in piece.tops for use in stop.uses
+        )
+        made = ("deepcopy", "as_now", "sent", "send", "fanned", "Done", "block", "UNBOUND", "bound")
         self._names = {name: self._name(name) for name in made}
         loose = frozenset[str]().union(*(other.loose for other in method.pieces))
         reached = self._statements.values()
@@ -123,6 +133,7 @@ class _Writer:
             given[self._reply] = Reply
         given |= {
             self._names["deepcopy"]: copy.deepcopy,
+            self._names["as_now"]: as_now,
             self._names["send"]: send,
             self._names["fanned"]: fanned,
             self._names["Done"]: Done,
@@ -271,8 +282,22 @@ class _Writer:
         return [_placed_statement(ast.Return(self._ending([])), at)]
 
     def _message(self, way: Exit) -> ast.expr:
-        values: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._method.pieces[way.target].inputs]
-        return ast.Tuple([ast.Constant(way.target), ast.Tuple(values, ast.Load())], ast.Load())
+        names = self._method.pieces[way.target].inputs
+        values: ast.expr = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
+        if not way.fan_out and self._meets_objects and not all(map(self._sharing.is_plain, names)):
+            # Other rows may change objects of state that are carried, before the message is written.
+            values = called(self._names["as_now"], values)
+        return ast.Tuple([ast.Constant(way.target), values], ast.Load())
+
+    def _gives_or_takes_objects(self, use: Use) -> bool:
+        """Whether an access may leave the method and the state with one object that can be changed."""
+        kind = self._draft.elements[use.access.state].type
+        operation = kind.operations[use.site.operations[-1]]
+        # What is put into a matrix is a cell of a line.
+        stored = items_of(kind.value_hint) if kind.container is Matrix else (kind.value_hint,)
+        return (operation.shares and not is_frozen(kind.value_hint)) or (
+            operation.writes and not all(map(is_frozen, stored))
+        )
 
     def _ending(self, order: list[int]) -> ast.expr:
         """What a row leaves that comes to the end of the method, or after some statements to that of its turn."""

@@ -55,7 +55,7 @@ PASSES: Final[tuple[Pass, ...]] = (
 
 _ORDERLESS: Final = frozenset(("MP150", "MP151", "MP152", "MP155"))
 _CUT: Final = frozenset(
-    ("MP125", "MP136", "MP139", "MP153", "MP154", "MP156", "MP157", "MP160", "MP161", "MP162", "MP163", "MP164")
+    ("MP125", "MP136", "MP139", "MP153", "MP154", "MP156", "MP157", "MP160", "MP161", "MP162", "MP164")
 )
 """What stands in the way of a cut; a method that runs gathered is not cut."""
 

@@ -72,9 +72,19 @@ def bound(value: Any, name: str) -> Any:
 _PLAIN: Final = frozenset((int, float, str, bytes, bool, type(None)))
 
 
+def as_now(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Values as they are now, whatever is done to their objects before they are sent."""
+    if _PLAIN.issuperset(map(type, values)):
+        return values
+    try:
+        return copy.deepcopy(values)
+    except Exception:  # noqa: BLE001 - what can't be copied can't travel either, and is told when it is sent
+        return values
+
+
 def send(sent: list[Message], target: int, values: tuple[Any, ...]) -> None:
-    """Send a turn away, with values as they are now: the loop that goes on may change them."""
-    sent.append((target, values if _PLAIN.issuperset(map(type, values)) else copy.deepcopy(values)))
+    """Send a turn away; the loop that goes on may change what it carries."""
+    sent.append((target, as_now(values)))
 
 
 def fanned(sent: list[Message], result: Any) -> Any:

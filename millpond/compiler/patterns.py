@@ -121,10 +121,25 @@ def changes(node: ast.AST) -> Iterator[str]:
 def handed_on(node: ast.AST, scope: Scope) -> Iterator[str]:
     """The variables that a node gives to a function that may change them."""
     match node:
-        case ast.Call(func=callee, args=args):
+        case ast.Call(func=callee, args=args, keywords=keywords):
             meaning = scope.resolve(callee)
             if not any(meaning is known for known in (*FRESH, *SHALLOW)):
-                yield from (name for argument in args for name in root_names(argument))
+                for given in (*args, *(keyword.value for keyword in keywords)):
+                    yield from _held_names(given, scope)
+
+
+def _held_names(node: ast.AST, scope: Scope) -> Iterator[str]:
+    """The variables that an expression may be, hold or be a part of."""
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Compare() | ast.JoinedStr() | ast.Constant():
+            return
+        case ast.Call(func=callee) if any(scope.resolve(callee) is known for known in FRESH):
+            return
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _held_names(child, scope)
 
 
 def root_names(node: Any) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Which variables may be one object with state or with each other, told from a method's assignments.
 
-No types are inferred beyond hints; where nothing is known, sharing is assumed, except that the result of a call of
-unknown code is only suspected (`sure` is false) to be one of its arguments.
+No types are inferred beyond hints; where nothing is known, sharing is assumed. It is only suspected (`sure` is false)
+where a value may as well be something else: the result of a call of unknown code, a part of a value, and what was put
+into another object.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_type_hints
+from typing import Any, Final, get_origin, get_type_hints
 
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.hoist import ITEMS
@@ -23,7 +24,7 @@ from millpond.state.access import Operation
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A value may be an object of `element` with type `hint`.
+    """A value of type `hint` may be an object of `element`, or hold some: what of its type can be changed in place.
 
     `stored` if it went there, else it came from there; `asked` if it came by each(). `key` is its key as written.
     """
@@ -38,6 +39,27 @@ class Share:
 
 Shares = frozenset[Share]
 NOTHING: Shares = frozenset()
+
+_ROUNDS_MAX: Final = 12
+
+STORING: Final = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault"))
+"""Methods of builtin containers that put what they are given into them."""
+
+TAKING: Final = frozenset(("get", "pop", "popleft", "popitem", "setdefault"))
+"""Methods of builtin containers that give what they hold, or what they are given."""
+
+COPYING: Final = frozenset(
+    ("copy", "values", "items", "union", "intersection", "difference", "symmetric_difference", "__iter__")
+)
+"""Methods of builtin containers that give another one of what they hold."""
+
+GIVING_NOTHING: Final = frozenset(
+    (
+        *("append", "extend", "insert", "add", "update", "clear", "remove", "discard", "sort", "reverse"),
+        *("keys", "index", "count", "issubset", "issuperset", "isdisjoint"),
+    )
+)
+"""Methods of builtin containers that give a number, or nothing; keys can't be changed."""
 
 
 class Sharing:
@@ -64,11 +86,14 @@ class Sharing:
         for node in nodes:
             for name, value in _bindings(node):
                 self._values.setdefault(name, []).append(value)
-        # Assignments are taken in any order, twice: what a loop carries round is found by the second round.
-        for _ in range(2):
+        # Statements are taken in any order, until nothing is found any more: loops carry things round.
+        for _ in range(_ROUNDS_MAX):
+            before = (dict(self._shares), dict(self._links))
             for node in nodes:
                 self._take(node)
             self._spread()
+            if before == (self._shares, self._links):
+                break
 
     def of(self, name: str) -> Shares:
         """What a variable shares with state."""
@@ -107,15 +132,34 @@ class Sharing:
     def _puts(self, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         """The variables that a node binds, or puts something into, each with the expression."""
         yield from ((name, value) for name, value in _bindings(node) if not self.is_plain(name))
+        yield from ((name, value) for name, value, _ in self._put_into(node))
+
+    def _put_into(self, node: ast.AST) -> Iterator[tuple[str, ast.AST, bool]]:
+        """The variables whose objects a node may put something into, with the expression, and whether it surely does.
+
+        A function may put any of what it is given into any other.
+        """
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript | ast.Attribute):
-                        yield from ((name, value) for name in root_names(target) if name != self._method.self_name)
-            case ast.Call(func=ast.Attribute(value=owner), args=args):
-                for name in root_names(owner):
-                    if name != self._method.self_name:
-                        yield from ((name, argument) for argument in args)
+                        yield from ((name, value, True) for name in self._roots(target))
+            case ast.AugAssign(target=ast.Subscript() | ast.Attribute() as target, value=value):
+                yield from ((name, value, False) for name in self._roots(target))
+            case ast.Call(func=callee) if id(node) not in self._sites:
+                given = given_to(node)
+                meaning = self._method.scope.resolve(callee)
+                if any(meaning is known for known in (*FRESH, *SHALLOW)):
+                    return
+                if isinstance(callee, ast.Attribute):
+                    sure = callee.attr in STORING
+                    yield from ((name, value, sure) for name in self._roots(callee.value) for value in given)
+                if not isinstance(callee, ast.Attribute) or meaning is not MISSING:
+                    pairs = ((one, other) for one in given for other in given if other is not one)
+                    yield from ((name, other, False) for one, other in pairs for name in self._roots(one))
+
+    def _roots(self, node: ast.AST) -> Iterator[str]:
+        return (name for name in root_names(node) if name != self._method.self_name and not self.is_plain(name))
 
     def asked(self) -> dict[str, str]:
         """The variables that may be objects of instances that were asked, with their elements."""
@@ -197,6 +241,11 @@ class Sharing:
             for other, sure in self._names_in(value):
                 if other != name and not self.is_plain(name):
                     self._link(name, other, sure=sure and not parted)
+        for name, value, sure in self._put_into(node):
+            self._add(name, [replace(share, sure=False, hint=Any) for share in self._expression(value)])
+            for other, same in self._names_in(value):
+                if other != name:
+                    self._link(name, other, sure=sure and same)
         for stored, share in self._stores(node):
             for name, sure in self._names_in(stored):
                 self._add(name, frozenset((replace(share, sure=share.sure and sure),)))
@@ -216,7 +265,9 @@ class Sharing:
             for pair, sure in self._links.items():
                 one, other = pair
                 for name, source in ((one, other), (other, one)):
-                    self._add(name, [replace(share, sure=share.sure and sure) for share in self.of(source)])
+                    found = self.of(source)
+                    # One may be a part of the other.
+                    self._add(name, found if sure else [replace(share, sure=False, hint=Any) for share in found])
 
     def _stores(self, node: ast.AST) -> Iterator[tuple[ast.expr, Share]]:
         """The expressions that a node puts into state, or into an object of state."""
@@ -229,9 +280,10 @@ class Sharing:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     yield from ((value, share) for share in self._slot(target))
-            case ast.Call(func=ast.Attribute(value=owner), args=args) if site is None:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if site is None:
                 for share in self._items(self._expression(owner)):
-                    yield from ((argument, replace(share, stored=True, sure=False)) for argument in args)
+                    put = replace(share, stored=True, sure=share.sure and name in STORING)
+                    yield from ((argument, put) for argument in given_to(node))
 
     def _slot(self, target: ast.expr) -> Iterator[Share]:
         """What an assignment to a subscript or an attribute puts its value into."""
@@ -267,17 +319,28 @@ class Sharing:
             case ast.Compare() | ast.Constant() | ast.JoinedStr() | ast.Lambda() | ast.UnaryOp():
                 return NOTHING
             case ast.BinOp(left=left, right=right):
-                return self._items(self._expression(left) | self._expression(right))
+                return _holding(self._items(self._expression(left) | self._expression(right)))
             case ast.ListComp(elt=result) | ast.SetComp(elt=result) | ast.GeneratorExp(elt=result):
-                return self._expression(result)
+                return _holding(self._expression(result))
             case ast.DictComp(value=result):
-                return self._expression(result)
+                return _holding(self._expression(result))
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                return _holding(share for part in parts for share in self._item(part))
+            case ast.Dict(keys=keys, values=values):
+                # Without a key it is a dict whose entries are taken over.
+                shares = ((key, self._expression(value)) for key, value in zip(keys, values, strict=True))
+                return _holding(share for key, found in shares for share in (found if key else self._items(found)))
         return frozenset(share for child in ast.iter_child_nodes(node) for share in self._expression(child))
+
+    def _item(self, part: ast.expr) -> Shares:
+        """What a part of a display shares, or the parts that it stands for."""
+        return self._items(self._expression(part.value)) if isinstance(part, ast.Starred) else self._expression(part)
 
     def _part(self, node: ast.Subscript | ast.Attribute) -> Iterator[Share]:
         whole = self._expression(node.value)
         if isinstance(node, ast.Subscript):
-            yield from self._items(whole)
+            items = self._items(whole)
+            yield from _holding(items) if isinstance(node.slice, ast.Slice) else items
         else:
             for share in whole:
                 hint = field_of(share.hint, node.attr)
@@ -286,14 +349,45 @@ class Sharing:
 
     def _call(self, node: ast.Call) -> Shares:
         meaning = self._method.scope.resolve(node.func)
-        given = frozenset(share for argument in node.args for share in self._expression(argument))
         if any(meaning is known for known in FRESH):
             return NOTHING
+        given = [self._item(argument) for argument in given_to(node)]
+        every = frozenset(share for shares in given for share in shares)
         if any(meaning is known for known in SHALLOW):
-            return self._items(given)
-        if isinstance(node.func, ast.Attribute):
-            given |= self._items(self._expression(node.func.value))
-        return frozenset(replace(share, sure=False) for share in given)
+            return self._taken_from(meaning, given)
+        if not isinstance(node.func, ast.Attribute) or meaning is not MISSING:
+            return _suspected(every)
+        owner = self._expression(node.func.value)
+        if node.func.attr in PLAIN_METHODS or (owner and all(_is_builtin(share.hint) for share in owner)):
+            every = every if node.func.attr in TAKING else NOTHING
+        found = _suspected(every)
+        for share in owner:
+            found |= self._method_result(share, node.func.attr)
+        return found
+
+    def _taken_from(self, meaning: Any, given: list[Shares]) -> Shares:
+        """What the result of a function shares that is made of the parts of its arguments."""
+        every = frozenset(share for shares in given for share in shares)
+        items = self._items(every)
+        if meaning is sum:
+            return _holding(self._items(items)) | _holding(items if len(given) > 1 else NOTHING)
+        if meaning is next or (meaning in (min, max) and len(given) == 1):
+            return items | frozenset(share for shares in given[1:] for share in shares)
+        if meaning in (min, max):
+            return every
+        if meaning is dict:
+            return _holding(items | self._items(items))
+        return _holding(_holding(items)) if meaning in (enumerate, zip) else _holding(items)
+
+    def _method_result(self, share: Share, name: str) -> Shares:
+        """What the result of a method of an object of state, or of one that holds some, may share."""
+        if not _is_builtin(share.hint):
+            return _suspected((share,))
+        if name in TAKING:
+            return frozenset(replace(item, sure=False) for item in self._items((share,)))
+        if name in COPYING:
+            return frozenset(replace(item, sure=False) for item in _holding(self._items((share,))))
+        return NOTHING if name in GIVING_NOTHING or name in PLAIN_METHODS else _suspected((share,))
 
     @staticmethod
     def _items(shares: Iterable[Share]) -> Shares:
@@ -312,16 +406,21 @@ class Sharing:
                     yield from self._names_in(child)
             case ast.NamedExpr(value=value):
                 yield from self._names_in(value)
-            case ast.Subscript(slice=ast.Slice()):
-                return
+            case ast.BinOp(left=left, right=right):
+                yield from ((name, False) for part in (left, right) for name, _ in self._names_in(part))
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                made = (node.value,) if isinstance(node, ast.DictComp) else (node.elt,)
+                parts = [*made, *(generator.iter for generator in node.generators)]
+                yield from ((name, False) for part in parts for name, _ in self._names_in(part))
             case ast.Subscript(value=value) | ast.Attribute(value=value) if id(node) not in self._sites:
                 # A part of a value may be a number as well as a list, so it is only suspected.
                 yield from ((name, False) for name, _ in self._names_in(value))
             case ast.Call() if id(node) not in self._sites:
                 meaning = self._method.scope.resolve(node.func)
-                if not any(meaning is known for known in (*FRESH, *SHALLOW)):
-                    for argument in node.args:
-                        yield from ((name, False) for name, _ in self._names_in(argument))
+                if not any(meaning is known for known in FRESH):
+                    owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+                    for part in (*owner, *given_to(node)):
+                        yield from ((name, False) for name, _ in self._names_in(part))
 
     def is_plain(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
         """Whether a variable holds nothing but values that can't be changed."""
@@ -412,6 +511,26 @@ class Sharing:
             case ast.Call() | ast.Constant():
                 return self._is_plain_value(node, seen)
         return False
+
+
+def given_to(node: ast.Call) -> list[ast.expr]:
+    """All that a call is given."""
+    return [*node.args, *(keyword.value for keyword in node.keywords)]
+
+
+def _holding(shares: Iterable[Share]) -> Shares:
+    """What a new object shares that holds values with these shares."""
+    return frozenset(replace(share, hint=list[share.hint]) for share in shares)  # type: ignore[name-defined]
+
+
+def _suspected(shares: Iterable[Share]) -> Shares:
+    """What a value may share that may be, hold or be a part of another, or have nothing to do with it."""
+    return frozenset(replace(share, sure=False, hint=Any) for share in shares)
+
+
+def _is_builtin(hint: Any) -> bool:
+    """Whether all that values of a type can do is known."""
+    return get_origin(hint) in (list, dict, set, frozenset, tuple)
 
 
 def _key_text(site: Site) -> str:

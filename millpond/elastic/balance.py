@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
 
 TOLERANCE = 0.05
 """Above the ideal by so much, the highest cost is good enough: the last percents cost the most moves."""
@@ -51,6 +52,26 @@ class _Share:
         return weight, atom
 
 
+class Cheapest:
+    """Finds the partition that costs least with one more weight, in a time that hardly grows with their number."""
+
+    def __init__(self, held: Sequence[float], unit_costs: Sequence[float]) -> None:
+        # Of partitions whose units cost the same, the one that holds least is it whatever the weight.
+        self._heaps: dict[float, list[tuple[float, int]]] = {}
+        for at, (weight, unit) in enumerate(zip(held, unit_costs, strict=True)):
+            self._heaps.setdefault(unit, []).append((weight, at))
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def take(self, weight: float) -> int:
+        """Give it the weight, and return its number; of equals, the first."""
+        firsts = (((heap[0][0] + weight) * unit, heap[0][1], unit) for unit, heap in self._heaps.items())
+        _, at, unit = min(firsts)
+        heap = self._heaps[unit]
+        heapreplace(heap, (heap[0][0] + weight, at))
+        return at
+
+
 def balanced(
     owners: Sequence[int],
     partitions: int,
@@ -75,9 +96,9 @@ def balanced(
             shares[owner].add(atom_weights[number], number)
         else:
             homeless.append(number)
+    cheapest = Cheapest([share.weight for share in shares], [share.unit_cost for share in shares])
     for number in sorted(homeless, key=lambda number: (-atom_weights[number], number)):
-        weight = atom_weights[number]
-        min(shares, key=lambda share: (share.cost_with(weight), share.cost)).add(weight, number)
+        shares[cheapest.take(atom_weights[number])].add(atom_weights[number], number)
     # Partitions without atoms would never be measured, so the first moves are theirs.
     _fill_empty(shares)
     ideal = sum(atom_weights) / sum(1 / share.unit_cost for share in shares)
@@ -129,13 +150,20 @@ def _place(share: _Share, weight: float) -> int:
     return max(0, bisect_right(share.atoms, share.steps(weight), key=lambda atom: atom[0]) - 1)
 
 
-def cost_spread(
+def cost_shares(
     owners: Sequence[int], partitions: int, weights: Sequence[float], unit_costs: Sequence[float] = ()
-) -> float:
-    """How far the highest cost is above the ideal one: 1 for a perfect division, 2 for twice as much as it need be."""
+) -> list[float]:
+    """The cost of each partition by the ideal one: all 1 for a perfect division."""
     held = [0.0] * partitions
     for group, owner in enumerate(owners):
         held[owner] += weights[group]
     units = unit_costs or [1.0] * partitions
     ideal = sum(held) / sum(1 / unit for unit in units)
-    return max(weight * unit for weight, unit in zip(held, units, strict=True)) / ideal if ideal else 1.0
+    return [weight * unit / ideal if ideal else 1.0 for weight, unit in zip(held, units, strict=True)]
+
+
+def cost_spread(
+    owners: Sequence[int], partitions: int, weights: Sequence[float], unit_costs: Sequence[float] = ()
+) -> float:
+    """How far the highest cost is above the ideal one: 1 for a perfect division, 2 for twice as much as it need be."""
+    return max(cost_shares(owners, partitions, weights, unit_costs))

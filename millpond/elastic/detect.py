@@ -36,16 +36,3 @@ class Consecutive:
     def reset(self) -> None:
         """Count from the next report on."""
         self.seen = 0
-
-
-@dataclass(slots=True)
-class Smoothed:
-    """A moving average that forgets: a new figure counts `weight`, all before it the rest."""
-
-    weight: float
-    value: float | None = None
-
-    def add(self, value: float) -> float:
-        """Take a figure, and return the average."""
-        self.value = value if self.value is None else self.value + self.weight * (value - self.value)
-        return self.value

@@ -109,6 +109,8 @@ class Latency:
             return None
         rows, waits = np.array([task.rows for task in seen.tasks], dtype=np.float64), measured(seen)
         owners = less_waiting(seen.owners, seen.atoms, rows, waits)
+        if owners == seen.owners:
+            return None
         before, after = (mean_latency(owned, rows, waits) for owned in (seen.owners, owners))
         if after > WORTH * before:
             return None

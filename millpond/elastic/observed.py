@@ -99,7 +99,9 @@ class Reason(Enum):
     IDLE = "partitions have little to do"
     UNEVEN = "key groups weigh unevenly"
     SLOW = "an executor is slow"
+    FASTER = "an executor is faster again"
     LATENCY = "rows would wait less"
+    LIMITS = "the number of partitions is out of its limits"
     ASKED = "somebody asked for it"
 
 

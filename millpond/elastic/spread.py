@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millpond.elastic.balance import Cheapest
+
 
 def dealt_out(held: Sequence[float], free: Sequence[float], unit_costs: Sequence[float]) -> tuple[int, ...]:
     """The partition for the free rows of every key group.
@@ -12,13 +14,9 @@ def dealt_out(held: Sequence[float], free: Sequence[float], unit_costs: Sequence
     heaviest go first, each to where the cost is lowest then. So no cost is above the ideal one by more than that of one
     key group, unless what is held is above it already. Groups without rows go the same way, as if they had few.
     """
-    weights = list(held)
+    cheapest = Cheapest(held, unit_costs)
     least = min((weight for weight in free if weight > 0), default=1.0) / 2
     chosen = [0] * len(free)
     for group in sorted(range(len(free)), key=lambda group: (-free[group], group)):
-        weight = free[group] or least
-        costs = [(weights[at] + weight) * unit_costs[at] for at in range(len(weights))]
-        at = costs.index(min(costs))
-        weights[at] += weight
-        chosen[group] = at
+        chosen[group] = cheapest.take(free[group] or least)
     return tuple(chosen)

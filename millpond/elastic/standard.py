@@ -1,20 +1,24 @@
-"""The policy that jobs have unless they are given another: partitions by load, key groups by weight and speed."""
+"""The policy that jobs have unless they are given another: partitions by load, key groups by weight and speed.
+
+What an epoch shows by itself is a report. So many reports in a row are a reason to act; what is done then follows from
+averages of late. An average alone would not do: one epoch that is far out of line is in it for several.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from millpond.elastic.balance import balanced, cost_spread
-from millpond.elastic.detect import Consecutive, Smoothed
-from millpond.elastic.observed import Decision, Floats, Observed, Reason, TaskLoad
+from millpond.elastic.detect import Consecutive
+from millpond.elastic.moves import Move, Weighed
+from millpond.elastic.observed import Decision, Floats, Observed, Reason
 from millpond.elastic.options import Elastic
-from millpond.elastic.spread import dealt_out
+from millpond.elastic.speeds import Speeds, row_s
 
 FORGET = 0.5
-"""What the last epoch counts in the weight of key groups, and in the speed of executors."""
+"""What the last epoch counts in the weight of key groups."""
 
 FEWER_AFTER = 3
 """Partitions are taken away after so many times the reports that more of them take: a lull is soon over."""
@@ -28,17 +32,8 @@ NEVER_WAITS = 0.75
 FULL = 0.7
 """Then so much of what is busy is enough to add partitions. It is above `FEWER_BELOW`, so they stay."""
 
-SAME_SPEED = 1.3
-"""Executors that differ by less than this are taken for equally fast."""
-
-WORTH = 0.9
-"""Key groups move if the highest cost becomes this much of what it was, or less."""
-
 ENOUGH = 0.8
 """State stays where it is if rows that may run anywhere bring the highest cost below so much of what is uneven."""
-
-IDLE_WEIGHT = 0.05
-"""What a key group without rows weighs, by the mean of all: its state wants a share of the disk, too."""
 
 
 @dataclass(slots=True)
@@ -49,19 +44,23 @@ class Standard:
     most: int
     _busy: Consecutive = field(init=False)
     _idle: Consecutive = field(init=False)
-    _uneven: Consecutive = field(init=False)
-    _slow: Consecutive = field(init=False)
+    _moves: dict[Reason, Consecutive] = field(init=False)
+    _speeds: Speeds = field(init=False)
     _rows: Floats | None = None
     _free: Floats | None = None
-    _speeds: dict[str, Smoothed] = field(default_factory=dict)
+    _spared: frozenset[int] = frozenset()
     _rests: int = 0
 
     def __post_init__(self) -> None:
         options = self.options
         self._busy = Consecutive(options.busy, options.reports)
         self._idle = Consecutive(FEWER_BELOW * options.busy, FEWER_AFTER * options.reports, below=True)
-        self._uneven = Consecutive(options.uneven, options.reports)
-        self._slow = Consecutive(options.slow, options.reports)
+        self._moves = {
+            Reason.SLOW: Consecutive(options.slow, options.reports),
+            Reason.FASTER: Consecutive(options.uneven, options.reports),
+            Reason.UNEVEN: Consecutive(options.uneven, options.reports),
+        }
+        self._speeds = Speeds(options.reports)
 
     def decide(self, seen: Observed) -> Decision | None:
         """The owners from the next epoch on, if something has been wrong for long enough."""
@@ -70,10 +69,11 @@ class Standard:
             # What moved is restored in these epochs, so they tell nothing about those to come.
             self._rests -= 1
             return None
-        decision = self._moved(seen) or self._resized(seen)
+        decision = self._limited(seen) or self._moved(seen) or self._resized(seen)
         if decision is not None:
             self._rests = self.options.reports
-            for detector in (self._busy, self._idle, self._uneven, self._slow):
+            self._spared = frozenset(at for at, cost in enumerate(self._speeds.of_late(_places(seen))) if cost > 1)
+            for detector in (self._busy, self._idle, *self._moves.values()):
                 detector.reset()
         return decision
 
@@ -81,73 +81,71 @@ class Standard:
         if not seen.rows.any():
             return
         self._rows = _smoothed(self._rows, _rows_of(seen, free=False))
-        self._free = _smoothed(self._free, _rows_of(seen, free=True) * _free_row_cost(seen))
-        by_place: dict[str, tuple[float, float]] = {}
-        usual = _usual_rows(seen)
-        for number, place in enumerate(seen.places):
-            spent, worked = by_place.get(place, (0.0, 0.0))
-            by_place[place] = spent + seen.seconds[number], worked + float(usual[number])
-        for place, (spent, worked) in by_place.items():
-            if worked:
-                self._speeds.setdefault(place, Smoothed(FORGET)).add(spent / worked)
-        for gone in self._speeds.keys() - set(seen.places):
-            del self._speeds[gone]
+        self._free = _smoothed(self._free, _free_rows(seen))
+        if self._counts(seen):
+            self._speeds.learn(seen)
 
-    @property
-    def weights(self) -> list[float]:
-        """What each key group weighs: its rows, of late, without those that may run anywhere."""
-        assert self._rows is not None
-        weights: list[float] = (self._rows + IDLE_WEIGHT * max(float(self._rows.mean()), 1e-9)).tolist()
-        return weights
+    def _counts(self, seen: Observed) -> bool:
+        """Whether an epoch is long enough to tell something."""
+        return max(seen.seconds, default=0.0) >= self.options.ignored_s
 
-    def unit_costs(self, seen: Observed) -> list[float]:
-        """What a row costs each partition, by the executor it is on; 1 for all that are about as fast as most."""
-        known = {place: speed.value for place, speed in self._speeds.items() if speed.value}
-        if len(known) < 2:
-            return [1.0] * seen.partitions
-        # The lower one of two: else an executor could never be twice as slow as the other.
-        usual = sorted(known.values())[(len(known) - 1) // 2]
-        ratios = [known.get(place, usual) / usual for place in seen.places]
-        return [ratio if ratio > SAME_SPEED else 1.0 for ratio in ratios]
+    def _of_late(self, seen: Observed, partitions: int) -> Weighed:
+        """The load of late, on so many partitions; all key groups are alike as long as none had rows."""
+        costs = self._speeds.of_late(_places(seen))[:partitions]
+        costs += [1.0] * (partitions - len(costs))
+        none = np.zeros(len(seen.owners))
+        return Weighed(none if self._rows is None else self._rows, none if self._free is None else self._free, costs)
+
+    def _limited(self, seen: Observed) -> Decision | None:
+        """As many partitions as there may be, if there are fewer or more."""
+        least, most = min(self.options.least, len(seen.atoms)), self.options.most
+        if seen.partitions < least:
+            return self._with(seen, least, Reason.LIMITS, f"least={self.options.least}")
+        # A number that nobody named does not overrule one that somebody asked for.
+        if most is not None and seen.partitions > most:
+            return self._with(seen, most, Reason.LIMITS, f"most={most}")
+        return None
 
     def _moved(self, seen: Observed) -> Decision | None:
-        if self._rows is None or max(seen.seconds, default=0.0) < self.options.ignored_s:
+        """Other owners, if key groups weigh unevenly, or an executor is slow, or one that was is so no more."""
+        if not self._counts(seen) or not seen.rows.any():
+            # Reports are in a row no more.
+            for detector in self._moves.values():
+                detector.reset()
             return None
-        costs = self.unit_costs(seen)
-        carriers = seen.carriers or seen.owners
-        spread = self._cost_spread(seen.owners, carriers, costs)
-        owners, dealt = seen.owners, self._dealt_out(seen.owners, costs)
-        better = self._cost_spread(owners, dealt or carriers, costs)
-        if dealt is None or better > ENOUGH * self.options.uneven:
-            # Rows that may run anywhere are not enough to make up for it: state must move.
-            owners = balanced(seen.owners, seen.partitions, self.weights, seen.atoms, costs)
-            dealt = self._dealt_out(owners, costs)
-            better = self._cost_spread(owners, dealt or owners, costs)
-        worth = (owners, dealt or owners) != (seen.owners, carriers) and better <= WORTH * spread
-        # An executor that stays slow has what it can bear by then.
-        slow = self._slow.met(max(costs) if worth else 1.0)
-        uneven = self._uneven.met(spread if worth else 1.0)
-        if not (slow or uneven):
+        now = Weighed(_rows_of(seen, free=False), _free_rows(seen), self._speeds.now(_places(seen)))
+        _, figures = self._gains(seen, now)
+        met = [detector.met(figures[reason]) for reason, detector in self._moves.items()]
+        if not any(met):
             return None
-        moved = sum(now != then for now, then in zip(owners, seen.owners, strict=True))
-        what = f"{moved} key groups move" if moved else "rows of tasks without state run elsewhere"
-        gain = f"{what}, the busiest partition has {better:.2f} of its share instead of {spread:.2f}"
-        if max(costs) > self.options.slow:
-            place = seen.places[costs.index(max(costs))]
-            told = f"executor {place} takes {max(costs):.1f} times as long for a row as others: {gain}"
-            return Decision(Reason.SLOW, owners, seen.partitions, told, dealt)
-        return Decision(Reason.UNEVEN, owners, seen.partitions, f"{Reason.UNEVEN.value}: {gain}", dealt)
+        late = self._of_late(seen, seen.partitions)
+        move, figures = self._gains(seen, late)
+        for reason, detector in self._moves.items():
+            if figures[reason] > detector.threshold:
+                told = f"{self._why(seen, reason, late, move)}: {_gain(seen, move)}"
+                return Decision(reason, move.owners, seen.partitions, told, move.spread)
+        return None
 
-    def _dealt_out(self, owners: Sequence[int], costs: Sequence[float]) -> tuple[int, ...] | None:
-        """Where rows that may run anywhere are best off beside these owners; None if there are none."""
-        if self._free is None or not self._free.any():
-            return None
-        held = np.bincount(owners, weights=self.weights, minlength=len(costs))
-        return dealt_out(held.tolist(), self._free.tolist(), costs)
+    def _gains(self, seen: Observed, load: Weighed) -> tuple[Move, dict[Reason, float]]:
+        """The best move by a load, and what there is to gain from it, for each reason to move."""
+        move = load.best_move(seen, ENOUGH * self.options.uneven)
+        # An executor that stays slow has what it can bear by the time that no move relieves it.
+        slowest = max(load.costs) if move.relieves > 1 else 1.0
+        faster = move.fills(self._spared_partitions(seen))
+        return move, {Reason.SLOW: slowest, Reason.FASTER: faster, Reason.UNEVEN: move.relieves}
 
-    def _cost_spread(self, owners: Sequence[int], carriers: Sequence[int], costs: Sequence[float]) -> float:
-        free = [0.0] * len(owners) if self._free is None else self._free.tolist()
-        return cost_spread((*owners, *carriers), len(costs), (*self.weights, *free), costs)
+    def _spared_partitions(self, seen: Observed) -> list[int]:
+        """Partitions that have less since the last decision, because their executors were slow."""
+        return [number for number in range(seen.partitions) if number in self._spared]
+
+    def _why(self, seen: Observed, reason: Reason, load: Weighed, move: Move) -> str:
+        if reason is Reason.SLOW:
+            slowest = max(range(seen.partitions), key=lambda at: load.costs[at])
+            return f"executor {seen.places[slowest]} takes {load.costs[slowest]:.1f} times as long for a row as others"
+        if reason is Reason.FASTER:
+            emptiest = min(self._spared_partitions(seen), key=lambda at: move.before[at])
+            return f"executor {seen.places[emptiest]} is faster again"
+        return str(reason.value)
 
     def _resized(self, seen: Observed) -> Decision | None:
         """Twice as many partitions, or half as many."""
@@ -156,24 +154,33 @@ class Standard:
         used = seen.utilisation
         most = min(self.most, len(seen.atoms))
         more, fewer = min(2 * seen.partitions, most), max(-(-seen.partitions // 2), self.options.least)
-        worth = max(seen.seconds, default=0.0) >= self.options.ignored_s
         # What an epoch costs whatever its rows is time, too: who never waits is busy though no partition is.
         felt = used / FULL if seen.epoch_s > NEVER_WAITS * seen.interval_s else used
-        busy = self._busy.met(felt if worth and more > seen.partitions else 0.0)
+        busy = self._busy.met(felt if self._counts(seen) and more > seen.partitions else 0.0)
         projected = used * seen.partitions / fewer
         idle = self._idle.met(projected if fewer < seen.partitions else 1.0)
         if not (busy or idle):
             return None
         count = more if busy else fewer
-        return self.resized(seen, count, Reason.BUSY if busy else Reason.IDLE, f"{used:.0%} of the time")
+        return self._with(seen, count, Reason.BUSY if busy else Reason.IDLE, f"{used:.0%} of the time")
 
-    def resized(self, seen: Observed, count: int, reason: Reason, why: str) -> Decision:
+    def _with(self, seen: Observed, count: int, reason: Reason, why: str) -> Decision:
         """The owners on another number of partitions."""
-        costs = self.unit_costs(seen)[:count]
-        costs += [1.0] * (count - len(costs))
-        owners = balanced(seen.owners, count, self.weights, seen.atoms, costs)
+        late = self._of_late(seen, count)
+        owners = late.balanced(seen)
         told = f"{reason.value} ({why}): {count} instead of {seen.partitions}"
-        return Decision(reason, owners, count, told, self._dealt_out(owners, costs))
+        return Decision(reason, owners, count, told, late.dealt_out(owners))
+
+
+def _places(seen: Observed) -> Sequence[str]:
+    """The executor of each partition; all on one if nothing is known."""
+    return seen.places or ("",) * seen.partitions
+
+
+def _gain(seen: Observed, move: Move) -> str:
+    moved = sum(now != then for now, then in zip(move.owners, seen.owners, strict=True))
+    what = f"{moved} key groups move" if moved else "rows of tasks without state run elsewhere"
+    return f"{what}, the busiest partition has {max(move.after):.2f} of its share instead of {max(move.before):.2f}"
 
 
 def _rows_of(seen: Observed, *, free: bool) -> Floats:
@@ -182,27 +189,12 @@ def _rows_of(seen: Observed, *, free: bool) -> Floats:
     return sum(chosen, np.zeros(len(seen.owners)))
 
 
+def _free_rows(seen: Observed) -> Floats:
+    """Free rows by key group, as many as others would take as long for."""
+    free = row_s(task for task in seen.tasks if task.free)
+    bound = row_s(task for task in seen.tasks if not task.free)
+    return _rows_of(seen, free=True) * (free / bound if free and bound else 1.0)
+
+
 def _smoothed(known: Floats | None, now: Floats) -> Floats:
     return now if known is None else known + FORGET * (now - known)
-
-
-def _row_s(tasks: Iterable[TaskLoad]) -> float:
-    """What a row of some tasks took, on average; 0 if that is not known."""
-    every = list(tasks)
-    rows = sum(task.total_rows for task in every)
-    return sum(sum(task.seconds) for task in every) / rows if rows else 0.0
-
-
-def _free_row_cost(seen: Observed) -> float:
-    """What a free row takes by what others take; 1 if that is not known."""
-    free = _row_s(task for task in seen.tasks if task.free)
-    bound = _row_s(task for task in seen.tasks if not task.free)
-    return free / bound if free and bound else 1.0
-
-
-def _usual_rows(seen: Observed) -> Floats:
-    """How many rows each partition was at work on, in rows of the usual length: partitions differ in what they run."""
-    usual, mean = np.zeros(seen.partitions), _row_s(seen.tasks)
-    for task in seen.tasks:
-        usual += task.worked_by(seen.owners, seen.partitions) * (_row_s([task]) / mean if mean else 1.0)
-    return usual

@@ -26,7 +26,7 @@ from millpond.runtime.plan import EpochPlan, ProgramPlan
 from millpond.runtime.replies import reply_table, stage, staging_mark, unfolded
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
-from millpond.state.wire import encode_values
+from millpond.state.wire import encode_message
 from millpond.storage.contract import Storage
 
 
@@ -139,7 +139,7 @@ class Delivery:
         if work.times is not None:
             kept.append(work.times[rows].tolist())
         extra = list(zip(*kept, strict=True)) if kept else [()] * len(values)
-        bodies = [encode_values((*carried, *more), after.inputs) for carried, more in zip(values, extra, strict=True)]
+        bodies = [encode_message((*carried, *more), after.inputs) for carried, more in zip(values, extra, strict=True)]
         groups = self._groups(work, rows, values, after)
         places = work.places.take(rows)
         columns: dict[str, list[Any]] = {

@@ -159,8 +159,11 @@ class HotKeys:
 
     def add(self, controls: Sequence[Control]) -> tuple[HotKey, ...]:
         """Take what the tasks of an epoch told, and return what is hot now, the hottest first."""
-        for sketch in self._sketches.values():
+        for task, sketch in list(self._sketches.items()):
             sketch.fade(HOT_FADE)
+            if sketch.total < HOT_ROWS_MIN:
+                # Counts and their sum fade alike, so shares would stay as they were for ever.
+                del self._sketches[task]
         for load in (load for control in controls for load in control.loads):
             sketch = self._sketches.setdefault(load.task, Sketch())
             for key, rows in load.hot:

@@ -105,7 +105,8 @@ class Load(msgspec.Struct, frozen=True):
 class Control(msgspec.Struct, frozen=True):
     """What one task of a step did: changes of state, files, counts of messages, and failures.
 
-    `loads` are of rows of `size_bytes` together. `busy` is how long tasks of the partition were at work, by step.
+    `loads` are of rows of `size_bytes` together. `busy` is how long tasks of the partition were at work, by step,
+    without the time in which state was opened and restored.
     """
 
     step: int

@@ -25,7 +25,7 @@ from millpond.state.map import Map
 from millpond.state.storekey import store_key
 from millpond.state.timers import DUE, TimersType, due_unit
 from millpond.state.units import store_keys_of
-from millpond.state.wire import decode_values, encode_values
+from millpond.state.wire import decode_values, encode_message
 from millpond.windowing.element import Windows
 
 
@@ -296,4 +296,4 @@ def _key_of(task: CompiledTask, values: dict[str, Any]) -> Any:
 
 def _carried(values: tuple[Any, ...], names: tuple[str, ...]) -> list[Any]:
     """Variables as they arrive at another task: copies, as on the wire."""
-    return decode_values(encode_values(values, names))
+    return decode_values(encode_message(values, names))

@@ -63,6 +63,8 @@ class StepRun:
     where: str = ""
     seen: Seen = field(default_factory=Seen)
     begun: float = 0.0
+    open_s: float = 0.0
+    views: list[StoreView] = field(default_factory=list)
     gathered: tuple[Load, ...] = ()
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -126,9 +128,11 @@ class StepRun:
     def _busy(self, view: StoreView) -> dict[int, float]:
         """How long this task and those of earlier steps were at work; only the last one tells.
 
-        Times differ between attempts, so they must not cross a shuffle: the store remembers them.
+        Times differ between attempts, so they must not cross a shuffle: the store remembers them. Waiting for state is
+        no work: what was restored in this epoch is here in the next one.
         """
-        took = _CLOCK.ticks() - self.begun
+        waited = self.open_s + sum(one.restore_s for one in self.views)
+        took = max(_CLOCK.ticks() - self.begun - waited, 0.0)
         number = self.epoch.epoch
         if self.step == self.plan.steps - 1:
             return {**(view.busy(number) if self.step else {}), self.step: took}
@@ -139,8 +143,11 @@ class StepRun:
         return LocalStore.at(store_path(self.plan.local_root, self.epoch.parent.uuid, self.partition))
 
     def _open(self, storage: Storage, partition: PartitionId) -> StoreView:
-        plan = self.plan
-        return open_state(storage, plan.local_root, self.epoch.parent, plan.layout, partition, plan.restore)
+        plan, begun = self.plan, _CLOCK.ticks()
+        view = open_state(storage, plan.local_root, self.epoch.parent, plan.layout, partition, plan.restore)
+        self.open_s += _CLOCK.ticks() - begun
+        self.views.append(view)
+        return view
 
     def _see(self, view: StoreView) -> Seen:
         """How the state was found, by this step or those before it in the epoch: the store remembers that."""

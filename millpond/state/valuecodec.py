@@ -21,6 +21,7 @@ from msgspec import inspect
 
 from millpond.errors import StateError
 from millpond.state.nesting import NESTED_MAX, field_names, nests_without_end, too_deep, types_in
+from millpond.state.sharing import holds_twice
 from millpond.state.shown import shown
 from millpond.state.typenames import type_text
 
@@ -95,6 +96,8 @@ class ValueCodec:
                     self._check_round_trip(value, data)
                 elif not _has_items(value, self._items):
                     self._refuse(value)
+            if holds_twice(values):
+                raise self._doubled(values)
         return encoded
 
     def decode(self, data: bytes) -> Any:
@@ -153,6 +156,16 @@ class ValueCodec:
             expected=type_text(self.hint),
             found=f"{found} ({why})" if why else found,
             hint="convert it before you store it, e.g. float(x), int(x), list(x)",
+        )
+
+    def _doubled(self, values: Sequence[Any]) -> StateError:
+        found = next((value for value in values if holds_twice((value,))), None)
+        return StateError(
+            "MP219",
+            "one object is in two places of a state element",
+            expected="an object of its own in each place",
+            found="under two keys" if found is None else shown(found, 120),
+            hint="each place is kept by itself, and would miss a change of the other: store a copy, e.g. list(x)",
         )
 
     def _foreign(self, cause: msgspec.MsgspecError) -> StateError:

@@ -5,9 +5,11 @@ variable is after a cut what it was before it: of the same type all the way down
 user's classes travel as their attributes (`records`), and are put together without running code of theirs; which
 classes a message may name is said in `classes`.
 
-Sets travel in the order of their members' bytes, so that equal sets are equal bytes. An object that occurs twice in a
-message arrives as two. NaN keeps its nature, but is refused as a member of a set and as a key: Python finds it there by
-identity alone, and a copy would never be found.
+Sets travel in the order of their members' bytes, so that equal sets are equal bytes. NaN keeps its nature, but is
+refused as a member of a set and as a key: Python finds it there by identity alone, and a copy would never be found.
+
+What is one object in the variables of a message is one after it (`encode_message`): objects that occur twice are found
+first (`sharing`), travel once with a number, and by that number from then on.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import collections
 import datetime
 import decimal
+import threading
 import uuid
 import zoneinfo
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +30,7 @@ import numpy as np
 from millpond.errors import RowError
 from millpond.state.arrays import array_from, array_parts, scalar_from, scalar_parts
 from millpond.state.records import put_together, take_apart
+from millpond.state.sharing import Twice, carried_parts, objects_twice
 from millpond.state.shown import ascii_surrogates, shown
 from millpond.state.valuecodec import has_nan
 from millpond.state.vector import Vector
@@ -35,6 +39,7 @@ _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
 _SELF_EQUAL: Final = frozenset((int, str, bytes, bool, type(None)))
 (_BIG_INT, _TUPLE, _SET, _FROZENSET, _VECTOR, _TEXT, _DICT, _TIME) = range(1, 9)
 (_RECORD, _ARRAY, _SCALAR, _OWN, _OTHER) = range(9, 14)
+(_MESSAGE, _FIRST, _AGAIN) = range(14, 17)
 
 _TEXT_TYPES: Final[dict[type, tuple[str, Callable[[str], Any]]]] = {
     datetime.datetime: ("datetime", datetime.datetime.fromisoformat),
@@ -52,8 +57,33 @@ _own: dict[str, Callable[..., Any]] = {}
 _encode = msgspec.msgpack.Encoder().encode
 
 
+class _Packing(threading.local):
+    """The objects that occur twice in the message that a thread packs."""
+
+    twice: Twice | None = None
+
+
+_packing = _Packing()
+
+
+def encode_message(values: tuple[Any, ...], names: Sequence[str] = ()) -> bytes:
+    """Encode the variables of a message, which may share objects; an error names the variable if `names` are given."""
+    twice = objects_twice(values)
+    if twice is None:
+        return encode_values(values, names)
+    if twice.unfit:
+        raise _told_unfit(values, names, 0, _Unfit(twice.unfit))
+    _packing.twice = twice
+    try:
+        return _encode(_ext(_MESSAGE, [_pack(value) for value in values]))
+    except (_Unfit, UnicodeEncodeError, RecursionError):
+        raise _refused(values, names) from None
+    finally:
+        _packing.twice = None
+
+
 def encode_values(values: tuple[Any, ...], names: Sequence[str] = ()) -> bytes:
-    """Encode the variables of a message; an error names the variable if `names` says what each is called."""
+    """Encode values, each by itself: equal ones are equal bytes, whatever they share."""
     try:
         if _FLAT.issuperset(map(type, values)):
             with suppress(OverflowError):
@@ -72,6 +102,7 @@ def decode_values(data: bytes) -> list[Any]:
 def carry(kind: type, name: str, parts: Callable[[Any], Parts], make: Callable[..., Any]) -> None:
     """Let values of a class of Millpond's own travel: as the `parts` that it is made of again by `make(*parts)`."""
     _own[name] = make
+    carried_parts[kind] = parts
     _PACKERS[kind] = lambda value: _ext(_OWN, [name, *map(_pack, parts(value))])
 
 
@@ -81,22 +112,27 @@ class _Unfit(Exception):  # noqa: N818 - it never leaves this module
 
 def _refused(values: tuple[Any, ...], names: Sequence[str]) -> RowError:
     """The error for the first of some variables that can't travel."""
+    _packing.twice = None
     for place, value in enumerate(values):
         try:
             _encode(_pack(value))
         except (_Unfit, UnicodeEncodeError, RecursionError) as error:
-            name = names[place] if place < len(names) else ""
-            # Names with two underscores are the compiler's own, for parts of an expression.
-            which = f"`{name}`" if name and "__" not in name else "a variable"
-            inside = f"in {shown(value)}"
-            return RowError(
-                "MP601",
-                f"{which} crosses a cut, and its value can't travel",
-                expected="numbers, text, bytes, dates, None, collections, dataclasses, named tuples, enums, arrays",
-                found=ascii_surrogates(f"{_why(error)} {inside}")[:240],
-                hint="convert it before the next state access, or build it after",
-            )
+            return _told_unfit(values, names, place, error)
     raise AssertionError
+
+
+def _told_unfit(values: tuple[Any, ...], names: Sequence[str], place: int, why: Exception) -> RowError:
+    name = names[place] if place < len(names) else ""
+    # Names with two underscores are the compiler's own, for parts of an expression.
+    which = f"`{name}`" if name and "__" not in name else "a variable"
+    inside = f"in {shown(values[place])}"
+    return RowError(
+        "MP601",
+        f"{which} crosses a cut, and its value can't travel",
+        expected="numbers, text, bytes, dates, None, collections, dataclasses, named tuples, enums, arrays",
+        found=ascii_surrogates(f"{_why(why)} {inside}")[:240],
+        hint="convert it before the next state access, or build it after",
+    )
 
 
 def _why(error: Exception) -> str:
@@ -111,6 +147,25 @@ def _pack(value: Any) -> Any:
         if kind is int and not -(2**63) <= value < 2**64:
             data = value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
             return msgspec.msgpack.Ext(_BIG_INT, data)
+        if kind is not float or value == value:  # noqa: PLR0124 - NaN is one object or another
+            return value
+    twice = _packing.twice
+    if twice is not None and id(value) in twice:
+        return _pack_shared(value, twice)
+    return _pack_whole(value)
+
+
+def _pack_shared(value: Any, twice: Twice) -> Any:
+    """An object that occurs twice: the whole of it with a number, or that number alone."""
+    known = twice.number(value)
+    if known is not None:
+        return _ext(_AGAIN, [known])
+    return _ext(_FIRST, [twice.begin(value), _pack_whole(value)])
+
+
+def _pack_whole(value: Any) -> Any:
+    kind = type(value)
+    if kind is float:
         return value
     if kind is list:
         return [_pack(item) for item in value]
@@ -244,6 +299,8 @@ def _ext(code: int, packed: list[Any]) -> msgspec.msgpack.Ext:
 def _unpack(code: int, data: memoryview) -> Any:
     if code == _BIG_INT:
         return int.from_bytes(data, "big", signed=True)
+    if code == _MESSAGE:
+        return _Unpacking().read(data)
     return _READERS[code](_decoder.decode(data))
 
 
@@ -263,3 +320,30 @@ _READERS: Final[dict[int, Callable[[list[Any]], Any]]] = {
 }
 
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpack)
+
+
+class _Unpacking:
+    """The objects of one message by their numbers."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}
+        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=self._unpack)
+
+    def read(self, data: memoryview) -> list[Any]:
+        values: list[Any] = self._decoder.decode(data)
+        return values
+
+    def _unpack(self, code: int, data: memoryview) -> Any:
+        if code not in _NESTED:
+            return _unpack(code, data)
+        parts = self._decoder.decode(data)
+        if code == _AGAIN:
+            return self._known[parts[0]]
+        if code == _FIRST:
+            self._known[parts[0]] = parts[1]
+            return parts[1]
+        return _READERS[code](parts)
+
+
+_NESTED: Final = frozenset((*_READERS, _FIRST, _AGAIN)) - {_SET, _FROZENSET}
+"""What may have objects of the message in it; members of sets are packed by themselves."""

@@ -1,7 +1,8 @@
 """A streaming job on separate executors, in a process of its own, for tests that watch or kill them.
 
 `python -m tests.spark.cluster_job FOLDER SMALL_EPOCH MASTER` reads FOLDER/in, a part per epoch, and ends when nothing
-is left. FOLDER/options may hold other options. Every committed epoch is a line of FOLDER/epochs. FOLDER/stores says
+is left. FOLDER/options may hold other options; `program` names another program, and `resizes` lets the number of
+partitions change after every few epochs. Every committed epoch is a line of FOLDER/epochs. FOLDER/stores says
 which stores the executors held behind the last one, and FOLDER/stores.after which are left when the job has ended.
 """
 
@@ -19,8 +20,10 @@ from millpond.runtime.spark.progress import EpochReport, Progress
 from millpond.runtime.spark.session import local_session
 from tests.spark.feeding import feed_all, streams
 from tests.spark.gated import Gated
+from tests.spark.programs import Mixed
 
 PARTITIONS = 3
+NAMED = {program.__name__: program for program in (Gated, Mixed)}
 
 SETTINGS = {
     # Else the master gives the application up after some executors that died in a row.
@@ -33,16 +36,19 @@ SETTINGS = {
 class Telling(Progress):
     """Writes every epoch down when it is committed, so that a driver that is killed has told of it."""
 
-    def __init__(self, folder: Path, job: Job) -> None:
+    def __init__(self, folder: Path, job: Job, *, resizes: bool) -> None:
         super().__init__("cluster job", shown=False)
         self._folder = folder
         self._job = job
+        self._resizes = resizes
 
     def epoch(self, report: EpochReport) -> None:
         super().epoch(report)
         with (self._folder / "epochs").open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(report)) + "\n")
         (self._folder / "stores").write_text(json.dumps(stores_of(self._job)))
+        if self._resizes and report.epoch % 4 == 0:
+            self._job.resize(1 + report.epoch // 4 % 5)
 
 
 def stores_of(job: Job) -> list[str]:
@@ -59,9 +65,10 @@ def main(folder: Path, master: str) -> None:
     options = {"partitions": PARTITIONS, "retries": 20}
     if (folder / "options").exists():
         options |= json.loads((folder / "options").read_text())
-    job = Gated.on(spark, checkpoint=folder / "ck", **options)
-    job._progress = Telling(folder, job)
-    feed_all(job, Gated, streams(spark, Gated, folder / "in"), folder / "out").run()
+    program, resizes = NAMED[options.pop("program", Gated.__name__)], options.pop("resizes", False)
+    job = program.on(spark, checkpoint=folder / "ck", **options)
+    job._progress = Telling(folder, job, resizes=resizes)
+    feed_all(job, program, streams(spark, program, folder / "in"), folder / "out").run()
     (folder / "stores.after").write_text(json.dumps(stores_of(job)))
     spark.stop()
 

@@ -8,16 +8,15 @@ import random
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests.spark.drivers import Driver
-from tests.spark.programs import say
+from tests.spark.drivers import SECONDS_MAX, Driver
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 WORKER = "pyspark.daemon"
@@ -87,46 +86,115 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(ctypes.get_errno(), "renameat2", str(one))
 
 
-@dataclass(slots=True)
-class Killer:
-    """Harms a running job at random moments, and notes how long the next commit takes."""
+class Nemesis:
+    """Harms a job at moments of its own clock, 1 to 6 s apart, whatever the job is doing, and watches its commits.
 
-    driver: ClusterDriver
-    rng: random.Random
-    recovered_s: dict[str, list[float]] = field(default_factory=dict)
+    It starts the driver again whenever that has ended before its time. A harm counts only if it met something.
+    """
 
-    def harm(self, kind: str, wait_max_s: float = 90) -> None:
-        """Do one thing, then wait for the next commit or the end of the driver."""
-        folder = self.driver.folder
-        actions: dict[str, Callable[[], object]] = {
-            "executor": lambda: self.driver.kill_one(EXECUTOR, self.rng),
-            "burst": lambda: [self.driver.kill_one(EXECUTOR, self.rng) for _ in range(3)],
-            "worker": lambda: self.driver.kill_one(WORKER, self.rng),
-            "driver": lambda: self.driver.kill_after(0),
-            "store": self._remove_store,
-            "checkpoint": self._take_away,
-        }
-        before, begun = epochs_in(folder), time.monotonic()
-        actions[kind]()
-        while not self.driver.ended() and time.monotonic() < begun + wait_max_s:
-            if epochs_in(folder) > before:
-                self.recovered_s.setdefault(kind, []).append(time.monotonic() - begun)
-                return
-            time.sleep(0.05)
+    KINDS = ("executor", "executor", "executor", "burst", "worker", "worker", "store", "driver", "checkpoint")
+    BURST = 5
 
-    def _remove_store(self) -> None:
+    def __init__(self, start: Callable[[], ClusterDriver], rng: random.Random) -> None:
+        self._start = start
+        self._rng = rng
+        self.driver = start()
+        self._folder = self.driver.folder
+        self._commits: list[float] = []
+        self._harms: list[tuple[str, float]] = []
+        self._deck: list[str] = []
+        self._burst_left = 0
+        self.ends: list[tuple[int, str]] = []
+
+    def harm_for(self, seconds: float, until_epoch: int) -> None:
+        """Harm for so long after the first commit, unless so many epochs are committed before."""
+        self._watch_until(lambda: bool(self._commits))
+        end, next_at = time.monotonic() + seconds, time.monotonic()
+        while time.monotonic() < end and len(self._commits) < until_epoch:
+            if time.monotonic() >= next_at:
+                self._harm(self._draw())
+                next_at = time.monotonic() + self._rng.uniform(1, 6)
+            self._watch()
+        self._burst_left = 0
+
+    def finish(self) -> None:
+        """Leave the job alone until it has ended as it should."""
+        self._watch_until(lambda: self.driver.ended() and self._ended() == 0)
+
+    def _watch_until(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + SECONDS_MAX
+        while not condition():
+            assert time.monotonic() < until, self.driver.log()[-4000:]
+            self._watch()
+
+    def _watch(self) -> None:
+        new = epochs_in(self._folder) - len(self._commits)
+        self._commits += [time.monotonic()] * new
+        if self._burst_left and self.driver.kill_one(EXECUTOR, self._rng):
+            self._burst_left -= 1
+        if self.driver.ended() and self._ended() != 0:
+            self.driver = self._start()
+        time.sleep(0.05)
+
+    def _ended(self) -> int:
+        """How the driver has ended, noted once with the code that it told."""
+        code = self.driver.end()
+        if not self.ends or self.ends[-1][1] != self.driver.log():
+            self.ends.append((code, self.driver.log()))
+        return code
+
+    def _draw(self) -> str:
+        """The next kind of harm: every kind comes once before any comes again."""
+        if not self._deck:
+            self._deck = list(self.KINDS)
+            self._rng.shuffle(self._deck)
+        return self._deck.pop()
+
+    def _harm(self, kind: str) -> None:
+        begun = time.monotonic()
+        if self._does(kind):
+            self._harms.append((kind, begun))
+
+    def _does(self, kind: str) -> bool:
+        match kind:
+            case "executor":
+                return self.driver.kill_one(EXECUTOR, self._rng)
+            case "burst":
+                self._burst_left = self.BURST
+                return bool(self.driver.processes(EXECUTOR))
+            case "worker":
+                return self.driver.kill_one(WORKER, self._rng)
+            case "driver":
+                self.driver.kill_after(0)
+                return True
+            case "store":
+                return self._remove_store()
+        with unreadable(self._folder / "ck"):
+            time.sleep(self._rng.uniform(0.5, 8.0))
+        return True
+
+    def _remove_store(self) -> bool:
         with suppress(OSError, ValueError):
-            stores = json.loads((self.driver.folder / "stores").read_text())
+            stores = [path for path in json.loads((self._folder / "stores").read_text()) if Path(path).exists()]
             if stores:
-                shutil.rmtree(self.rng.choice(stores), ignore_errors=True)
+                shutil.rmtree(self._rng.choice(stores), ignore_errors=True)
+                return True
+        return False
 
-    def _take_away(self) -> None:
-        with unreadable(self.driver.folder / "ck"):
-            time.sleep(self.rng.uniform(0.5, 2.0))
+    def counts(self) -> Counter[str]:
+        """How often each kind of harm was done."""
+        return Counter(kind for kind, _ in self._harms)
 
-    def tell(self) -> None:
-        """Say how long commits took after each kind of harm: the median and the nearest rank to 95 of 100."""
-        for kind, seconds in sorted(self.recovered_s.items()):
-            ordered = sorted(seconds)
+    def told(self) -> list[str]:
+        """How long the next commit took after each kind of harm, whatever came in between: median and 95 of 100."""
+        lines = []
+        for kind in sorted(self.counts()):
+            waits = [
+                next((commit for commit in self._commits if commit > at), self._commits[-1]) - at
+                for one, at in self._harms
+                if one == kind
+            ]
+            ordered = sorted(max(wait, 0.0) for wait in waits)
             p50, p95 = (ordered[min(len(ordered) - 1, int(len(ordered) * part))] for part in (0.5, 0.95))
-            say(f"{kind}: {len(ordered)} times, next commit after p50 {p50:.1f} s, p95 {p95:.1f} s")
+            lines.append(f"{kind}: {len(ordered)} times, next commit after p50 {p50:.1f} s, p95 {p95:.1f} s")
+        return lines

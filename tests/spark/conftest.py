@@ -1,7 +1,7 @@
 """One embedded Spark for all tests in this folder, each of which bears the mark `spark`.
 
 With MILLPOND_TEST_CONNECT=1 it is a client of a Spark Connect server, which is a process of its own. Tests that can't
-run there bear the mark `classic`, with the reason.
+run there bear the mark `classic`, with the reason; docs/LIMITATIONS.md lists the reasons.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from millpond.runtime.spark.session import local_session
 from tests.spark.connectserver import ConnectServer
 
 HERE = Path(__file__).parent
+OWN_SPARK = "tests that start a Spark of their own, or none"
+"""Left out where all others run through Connect."""
+
 CONNECT = os.environ.get("MILLPOND_TEST_CONNECT") == "1"
 
 
@@ -27,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         classic = item.get_closest_marker("classic")
         if CONNECT and classic is not None:
             item.add_marker(pytest.mark.skip(reason=f"not through Connect: {classic.args[0]}"))
-    # Tests that start a Spark of their own are the same in both modes.
+    # They are the same in both modes: OWN_SPARK.
     apart = [item for item in own if CONNECT and "spark" not in getattr(item, "fixturenames", ())]
     if apart:
         config.hook.pytest_deselected(items=apart)

@@ -113,6 +113,28 @@ class Fraud(Program):
         return self.alarms[account]
 
 
+class Mixed(Program):
+    """Rows over several keys, and partial state that is merged on read."""
+
+    accounts = Partitioned(Map[int, int])
+    hits = Partial(Counter[str])
+
+    @entry
+    def move(self, source: int, target: int, amount: int) -> int:
+        self.accounts[source] = self.accounts.get(source, 100) - amount
+        self.accounts[target] = self.accounts.get(target, 100) + amount
+        return self.accounts[source]
+
+    @entry
+    def hit(self, page: str) -> int:
+        self.hits[page] += 1
+        return len(page)
+
+    @entry
+    def ask(self, page: str) -> int:
+        return merged(each(self.hits).get(page, 0), sum)
+
+
 PROGRAMS: tuple[type[Program], ...] = (Totals, Store, Words, Recommender, Fraud)
 
 
@@ -130,6 +152,10 @@ def random_row(program: type[Program], rng: random.Random, number: int) -> Row:
     if program is Recommender:
         rate: Row = ("rate", (rng.randrange(6), rng.randrange(7), rng.randrange(1, 11) / 2))
         return rng.choice((rate, rate, ("recommend", (rng.randrange(7),))))
+    if program is Mixed:
+        page = f"page {rng.randrange(30)} " + "x" * 3000
+        move: Row = ("move", (rng.randrange(40), rng.randrange(40), rng.randrange(9)))
+        return rng.choice((move, move, ("hit", (page,)), ("ask", (page,))))
     account = f"acc-{rng.randrange(4)}"
     pay: Row = ("pay", (account, number * 4, float(rng.randrange(1, 900))))
     return rng.choice((pay, pay, pay, ("alarms_of", (account,))))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests.crash.small_disk import fill, small_disk
-from tests.spark.clusters import EXECUTOR, WORKER, ClusterDriver, Killer, epochs_in, told
+from tests.spark.clusters import EXECUTOR, WORKER, ClusterDriver, Nemesis, epochs_in, told
 from tests.spark.drivers import ROOT, wait_for
 from tests.spark.feeding import write_parts
 from tests.spark.gated import Gated
-from tests.spark.programs import fresh_seed, say
+from tests.spark.programs import Mixed, fresh_seed, random_rows, say
 from tests.spark.test_driver_kill import check, rows_for
 
 THREE, TWO_BY_TWO = "local-cluster[3,1,1024]", "local-cluster[2,2,1024]"
@@ -81,33 +82,40 @@ def test_over_200_epochs_nearly_all_partitions_find_their_state(tmp_path, master
     assert share >= HITS_MIN
 
 
-HARMS = ("executor", "executor", "executor", "burst", "worker", "worker", "store", "driver", "checkpoint")
+HARM_SECONDS = 150
+EXPECTED_ENDS = ("MP3", "MP4", "MP5", "Job aborted", "Connection refused", "SparkContext was shut down")
+"""What a driver may tell that was not killed itself: storage that is not there, and epochs that were tried in vain."""
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("master", [THREE, TWO_BY_TWO])
-def test_a_feed_with_executors_workers_drivers_and_stores_dying_under_it_equals_plain_python(tmp_path, master):
+@pytest.mark.parametrize(
+    ("master", "program", "options"),
+    [(THREE, Gated, {}), (TWO_BY_TWO, Mixed, {}), (THREE, Mixed, {"resizes": True})],
+    ids=["two steps", "several keys and partial state", "partitions that come and go"],
+)
+def test_a_feed_with_everything_dying_under_it_equals_plain_python(tmp_path, record_property, master, program, options):
     seed = fresh_seed()
-    rng = random.Random(seed)
-    parts = 120
-    rows = rows_for(seed, parts)
-    write_parts(tmp_path / "in", Gated, rows, parts)
-    driver = ClusterDriver(tmp_path, master=master)
-    killer = Killer(driver, rng)
-    while epochs_in(tmp_path) < parts:
-        if driver.ended():
-            driver.end()
-            driver = killer.driver = ClusterDriver(tmp_path, master=master)
-        driver.wait_until_started()
-        driver.pause(rng.uniform(1, 6))
-        harm = rng.choice(HARMS)
-        say(harm, "with", epochs_in(tmp_path), "epochs")
-        killer.harm(harm)
-    while driver.end() != 0:
-        driver = ClusterDriver(tmp_path, master=master)
-    killer.tell()
-    check(tmp_path, rows)
+    parts = 60
+    rows = rows_for(seed, parts) if program is Gated else random_rows(program, seed, parts * 60)
+    write_parts(tmp_path / "in", program, rows, parts)
+    (tmp_path / "options").write_text(json.dumps({"program": program.__name__, **options}))
+    nemesis = Nemesis(lambda: ClusterDriver(tmp_path, master=master), random.Random(seed))
+    nemesis.harm_for(HARM_SECONDS, parts)
+    nemesis.finish()
+    for line in nemesis.told():
+        record_property("told", f"{master}, {program.__name__}: {line}")
+    done = nemesis.counts()
+    say(done, [code for code, _ in nemesis.ends])
+    assert {"executor", "worker", "driver", "checkpoint"} <= done.keys()
+    assert sum(done.values()) >= 8
+    unexpected = [
+        log[-3000:]
+        for code, log in nemesis.ends
+        if code not in {0, -signal.SIGKILL} and not any(word in log for word in EXPECTED_ENDS)
+    ]
+    assert unexpected == []
+    check(tmp_path, rows, program)
 
 
 @pytest.mark.campaign

@@ -46,7 +46,7 @@ def rows_for(seed, parts):
     return rows
 
 
-def check(folder, rows):
+def check(folder, rows, program=Gated):
     """Compare with plain Python, run in input order: epochs in their order, within an epoch by number.
 
     Spark decides which rows of two feeds meet in an epoch: a source that had noted its next file when the driver died
@@ -58,7 +58,7 @@ def check(folder, rows):
         own = [epochs[number] for number, (called, _) in enumerate(rows) if called == name]
         assert own == sorted(own), f"rows of {name} changed places"
     order = sorted(epochs, key=lambda number: (epochs[number], number))
-    wanted = oracle(Gated, [rows[number] for number in order])
+    wanted = oracle(program, [rows[number] for number in order])
     assert replies_in(folder / "out") == {order[place]: reply for place, reply in wanted.replies.items()}
     assert committed_state(folder / "ck") == wanted.state
     return epochs

@@ -50,3 +50,9 @@ def test_the_ways_differ_in_when_and_where_a_snapshot_is_made():
     never = snapshots.NEVER
     assert seen == {Way.NONE: (never, 0), Way.BACKGROUND: (7, 0), Way.SYNCHRONOUS: (7, never)}
     assert before == (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
+
+
+def test_what_a_checkpoint_holds_is_measured_by_its_files(filled):
+    checkpoint, _ = filled
+    files = [path for path in checkpoint.rglob("*") if path.is_file() and path.parent.name in snapshots.KINDS_OF_FILES]
+    assert snapshots.stored_bytes(checkpoint) == sum(path.stat().st_size for path in files) > 2_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.elastic.balance import TOLERANCE, balanced, cost_spread
+from millpond.elastic.balance import TOLERANCE, Cheapest, balanced, cost_spread
 from millpond.keygroups import Layout
 
 WEIGHTS = st.floats(0, 1000, allow_subnormal=False)
@@ -139,3 +139,14 @@ def test_of_groups_that_weigh_about_the_same_neighbours_stay_together():
     assert len(list(itertools.groupby(two))) <= 12
     assert len(list(itertools.groupby(four))) <= 32
     assert cost_spread(four, 4, weights) <= 1.1
+
+
+@given(st.lists(st.tuples(WEIGHTS, st.sampled_from([1.0, 2.0, 3.7])), min_size=1), st.lists(WEIGHTS))
+def test_the_cheapest_partition_is_found_as_if_all_were_looked_at(partitions, added):
+    held, units = [list(one) for one in zip(*partitions, strict=True)]
+    cheapest = Cheapest(held, units)
+    for weight in added:
+        costs = [(one + weight) * unit for one, unit in zip(held, units, strict=True)]
+        at = cheapest.take(weight)
+        assert costs[at] == min(costs)
+        held[at] += weight

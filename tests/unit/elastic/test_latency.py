@@ -76,3 +76,8 @@ def test_the_policy_waits_for_its_reports_and_then_says_what_it_gains():
     assert "ms instead of" in decision.told
     even = observed([0.4, 0.4], [5] * 16, layout)
     assert [policy.decide(even) for _ in range(4)] == [None] * 4
+
+
+def test_nothing_is_decided_if_no_owner_changes():
+    policy = Latency(reports=1)
+    assert policy.decide(observed([0.0, 0.0], [5] * 16, Layout(16, 2, 1, aligned=False))) is None

@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from millpond import Map, Partitioned, Program, Value, entry
+from millpond.clock import ManualClock
 from millpond.compiler.compile import compile_program
 from millpond.keygroups import Layout, stable_hash
+from millpond.runtime import step
+from millpond.runtime.intake import read_feeds
 from millpond.runtime.loads import HotKeys, keyed_load, observed, task_loads
+from millpond.runtime.merging import mark_ties
 from millpond.runtime.messages import Control, Load, Seen, decode_control
+from millpond.runtime.opening import open_state
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.simulated import Simulated
 from millpond.runtime.whole import run_whole
@@ -129,6 +134,50 @@ def test_a_key_is_hot_while_many_rows_are_for_it():
     for _ in range(12):
         left = hot.add(told(1000))
     assert left == ()
+
+
+@pytest.mark.parametrize("rows", [70, 1000, 10**9])
+def test_a_hot_key_is_forgotten_when_its_task_has_no_rows_any_more(rows):
+    hot = HotKeys()
+    packed = np.array([rows], dtype="<u4").tobytes()
+    assert hot.add([Control(0, 0, 0, 0, loads=(Load("add.0", b"\0\0", packed, (("7", rows),)),))])
+    other = [Control(0, 0, 0, 0, loads=(Load("add.1", b"\0\0", np.array([100], dtype="<u4").tobytes()),))]
+    for _ in range(50):
+        left = hot.add(other)
+    assert left == ()
+
+
+def test_time_in_which_state_is_opened_and_restored_is_not_time_at_work(tmp_path, monkeypatch):
+    clock = ManualClock()
+    monkeypatch.setattr(step, "_CLOCK", clock)
+
+    opened = []
+
+    def open_slowly(*given):
+        clock.advance(3000)
+        opened.append(open_state(*given))
+        return opened[-1]
+
+    def read_slowly(*given):
+        clock.advance(500)
+        return read_feeds(*given)
+
+    def wait_for_state(work):
+        clock.advance(4000)
+        opened[-1].restore_s += 4.0
+        return mark_ties(work)
+
+    monkeypatch.setattr(step, "open_state", open_slowly)
+    monkeypatch.setattr(step, "read_feeds", read_slowly)
+    monkeypatch.setattr(step, "mark_ties", wait_for_state)
+    simulated = Simulated(compile_program(Visits), tmp_path, 2, GROUPS)
+    controls = controls_of(simulated, [("visit", (number, "abcdefg"[number % 7])) for number in range(40)])
+    assert observed(1, simulated.layout, controls, 10.0).seconds == (0.5, 0.5)
+    spent = [(control.spent["open"], control.spent["restore"]) for control in controls if control.spent]
+    assert spent == [(3.0, 4.0)] * 2, "what waiting took is told as before"
+    gathered = Simulated(compile_program(Accounts), tmp_path / "gathered", 2, GROUPS)
+    controls = controls_of(gathered, [("transfer", (number, number + 1)) for number in range(40)])
+    assert max(observed(1, gathered.layout, controls, 10.0).seconds) == 0.5
 
 
 def test_an_epoch_without_reports_is_seen_as_one_without_work():

@@ -90,7 +90,7 @@ VALUES = {
     Basket: st.builds(Basket, st.lists(TEXT), st.sets(INTS), st.dictionaries(TEXT, st.sets(TEXT))),
     Packed: st.builds(Packed, st.sets(TEXT), st.lists(INTS)),
     Branch: st.recursive(
-        st.builds(Branch, TEXT, st.just([])), lambda twigs: st.builds(Branch, TEXT, st.lists(twigs)), max_leaves=4
+        st.builds(Branch, TEXT, st.builds(list)), lambda twigs: st.builds(Branch, TEXT, st.lists(twigs)), max_leaves=4
     ),
 }
 HINTS = list(VALUES)
@@ -254,3 +254,24 @@ def test_equal_sets_have_equal_bytes_under_every_hash_seed():
 )
 def test_only_values_that_can_not_change_in_place_count_as_immutable(hint, immutable):
     assert ValueCodec(hint).immutable is immutable
+
+
+@pytest.mark.parametrize(
+    ("hint", "make"),
+    [
+        (list[list[int]], lambda x: [[x, x]]),
+        (list[int], lambda x: [x, x]),
+        (dict[str, list[int]], lambda x: [{"a": x, "b": x}]),
+        (dict[str, list[int]], lambda x: [{"a": x}, {"b": x}]),
+    ],
+)
+def test_an_object_in_two_places_is_refused_since_it_would_come_back_as_two(hint, make):
+    with pytest.raises(StateError) as caught:
+        ValueCodec(hint).encode_many(make([1]))
+    assert caught.value.code == "MP219"
+
+
+def test_values_that_can_not_be_changed_may_be_in_many_places():
+    nan, point = float("nan"), (1, 2)
+    assert ValueCodec(list[list[float]]).encode([[nan, nan], [nan]])
+    assert ValueCodec(list[tuple[int, int]]).encode_many([[point, point], [point]])
