@@ -133,7 +133,7 @@ def test_a_value_that_holds_itself_is_refused_and_soon():
 
 def test_a_value_that_is_wide_is_not_deep():
     codec = ValueCodec(Node)
-    wide = Node("top", [Node(str(number), [chain(3)] * 3) for number in range(1000)])
+    wide = Node("top", [Node(str(number), [chain(3), chain(2)]) for number in range(1000)])
     assert codec.decode(codec.encode(wide)) == wide
 
 
