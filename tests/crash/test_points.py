@@ -133,13 +133,14 @@ def test_the_stories_pass_every_point_there_is():
     assert len(POINTS) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_that_nobody_ends_comes_to_its_end(tmp_path, story):
     told, place = begin(story, BACKENDS[list(STORIES).index(story) % len(BACKENDS)], tmp_path)
     finish(told, place, 1)
 
 
-@pytest.mark.parametrize("case", some_cases(1)[::6], ids=str)
+@pytest.mark.parametrize("case", some_cases(1)[::8], ids=str)
 def test_a_process_killed_at_some_points_is_followed_by_one_that_finishes(tmp_path, case):
     kill(case, tmp_path, 1)
 
