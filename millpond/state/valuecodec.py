@@ -40,10 +40,14 @@ _encode_struct = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class ValueCodec:
-    """Encodes, checks and decodes the values of one declared type."""
+    """Encodes, checks and decodes the values of one declared type.
 
-    def __init__(self, hint: Any) -> None:
+    An object in two places is refused, since it would come back as two, unless values `may_share` what nobody changes.
+    """
+
+    def __init__(self, hint: Any, *, may_share: bool = False) -> None:
         self.hint = hint
+        self._may_share = may_share
         try:
             info = inspect.type_info(hint)
             kinds = _kinds(info)
@@ -66,7 +70,7 @@ class ValueCodec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where a copy of a program is made: what msgspec builds can't be copied.
-        return type(self), (self.hint,)
+        return _codec, (self.hint, self._may_share)
 
     @property
     def immutable(self) -> bool:
@@ -99,7 +103,7 @@ class ValueCodec:
                     self._check_round_trip(value, data)
                 elif not _has_items(value, self._items):
                     self._refuse(value)
-            if holds_twice(values):
+            if not self._may_share and holds_twice(values):
                 raise self._doubled(values)
         return encoded
 
@@ -179,6 +183,10 @@ class ValueCodec:
             found=str(cause),
             hint="was a class changed since the checkpoint was made? run with the definition that wrote it",
         )
+
+
+def _codec(hint: Any, may_share: bool) -> ValueCodec:
+    return ValueCodec(hint, may_share=may_share)
 
 
 def _unkept(hint: Any, why: str) -> StateError:

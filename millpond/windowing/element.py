@@ -252,6 +252,11 @@ class WindowsType(TimersType):
         """The type of an entry."""
         return self.rules.stored_type
 
+    @cached_property
+    def values(self) -> ValueCodec:
+        """The codec of the entries; parts of windows may be one object, and nobody changes them."""
+        return ValueCodec(self.value_hint, may_share=True)
+
     def moment(self, value: Any) -> int | None:
         """When a key has something to tell."""
         at: int | None = value[0]

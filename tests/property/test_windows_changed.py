@@ -228,8 +228,8 @@ def test_windows_over_time_stay_and_come(late, fresh):  # noqa: F811
             seen[what] += number
 
     check()
-    assert seen["came"] > 20
-    assert seen["stayed"] > 20
+    assert seen["came"] > 5
+    assert seen["stayed"] > 5
     assert (seen["corrected"] > 0) == late
 
 
@@ -245,5 +245,5 @@ def test_windows_whose_rows_are_in_order_stay_and_come(fresh):  # noqa: F811
             seen[what] += told[what]
 
     check()
-    assert seen["came"] > 20
-    assert seen["stayed"] > 20
+    assert seen["came"] > 5
+    assert seen["stayed"] > 5
