@@ -13,7 +13,7 @@ from typing import Final
 from millpond.compiler.apart import Apart
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
-from millpond.compiler.flow import Branch, Jump, Loop
+from millpond.compiler.flow import Branch, Jump, Loop, takes_all
 from millpond.compiler.hoist import FreshNames, Hoist
 from millpond.compiler.patterns import (
     VIEWS,
@@ -242,12 +242,19 @@ class Lowering:
         self._add(self._assign(arm, ast.Constant(-1), statement.subject))
         bodies = []
         for number, case in enumerate(statement.cases):
-            bodies.append(case.body)
+            # What a pattern binds gets its value again where its body begins: there it surely has one.
+            captured = sorted(Names.of(case.pattern).binds)
+            again = [self._assign(name, _load(name, case.pattern), case.pattern) for name in captured]
+            bodies.append([*again, *case.body])
             case.body = [self._assign(arm, ast.Constant(number), case.pattern)]
+        taken = takes_all(statement.cases[-1])
         if self._must_part(statement):
             raise self._guarded(statement)
         self._add(statement)
         for number, body in enumerate(bodies):
+            if taken and number == len(bodies) - 1:
+                self._block(body)
+                break
             after = self._label()
             test = ast.Compare(_load(arm, body[0]), [ast.Eq()], [_at(ast.Constant(number), body[0])])
             self._add(Branch.on(_at(test, body[0]), after, body[0]))

@@ -105,7 +105,17 @@ def assigned_inside(statement: ast.stmt) -> frozenset[str]:
             elif isinstance(node, ast.Lambda):
                 nodes += ast.walk(node.args)
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    stored |= {name for node in nodes for name in _bound_by_text(node)}
     return frozenset(stored | {node.arg for node in nodes if isinstance(node, ast.arg)})
+
+
+def _bound_by_text(node: ast.AST) -> Iterator[str]:
+    """The name that a node binds though it has no ast.Name for it."""
+    match node:
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name):
+            yield name
 
 
 def changes(node: ast.AST) -> Iterator[str]:
