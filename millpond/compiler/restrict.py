@@ -7,13 +7,15 @@ Leaves: the draft as it is; every later pass may rely on what was refused here.
 from __future__ import annotations
 
 import ast
+import datetime
 import inspect
 from typing import Final
 
 from millpond.compiler.callees import is_class_method, is_entry, is_helper, is_static, read_helper
-from millpond.compiler.determinism import why_undetermined
+from millpond.compiler.determinism import why_undetermined, why_undetermined_through
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
+from millpond.compiler.meanings import Meanings
 from millpond.compiler.patterns import assigned_inside
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
@@ -73,6 +75,9 @@ class _Check(ast.NodeVisitor):
         self._of_class = helper and is_class_method(draft.program, method.name)
         self._self = "" if helper and is_static(draft.program, method.name) else method.self_name
         self._helpers: set[str] = set()
+        self._meanings = Meanings(method.tree, method.scope)
+        hints = method.point.parameters
+        self._moments = frozenset(n for n, hint in hints if isinstance(hint, type) and issubclass(hint, datetime.date))
         self._inner = {name for statement in method.tree.body for name in assigned_inside(statement)}
 
     def run(self) -> set[str]:
@@ -141,7 +146,11 @@ class _Check(ast.NodeVisitor):
         self._check_determined(node)
 
     def _check_determined(self, node: ast.expr) -> None:
-        why = why_undetermined(node, self._method.scope)
+        scope = self._method.scope
+        named = isinstance(node, ast.Name | ast.Attribute)
+        why = (named and why_undetermined(node, scope)) or why_undetermined_through(
+            node, self._meanings, scope, self._moments
+        )
         if why:
             raise refuse(
                 "MP117",
@@ -158,6 +167,7 @@ class _Check(ast.NodeVisitor):
         match node.func:
             case ast.Attribute(value=owner, attr=name) if name in _MUTATORS and self._is_shared(owner):
                 raise self._changes_shared(owner)
+        self._check_determined(node)
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
