@@ -268,7 +268,7 @@ class _Inliner:
                     f"`{node.attr}` touches state and is used without being called",
                     self._source,
                     node,
-                    expected=f"a call: {ast.unparse(node)}(...)",
+                    expected=f"a call: {self._source.text(node)}(...)",
                     hint="write a loop that calls it, in the place of map(), sorted(key=...) and the like",
                 )
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from millpond.compiler.apart import Apart
 from millpond.compiler.diagnostics import refuse
-from millpond.compiler.draft import Method, Site
+from millpond.compiler.draft import Method, Site, as_written
 from millpond.compiler.flow import Branch, Jump, Loop, takes_all
 from millpond.compiler.hoist import FreshNames, Hoist
 from millpond.compiler.patterns import (
@@ -212,13 +212,14 @@ class Lowering:
         changed = {name for node in nodes for name in (*changes(node), *handed_on(node, self._method.scope))}
         walked = (set(self._walked(statement.iter)) - frozen_parameters(self._method)) & changed
         if walked:
+            name = as_written(min(walked))
             raise refuse(
                 "MP156",
-                f"the loop may change `{min(walked)}`, which it walks through",
+                f"the loop may change `{name}`, which it walks through",
                 self._method.source,
                 statement.iter,
                 expected="a list that stays as it is while the method moves between its items",
-                hint=f"walk through a copy: for ... in list({min(walked)})",
+                hint=f"walk through a copy: for ... in list({name})",
             )
 
     def _walked(self, node: ast.expr) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import functools
 import inspect
 from typing import Final
 
@@ -100,6 +101,15 @@ class _Check(ast.NodeVisitor):
         if isinstance(node, _SUSPENDS) or (isinstance(node, ast.comprehension) and node.is_async):
             at = node.target if isinstance(node, ast.comprehension) else node
             raise self._refuse("MP111", "a method can't be suspended", at, "no yield, await or async")
+        if isinstance(node, ast.Nonlocal) and self._method.scope.locals.issuperset(node.names):
+            name = node.names[0]
+            raise self._refuse(
+                "MP113",
+                f"a function inside a method can't bind `{name}`, which is the method's own",
+                node,
+                "functions that return what they find out",
+                f"return the new value, and bind it in the method: `{name} = function(...)`",
+            )
         if isinstance(node, ast.Global | ast.Nonlocal):
             raise self._refuse(
                 "MP113", "a method can't bind outside names", node, "state", "declare it as state of the program"
@@ -133,9 +143,15 @@ class _Check(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         """Check a name that stands alone."""
-        if node.id == self._self or (
-            node.id in ("super", "__class__") and self._method.scope.lookup(node.id) is not MISSING
-        ):
+        if node.id in ("super", "__class__") and self._method.scope.lookup(node.id) is not MISSING:
+            raise self._refuse(
+                "MP116",
+                f"`{node.id}` has no meaning in a task, which has no class",
+                node,
+                "self.name: a state element, a constant or a helper",
+                "give the base class's method a name that no subclass takes, and call it by that: self._name(...)",
+            )
+        if node.id == self._self:
             raise self._refuse(
                 "MP116",
                 f"`{node.id}` is used by itself",
@@ -158,7 +174,7 @@ class _Check(ast.NodeVisitor):
                 self._method.source,
                 node,
                 expected="a result that follows from the row and the state alone",
-                found=f"{ast.unparse(node)}: {why}",
+                found=f"{self._method.source.text(node)}: {why}",
                 hint="make it a column of the feed, and a parameter of the method",
             )
 
@@ -238,11 +254,24 @@ class _Check(ast.NodeVisitor):
             if self._of_class:
                 raise self._without_instance("calls `abort`", node)
         elif name not in AMBIENT and not self._is_constant(name):
-            raise self._refuse("MP115", f"the program has no `{name}`", node, "a state element, a constant or a helper")
+            raise self._no_member(name, node)
+
+    def _no_member(self, name: str, node: ast.AST) -> ProgramError:
+        member = inspect.getattr_static(self._draft.program, name, MISSING)
+        expected = "a state element, a constant or a helper"
+        if isinstance(member, property | functools.cached_property):
+            return self._refuse(
+                "MP115",
+                f"`{name}` is a property, which a task can't ask for",
+                node,
+                expected,
+                f"make it a helper, without @{type(member).__name__}, and call it: self.{name}()",
+            )
+        return self._refuse("MP115", f"the program has no `{name}`", node, expected)
 
     def _is_constant(self, name: str) -> bool:
         member = inspect.getattr_static(self._draft.program, name, MISSING)
-        special = isinstance(member, property | classmethod) or hasattr(ProgramBase, name)
+        special = isinstance(member, property | functools.cached_property | classmethod) or hasattr(ProgramBase, name)
         return member is not MISSING and not special
 
     def _without_instance(self, does: str, node: ast.AST) -> ProgramError:
