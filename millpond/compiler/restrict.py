@@ -53,21 +53,23 @@ def restrict(draft: Draft) -> Draft:
     """Check every method, and every helper that it calls."""
     helpers: set[str] = set()
     for method in draft.methods:
-        helpers |= _Check(draft, method, helper=False).run()
+        helpers |= Check(draft, method, helper=False).run()
     checked: set[str] = set()
     while helpers - checked:
         name = min(helpers - checked)
         checked.add(name)
-        helpers |= _Check(draft, read_helper(draft.program, name), helper=True).run()
+        helpers |= Check(draft, read_helper(draft.program, name), helper=True).run()
     return draft
 
 
 def check_inlined(draft: Draft, helper: Method) -> None:
     """Check a helper that is going to be written out where it is called, and may therefore touch state."""
-    _Check(draft, helper, helper=True, inlined=True).run()
+    Check(draft, helper, helper=True, inlined=True).run()
 
 
-class _Check(ast.NodeVisitor):
+class Check(ast.NodeVisitor):
+    """Checks the statements of one method, or of a helper; `helpers` are those that it has come across."""
+
     def __init__(self, draft: Draft, method: Method, *, helper: bool, inlined: bool = False) -> None:
         self._draft = draft
         self._method = method
@@ -75,7 +77,7 @@ class _Check(ast.NodeVisitor):
         self._inlined = inlined
         self._of_class = helper and is_class_method(draft.program, method.name)
         self._self = "" if helper and is_static(draft.program, method.name) else method.self_name
-        self._helpers: set[str] = set()
+        self.helpers: set[str] = set()
         self._meanings = Meanings(method.tree, method.scope)
         hints = method.point.parameters
         self._moments = frozenset(n for n, hint in hints if isinstance(hint, type) and issubclass(hint, datetime.date))
@@ -83,15 +85,19 @@ class _Check(ast.NodeVisitor):
 
     def run(self) -> set[str]:
         """Check the method's body and return the helpers that it uses."""
+        self.check_decorators()
+        for statement in self._method.tree.body:
+            self.visit(statement)
+        return self.helpers
+
+    def check_decorators(self) -> None:
+        """Refuse a decorator of a helper that changes what it does."""
         decorators = self._method.tree.decorator_list
         allowed = self._of_class or is_static(self._draft.program, self._method.name)
         if self._helper and len(decorators) > allowed:
             raise self._refuse(
                 "MP118", "a helper has a decorator", decorators[0], "no decorator but @staticmethod or @classmethod"
             )
-        for statement in self._method.tree.body:
-            self.visit(statement)
-        return self._helpers
 
     def _refuse(self, code: str, summary: str, node: ast.AST, expected: str, hint: str | None = None) -> ProgramError:
         return refuse(code, summary, self._method.source, node, expected=expected, hint=hint)
@@ -249,7 +255,7 @@ class _Check(ast.NodeVisitor):
         elif is_helper(program, name):
             if self._of_class and not (is_class_method(program, name) or is_static(program, name)):
                 raise self._without_instance(f"calls `{name}`", node)
-            self._helpers.add(name)
+            self.helpers.add(name)
         elif name == ABORT:
             if self._of_class:
                 raise self._without_instance("calls `abort`", node)
