@@ -56,6 +56,14 @@ class MillpondError(Exception):
                 lines.append(f"  {label:<9} {text}")
         return "\n".join(lines)
 
+    def placed(self, places: tuple[SourcePlace, ...]) -> MillpondError:
+        """The same error at these places, if it has none."""
+        if self.places or not places:
+            return self
+        return type(self)(
+            self.code, self.summary, places=places, expected=self.expected, found=self.found, hint=self.hint
+        )
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.code, self.summary, self.places, self.expected, self.found, self.hint))
 

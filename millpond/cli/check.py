@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,10 @@ from millpond.cli.terminal import json_of
 from millpond.cli.unseen import Seen, read_unseen
 from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft
-from millpond.errors import MillpondError, SetupError
+from millpond.compiler.independent import independent_errors
+from millpond.errors import MillpondError, ProgramError, SetupError
 from millpond.program import EntryPoint, ProgramBase
+from millpond.program.ambient import as_written
 from millpond.program.entries import HANDLER, MARK, entry_points, handler_entry
 
 
@@ -88,10 +91,27 @@ def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
         raise
     except MillpondError as error:
         # A declaration was refused while the module ran. Its tree tells where, and what else is wrong.
-        seen = _read(file, text, tree)
-        found = list(_refused(seen))
-        return found if any(checked.errors for checked in found) else [Checked(file.stem, [error])]
+        found = list(_refused(_read(file, text, tree)))
+        if not any(str(known) == str(error) for checked in found for known in checked.errors):
+            _tell(found, _class_at(tree, error) or file.stem, error)
+        return found
     return [check_program(program) for program in programs_of(module)]
+
+
+def _class_at(tree: ast.Module, error: MillpondError) -> str:
+    """The name of the class whose body an error is in."""
+    lines = [place.line for place in error.places[:1]]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    around = (node.name for node in classes for line in lines if node.lineno <= line <= (node.end_lineno or 0))
+    return next(around, "")
+
+
+def _tell(found: list[Checked], name: str, error: MillpondError) -> None:
+    known = next((checked for checked in found if checked.name == name), None)
+    if known is None:
+        found.append(Checked(name, [error]))
+    elif not any(one.code == error.code for one in known.errors):
+        known.errors.append(error)
 
 
 def _read(file: Path, text: str, tree: ast.Module) -> Seen:
@@ -113,10 +133,21 @@ def _refused(seen: Seen) -> Iterator[Checked]:
     bases = {base for program in seen.programs for base in program.__mro__[1:]}
     for name, errors in seen.refused.items():
         program = programs.get(name)
-        if errors or program is None:
+        if program is None:
             yield Checked(name, errors)
+        elif errors:
+            # What it says of the elements that were refused follows from that.
+            missing = seen.missing.get(name, [])
+            others = (error for error in check_program(program).errors if not _speaks_of(error, missing))
+            yield Checked(name, [*errors, *others])
         elif program not in bases or _marked(program):
             yield replace(check_program(program), name=name)
+
+
+def _speaks_of(error: MillpondError, elements: Sequence[str]) -> bool:
+    """Whether an error is at a line that names one of some elements."""
+    asked = re.compile(rf"\.({'|'.join(map(re.escape, elements))})\b") if elements else None
+    return asked is not None and any(asked.search(place.text) for place in error.places)
 
 
 def check_program(program: type[ProgramBase]) -> Checked:
@@ -135,8 +166,9 @@ def _errors_of(program: type[ProgramBase], whole: MillpondError) -> list[Millpon
         alone = _compiled(_with_entries(program, {name: point}))
         if isinstance(alone, Draft):
             sound[name] = point
-        else:
-            found.setdefault(str(alone), alone)
+            continue
+        for error in _once([alone, *_independent(program, point)]):
+            found.setdefault(str(error), error)
     # What one entry point can't be blamed for: they disagree, or the program itself is wrong.
     together = _compiled(_with_entries(program, sound)) if sound and found else None
     if isinstance(together, MillpondError):
@@ -156,8 +188,29 @@ def _points(program: type[ProgramBase]) -> tuple[dict[str, EntryPoint], dict[str
             # In a class of its own: reading a program's signatures stops at the first that is wrong.
             points |= entry_points(type(program.__name__, (), {name: member}))
         except MillpondError as error:
-            found.setdefault(str(error), error)
+            for each in (error, *_independent(program, EntryPoint(name, as_written(member), (), None))):
+                found.setdefault(str(each), each)
     return points, found
+
+
+def _independent(program: type[ProgramBase], point: EntryPoint) -> list[ProgramError]:
+    """The errors of the single statements of an entry point, and of the helpers that it uses."""
+    try:
+        return independent_errors(_with_entries(program, {point.name: point}))
+    except Exception:  # noqa: BLE001 - there is an error to tell already, and this was to find more of them
+        return []
+
+
+def _once(errors: Sequence[MillpondError]) -> list[MillpondError]:
+    """Errors in the order of their lines, without what is known of the statement that the first one is about."""
+    first, *others = errors
+    line = _line(first)
+    kept = [first, *(error for error in others if line is None or _line(error) != line)]
+    return sorted(kept, key=lambda error: _line(error) or ("", 0))
+
+
+def _line(error: MillpondError) -> tuple[str, int] | None:
+    return next(((place.file, place.line) for place in error.places), None)
 
 
 def _compiled(program: type[ProgramBase]) -> Draft | MillpondError:

@@ -44,7 +44,10 @@ def import_trusted(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str
     module = None if statement.level else _module(source)
     for alias in statement.names:
         name = alias.asname or alias.name
-        if module is not None and alias.name != "*" and hasattr(module, alias.name):
+        if module is not None and alias.name == "*":
+            public = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+            yield from ((name, getattr(module, name)) for name in public if hasattr(module, name))
+        elif module is not None and hasattr(module, alias.name):
             yield name, getattr(module, alias.name)
         else:
             inner = None if statement.level else _module(f"{source}.{alias.name}")

@@ -40,10 +40,14 @@ class Unseen:
 
 @dataclass
 class Seen:
-    """What is known of a file: its programs, what was refused on the way, and the types taken on trust."""
+    """What is known of a file: its programs, what was refused on the way, and the types taken on trust.
+
+    `missing` are the elements that a program lacks since their declarations were refused.
+    """
 
     programs: list[type[ProgramBase]] = field(default_factory=list)
     refused: dict[str, list[MillpondError]] = field(default_factory=dict)
+    missing: dict[str, list[str]] = field(default_factory=dict)
     hidden: list[MillpondError] = field(default_factory=list)
     trusted: dict[str, None] = field(default_factory=dict)
 
@@ -153,6 +157,7 @@ class _Reader:
                 members.update(self._members(statement, tree.name))
             except MillpondError as error:
                 refused.append(self._placed(error, statement))
+                self._seen.missing.setdefault(tree.name, []).extend(node.id for node in _stored(statement))
         try:
             program: type[ProgramBase] = type(tree.name, tuple(bases), members)
         except MillpondError as error:
@@ -229,10 +234,7 @@ class _Reader:
 
     def _placed(self, error: MillpondError, node: ast.stmt) -> MillpondError:
         """The same error at its line; a class that is imported fails without one."""
-        places = error.places or (self._place(node),)
-        return type(error)(
-            error.code, error.summary, places=places, expected=error.expected, found=error.found, hint=error.hint
-        )
+        return error.placed((self._place(node),))
 
     def _hide(self, node: ast.stmt, summary: str, expected: str) -> None:
         self._seen.hidden.append(

@@ -165,7 +165,7 @@ class _Classifier:
                     if any(definition.point == UNBOUND for definition in before):
                         raise refuse(
                             "MP160",
-                            f"`{ast.unparse(part)}` may have no value where the method may be cut",
+                            f"`{self.method.source.text(part)}` may have no value where the method may be cut",
                             self.method.source,
                             part,
                             expected="a value on every path to this statement",
@@ -173,6 +173,7 @@ class _Classifier:
                         )
 
     def _check_one_key(self, keyed: list[Use]) -> None:
+        source = self.method.source
         for use in keyed[1:]:
             if use.identity != keyed[0].identity:
                 raise refuse(
@@ -181,7 +182,7 @@ class _Classifier:
                     self.method.source,
                     keyed[0].site.node,
                     expected="one key in a branch, a loop, or an expression that may be skipped",
-                    found=f"{ast.unparse(keyed[0].site.node)} and {ast.unparse(use.site.node)}",
+                    found=f"{source.text(keyed[0].site.node)} and {source.text(use.site.node)}",
                     hint="read one of them into a variable before the statement, or write it after",
                     also=[self.method.source.place(use.site.node)],
                 )
@@ -222,6 +223,7 @@ class _Classifier:
                 "merged() takes what each() gave, and a function",
                 self.method.source,
                 node,
-                expected="merged(values, function)",
+                expected="merged(each(self.state).method(...), function)",
+                hint="do the rest in the function, or with what merged() gives",
             )
         return Stop(top, Kind.MERGE, (), node, value=node.args[0].id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from millpond.compiler.flow import takes_all
 from millpond.compiler.patterns import certain_parts
 from millpond.compiler.scope import Names
 
@@ -64,7 +65,8 @@ class _Walk:
                 return have
             case ast.Match(subject=subject, cases=cases):
                 have = self._read(have, subject)
-                return _meet(have, *(self._case(case, have) for case in cases))
+                ends = [self._case(case, have) for case in cases]
+                return _meet(*ends) if takes_all(cases[-1]) else _meet(have, *ends)
             case ast.Try():
                 return self._try(statement, have)
             case ast.Return() | ast.Raise():

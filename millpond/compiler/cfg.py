@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from millpond.compiler.draft import Block, Cfg, Draft, Point
-from millpond.compiler.flow import Branch, Jump, targets
+from millpond.compiler.flow import Branch, Jump, takes_all, targets
 from millpond.compiler.scope import Names
 
 EXIT = "exit"
@@ -173,7 +173,8 @@ class _Builder:
             guard = self._here
             ends.append(self._arm(guard, case.body))
             test = self._new(test, guard) if case.guard is not None else self._new(test)
-        self._here = self._new(*ends, test)
+        missed = [] if takes_all(statement.cases[-1]) else [test]
+        self._here = self._new(*ends, *missed)
 
     def _try(self, statement: ast.Try) -> None:
         self._point(statement)

@@ -39,7 +39,7 @@ from millpond.compiler.keycode import ROWS, define, key_tree
 from millpond.compiler.mutability import is_frozen, items_of
 from millpond.compiler.patterns import VIEWS
 from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, give
-from millpond.compiler.scope import MISSING
+from millpond.compiler.scope import MISSING, Names
 from millpond.compiler.sharing import Sharing
 from millpond.state.matrix import Matrix
 
@@ -114,7 +114,10 @@ class _Writer:
         reached = self._statements.values()
         touched = {node.id for one in reached for node in ast.walk(one) if isinstance(node, ast.Name)}
         carried = {name for way in piece.exits for name in method.pieces[way.target].inputs}
-        self._loose = loose & (touched | carried)
+        names = Names.of(*reached)
+        # What only a path without a value for it reads here is nothing of the module.
+        nowhere = (names.reads & locals_of(method)) - names.binds - set(piece.inputs)
+        self._loose = loose & (touched | carried) | nowhere
 
     def _name(self, wanted: str) -> str:
         """The wanted name, or one like it if the method uses it."""

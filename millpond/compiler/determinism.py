@@ -15,6 +15,7 @@ import functools
 import gzip
 import io
 import lzma
+import operator
 import os
 import pathlib
 import random
@@ -23,7 +24,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from millpond.compiler.meanings import Meanings
 from millpond.compiler.scope import MISSING, Scope
+from millpond.program.epoch_time import moment_of
 
 _CLOCK: Final = "the clock differs at every run; self.now does not"
 _RANDOM: Final = "chance differs at every run; self.random does not"
@@ -31,6 +34,7 @@ _FILES: Final = "files may have changed when the row is run again"
 _NETWORK: Final = "the network may answer otherwise when the row is run again"
 _MACHINE: Final = "machines and processes differ"
 _CODE: Final = "the compiler can't see what it does"
+_HASH: Final = "hashes of text differ between processes; those of zlib.crc32 and hashlib do not"
 _PARALLEL: Final = "what runs beside the row has no order"
 
 _MODULES: Final = {
@@ -53,7 +57,7 @@ _MODULES: Final = {
 }
 _FUNCTIONS: Final[tuple[tuple[Any, str], ...]] = (
     (builtins.id, "addresses differ at every run"),
-    (builtins.hash, "hashes of text differ between processes; those of zlib.crc32 and hashlib do not"),
+    (builtins.hash, _HASH),
     (builtins.open, _FILES),
     *((function, _FILES) for function in (io.open_code, io.FileIO, gzip.open, bz2.open, lzma.open)),
     (gzip.compress, _CLOCK),
@@ -97,6 +101,61 @@ def why_undetermined(node: ast.expr, scope: Scope) -> str:
         if why:
             return why
     return _of_meaning(meaning) or _inside(meaning, str(scope.module.get("__name__", "")), set())
+
+
+def why_undetermined_through(node: ast.AST, meanings: Meanings, scope: Scope, moments: frozenset[str]) -> str:
+    """Why something has no place that has no name of its own: a member of a variable, or one that is asked by its text.
+
+    `moments` are the variables that hold a date or a time.
+    """
+    match node:
+        case ast.Attribute(value=owner, attr=name):
+            return _of_any_member(meanings.of(owner), name) or _of_moment(owner, name, scope, moments)
+        case ast.Call(func=callee, args=[ast.Constant(value=str(path)), *_]) if _asks(scope.resolve(callee)):
+            return _of_path(path)
+        case ast.Call(func=callee, args=[owner, asked, *_]) if scope.resolve(callee) is getattr:
+            found = meanings.of(owner)
+            if isinstance(asked, ast.Constant):
+                name = str(asked.value)
+                return _of_any_member(found, name) or _of_moment(owner, name, scope, moments)
+            hidden = any(_of_member(one, name) for one in found for name in dir(one))
+            return _CODE if hidden else ""
+    return ""
+
+
+def _of_any_member(owners: list[object], name: str) -> str:
+    if name == "__hash__":
+        return _HASH
+    for owner in owners:
+        member = getattr(owner, name, None) if isinstance(owner, types.ModuleType | type) else None
+        why = _of_member(owner, name) or ("" if member is None else _of_meaning(member))
+        if why:
+            return why
+    return ""
+
+
+def _of_moment(owner: ast.AST, name: str, scope: Scope, moments: frozenset[str]) -> str:
+    """Why a member of a date or a time has no place: each of them can be asked for another one."""
+    if name not in _NOW:
+        return ""
+    match owner:
+        case ast.Name(id=variable):
+            return _CLOCK if variable in moments else ""
+        case ast.Call(func=callee):
+            made = scope.resolve(callee)
+            is_moment = made is moment_of or (isinstance(made, type) and issubclass(made, datetime.date))
+            return _CLOCK if is_moment else ""
+    return ""
+
+
+def _asks(meaning: Any) -> bool:
+    return meaning is operator.attrgetter or meaning is operator.methodcaller
+
+
+def _of_path(path: str) -> str:
+    """Why a member of anything has no place that is asked for by its text."""
+    *_, last = path.split(".")
+    return _CLOCK if last in _NOW else _HASH if last == "__hash__" else ""
 
 
 def _of_instance(node: ast.expr, scope: Scope) -> str:
@@ -143,6 +202,9 @@ def _of_meaning(meaning: Any) -> str:
     for function, why in _FUNCTIONS:
         if meaning is function:
             return why
+    if isinstance(meaning, operator.attrgetter | operator.methodcaller):
+        asked = meaning.__reduce__()[1]
+        return _of_path(asked[0]) if isinstance(asked, tuple) and asked and isinstance(asked[0], str) else ""
     if isinstance(getattr(meaning, "__self__", None), type):
         why = _of_member(meaning.__self__, getattr(meaning, "__name__", ""))
         if why:
@@ -221,21 +283,37 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 _READS: Final = frozenset(("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
+_VARIABLES: Final = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"))
 _MEMBERS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _BETWEEN: Final = frozenset(("CACHE", "PUSH_NULL", "EXTENDED_ARG"))
 
 
 def _chains(code: types.CodeType, outside: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """The dotted names that code reads, as far as they lead through modules and classes."""
-    text, meaning = "", MISSING
+    """The dotted names that code reads, as far as they lead through modules, classes and variables bound to them."""
+    text, meaning, before = "", MISSING, MISSING
+    known: dict[str, Any] = {}
     for instruction in dis.get_instructions(code):
         name = str(instruction.argval)
+        if instruction.opname in _MEMBERS and name == "__hash__":
+            yield "__hash__", hash, ""
         if instruction.opname in _MEMBERS and meaning is not MISSING:
             text = f"{text}.{name}"
             yield text, meaning, name
-            known = isinstance(meaning, types.ModuleType | type)
-            meaning = getattr(meaning, name, MISSING) if known else MISSING
+            inside = isinstance(meaning, types.ModuleType | type)
+            meaning = getattr(meaning, name, MISSING) if inside else MISSING
         elif instruction.opname not in _BETWEEN:
             if meaning is not MISSING:
                 yield text, meaning, ""
-            text, meaning = name, outside.get(name, MISSING) if instruction.opname in _READS else MISSING
+            if instruction.opname == "LOAD_CONST" and before is getattr and isinstance(instruction.argval, str):
+                yield f"{text}.{name}", meaning, name
+            if instruction.opname == "STORE_FAST":
+                known[name] = meaning
+            before = meaning
+            text, meaning = name, _read(instruction.opname, name, outside, known)
+
+
+def _read(operation: str, name: str, outside: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+    """What an instruction gives, as far as it is outside the code or in a variable that was bound to it."""
+    if operation in _VARIABLES:
+        return known.get(name, MISSING)
+    return outside.get(name, MISSING) if operation in _READS else MISSING

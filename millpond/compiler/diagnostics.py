@@ -22,5 +22,5 @@ def refuse(
 ) -> ProgramError:
     """Build the error for a place in the user's source; `found` defaults to the source text itself."""
     if found is None and isinstance(node, ast.expr):
-        found = ast.unparse(node)
+        found = source.text(node)
     return ProgramError(code, summary, places=(source.place(node), *also), expected=expected, found=found, hint=hint)

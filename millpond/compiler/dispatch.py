@@ -24,6 +24,7 @@ from millpond.compiler.draft import (
     Method,
     Piece,
     Stop,
+    as_written,
 )
 from millpond.compiler.flow import successors
 from millpond.compiler.liveness import live_until
@@ -208,12 +209,12 @@ class _Cutter:
             if self._is_loose(cut, name):
                 raise refuse(
                     "MP160",
-                    f"`{name}` may have no value where the method is cut",
+                    f"`{as_written(name)}` may have no value where the method is cut",
                     method.source,
                     method.body[cut.start],
-                    expected=f"`{name}` assigned on every path to this statement",
-                    found=f"a path that does not assign `{name}`",
-                    hint=f"write `{name} = None` (or another first value) at the top of the method",
+                    expected=f"`{as_written(name)}` assigned on every path to this statement",
+                    found=f"a path that does not assign `{as_written(name)}`",
+                    hint=f"write `{as_written(name)} = None` (or another first value) at the top of the method",
                 )
         return tuple(sorted(carried))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.flow import Loop
@@ -14,6 +15,14 @@ from millpond.compiler.scope import Scope
 from millpond.errors import SourcePlace
 from millpond.graph.model import Access, Dispatch, Mode, Touch
 from millpond.program import Element, EntryPoint, ProgramBase
+
+_MADE: Final = re.compile(r"\w__\d+\b")
+"""How names end that the compiler makes."""
+
+
+def as_written(name: str) -> str:
+    """A variable as the user calls it; one of a helper that was written out may have got a number."""
+    return _MADE.sub(lambda found: found.group()[0], name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,25 @@ class Source:
         one_line = getattr(node, "end_lineno", line) == line
         end = self._column(text, getattr(node, "end_col_offset", 0)) if one_line else len(text)
         return SourcePlace(*self.origin(line), start, text, max(1, end - start))
+
+    def text(self, node: ast.AST) -> str:
+        """What the user wrote where a node is from, on one line; the node may have come to use names of ours since."""
+        written = self._segment(node)
+        try:
+            return ast.unparse(ast.parse(f"({written})", mode="eval"))
+        except SyntaxError:
+            shown = ast.unparse(node)
+            return written.partition("\n")[0].strip() or shown if _MADE.search(shown) else shown
+
+    def _segment(self, node: ast.AST) -> str:
+        start, end = getattr(node, "lineno", self.first), getattr(node, "end_lineno", self.first)
+        lines = [line.encode() for line in self.lines[start - self.first : end - self.first + 1]]
+        if not lines:
+            return ""
+        # The end first: it may be in the same line as the start.
+        lines[-1] = lines[-1][: getattr(node, "end_col_offset", 0)]
+        lines[0] = lines[0][getattr(node, "col_offset", 0) :]
+        return b"\n".join(lines).decode(errors="ignore")
 
     @staticmethod
     def _column(text: str, offset: int) -> int:

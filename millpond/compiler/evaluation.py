@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from millpond.compiler.hoist import get_slot, put_slot
+from millpond.compiler.order import Keeping, get_slot, named_in, put_slot, single, slots
 
 _Node = TypeVar("_Node", bound=ast.expr)
 _FUNCTIONS: Final = (ast.Lambda, ast.FunctionDef)
-
-Slot = tuple[ast.AST, str, int | None]
-"""A place that holds an expression: owner, field, and index if the field is a list."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,7 @@ class Evaluation:
         self._calls = calls
         self._out: list[ast.stmt] = []
         self._named: frozenset[str] = frozenset()
+        self._keeping = Keeping(self._bind, calls.is_fixed, self.is_named, _is_constant)
         self.loops = 0
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
@@ -54,13 +52,13 @@ class Evaluation:
 
     def add(self, statement: ast.stmt) -> None:
         """Write a statement at the current place."""
-        outer, self._named = self._named, _named_in(statement)
+        outer, self._named = self._named, named_in(statement)
         self._statement(statement)
         self._named = outer
 
     def result(self, value: ast.expr) -> ast.expr:
         """What stands for an expression that is evaluated at the current place."""
-        outer, self._named = self._named, self._named | _named_in(value)
+        outer, self._named = self._named, self._named | named_in(value)
         value = self.value(value)
         self._named = outer
         return value
@@ -190,7 +188,7 @@ class Evaluation:
             case ast.AugAssign():
                 self._augmented(statement)
             case ast.Delete(targets=targets):
-                for removed in _single(targets):
+                for removed in single(targets):
                     self._children(removed)
                     self._emit(ast.Delete([removed]), statement)
             case ast.Assert():
@@ -231,7 +229,7 @@ class Evaluation:
             self._out.append(statement)
             return
         # The old value is read before the right side is evaluated.
-        for slot in _slots(target):
+        for slot in slots(target):
             put_slot(slot, self.kept(get_slot(slot)))
         read = copy.deepcopy(target)
         read.ctx = ast.Load()
@@ -280,41 +278,22 @@ class Evaluation:
         return node
 
     def _children(self, node: ast.AST) -> None:
-        slots = _slots(node)
-        holding = [number for number, slot in enumerate(slots) if self._holds(get_slot(slot))]
+        places = slots(node)
+        holding = [number for number, slot in enumerate(places) if self._holds(get_slot(slot))]
         last = holding[-1] if holding else -1
-        for number, slot in enumerate(slots[: last + 1]):
+        for number, slot in enumerate(places[: last + 1]):
             part = get_slot(slot)
             if isinstance(part, ast.expr) and not isinstance(part, ast.Starred | ast.Slice | ast.FormattedValue):
                 part = self.value(part)
             else:
                 self._children(part)
-            if number < last:
-                unpacked = isinstance(node, ast.Dict) and slot[1] == "values" and node.keys[slot[2] or 0] is None
-                part = self._bind(ast.Dict([None], [part]), part) if unpacked else self.kept(part)
             put_slot(slot, part)
+            if number < last:
+                put_slot(slot, self._keeping.in_slot(slot))
 
     def kept(self, node: Any) -> Any:
         """A node that means later what it means now."""
-        match node:
-            case ast.Starred(value=value):
-                # What is walked through is walked through now.
-                node.value = self._bind(ast.List([_at(ast.Starred(value, ast.Load()), node)], ast.Load()), node)
-            case ast.keyword(arg=None, value=value):
-                node.value = self._bind(ast.Dict([None], [value]), value)
-            case ast.keyword(value=value):
-                node.value = self.kept(value)
-            case ast.FormattedValue():
-                text = self._bind(ast.JoinedStr([node]), node)
-                return _at(ast.FormattedValue(text, -1, None), node)
-            case ast.Slice() | ast.Tuple():
-                for slot in _slots(node):
-                    put_slot(slot, self.kept(get_slot(slot)))
-            case ast.Name(id=name) if name not in self._named:
-                return node
-            case _ if not self._calls.is_fixed(node) or isinstance(node, ast.Name):
-                return self._bind(node, node)
-        return node
+        return self._keeping.kept(node)
 
     def _bind(self, value: ast.expr, at: ast.AST) -> ast.expr:
         name = self._calls.fresh("value")
@@ -372,46 +351,8 @@ class Evaluation:
             self._emit(ast.If(_load(name, node), body, []), node)
 
 
-def _slots(node: ast.AST) -> list[Slot]:
-    """The places of the parts that a node evaluates whenever it is evaluated, in order."""
-    match node:
-        case ast.Call(func=ast.Attribute() as callee):
-            return [(callee, "value", None), *_listed(node, "args"), *_listed(node, "keywords")]
-        case ast.BoolOp():
-            return [(node, "values", 0)]
-        case ast.IfExp():
-            return [(node, "test", None)]
-        case ast.Compare():
-            return [(node, "left", None), (node, "comparators", 0)]
-        case ast.NamedExpr():
-            return [(node, "value", None)]
-        case ast.Dict():
-            pairs = [[(node, "keys", i), (node, "values", i)] for i in range(len(node.keys))]
-            return [slot for pair in pairs for slot in pair if get_slot(slot) is not None]
-        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            return []
-    return [slot for name in node._fields for slot in _listed(node, name)]
-
-
-def _listed(node: ast.AST, name: str) -> list[Slot]:
-    value = getattr(node, name)
-    if isinstance(value, list):
-        return [(node, name, number) for number in range(len(value))]
-    return [(node, name, None)] if isinstance(value, ast.expr) else []
-
-
-def _named_in(node: ast.AST) -> frozenset[str]:
-    """The names that `:=` binds in a node."""
-    return frozenset(part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
-
-
-def _single(targets: Iterable[ast.expr]) -> Iterator[ast.expr]:
-    """The targets of a deletion, those in brackets one by one."""
-    for target in targets:
-        if isinstance(target, ast.Tuple | ast.List):
-            yield from _single(target.elts)
-        else:
-            yield target
+def _is_constant(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant)
 
 
 def _in_place_of(target: ast.expr, name: str) -> ast.expr:

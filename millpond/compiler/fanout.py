@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from millpond.compiler.access import definitions_in
-from millpond.compiler.draft import Draft, FanOut, Kind, Method
+from millpond.compiler.draft import Draft, FanOut, Kind, Method, as_written
 from millpond.compiler.flow import Loop, reached, successors
 from millpond.compiler.patterns import changes, handed_on
 from millpond.compiler.sharing import Sharing
@@ -109,4 +109,4 @@ class _Finder:
 
 
 def _called(name: str) -> str:
-    return "what the comprehension gathers" if "__" in name else f"`{name}`"
+    return "what the comprehension gathers" if name.startswith("gathered__") else f"`{as_written(name)}`"

@@ -49,6 +49,20 @@ class Loop:
         return isinstance(top, int) and self.head <= top <= self.last
 
 
+def takes_all(case: ast.match_case) -> bool:
+    """Whether a case matches whatever comes to it."""
+    return case.guard is None and _matches_all(case.pattern)
+
+
+def _matches_all(pattern: ast.pattern) -> bool:
+    match pattern:
+        case ast.MatchAs(pattern=inner):
+            return inner is None or _matches_all(inner)
+        case ast.MatchOr(patterns=patterns):
+            return any(map(_matches_all, patterns))
+    return False
+
+
 def successors(body: Sequence[ast.stmt], top: int) -> tuple[int, ...]:
     """The statements that may follow a statement; none after the last."""
     statement = body[top]

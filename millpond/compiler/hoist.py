@@ -6,52 +6,18 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from millpond.compiler.flow import Branch
-
-Slot = tuple[ast.AST, str, int | None]
-"""A place that holds an expression: owner, field, and index if the field is a list."""
-
-_FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {
-    # Evaluated whenever the node is, in this order. What a node evaluates only sometimes is not listed.
-    ast.Attribute: ("value",),
-    ast.AugAssign: ("target", "value"),
-    ast.BinOp: ("left", "right"),
-    Branch: ("test",),
-    ast.Expr: ("value",),
-    ast.For: ("iter",),
-    ast.FormattedValue: ("value",),
-    ast.If: ("test",),
-    ast.IfExp: ("test",),
-    ast.Assert: ("test",),
-    ast.JoinedStr: ("values",),
-    ast.List: ("elts",),
-    ast.Match: ("subject",),
-    ast.Raise: ("exc", "cause"),
-    ast.Return: ("value",),
-    ast.Set: ("elts",),
-    ast.Slice: ("lower", "upper", "step"),
-    ast.Starred: ("value",),
-    ast.Subscript: ("value", "slice"),
-    ast.Tuple: ("elts",),
-    ast.UnaryOp: ("operand",),
-    ast.Assign: ("value", "targets"),
-    ast.AnnAssign: ("value", "target"),
-    ast.Delete: ("targets",),
-    ast.NamedExpr: ("value",),
-    ast.keyword: ("value",),
-}
-_STRUCTURE: Final = (ast.Starred, ast.keyword, ast.FormattedValue, ast.Slice, ast.Tuple)
-
+from millpond.compiler.order import Keeping, Slot, get_slot, named_in, put_slot, slots
 
 ITEMS: Final = "items__"
 """How the lists begin that loops with cuts inside walk through."""
 
 
 class FreshNames:
-    """Makes names that a method does not use."""
+    """Makes names that a method does not use; `settled` are those of objects that nobody changes."""
 
     def __init__(self, used: Iterable[str]) -> None:
         self._used = set(used)
+        self.settled: set[str] = set()
 
     def fresh(self, prefix: str) -> str:
         """A new name that starts with `prefix`."""
@@ -66,88 +32,66 @@ class FreshNames:
 class Hoist:
     """Moves chosen expressions of one statement to `prelude`; what was evaluated before them goes along.
 
-    `is_fixed` tells which expressions mean the same wherever they are evaluated; they stay.
+    `is_fixed` tells which expressions mean the same wherever they are evaluated, and `is_frozen` of which the object
+    can't change either; they stay.
     """
 
-    def __init__(self, targets: Mapping[int, str], names: FreshNames, is_fixed: Callable[[ast.AST], bool]) -> None:
+    def __init__(
+        self,
+        targets: Mapping[int, str],
+        names: FreshNames,
+        is_fixed: Callable[[ast.AST], bool],
+        is_frozen: Callable[[ast.AST], bool],
+    ) -> None:
         self._targets = targets
         self._names = names
-        self._is_fixed = is_fixed
+        self._is_frozen = is_frozen
+        self._named: frozenset[str] = frozenset()
+        self._keeping = Keeping(self._keep, is_fixed, lambda name: name in self._named, self._cannot_change)
         self.prelude: list[ast.stmt] = []
 
     def statement(self, statement: ast.stmt) -> None:
         """Hoist out of a statement, changed in place."""
+        self._named = named_in(statement)
         self._children(statement)
 
     def _children(self, node: ast.AST) -> None:
-        slots = _slots(node)
-        holding = [number for number, slot in enumerate(slots) if self._holds(get_slot(slot))]
+        places = slots(node)
+        holding = [number for number, slot in enumerate(places) if self._holds(get_slot(slot))]
         if not holding:
             return
-        for number, slot in enumerate(slots[: holding[-1] + 1]):
-            before_last = number < holding[-1]
-            put_slot(slot, self._expression(get_slot(slot), keep_order=before_last))
+        for number, slot in enumerate(places[: holding[-1] + 1]):
+            put_slot(slot, self._expression(slot))
+            if number < holding[-1]:
+                put_slot(slot, self._keeping.in_slot(slot))
 
-    def _expression(self, node: Any, *, keep_order: bool) -> Any:
+    def _expression(self, slot: Slot) -> Any:
+        node = get_slot(slot)
         self._children(node)
-        if id(node) in self._targets:
-            return self._bind(node, self._targets[id(node)])
-        if not keep_order or self._is_fixed(node):
+        if id(node) not in self._targets:
             return node
-        if isinstance(node, _STRUCTURE) or isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-            for slot in _slots(node):
-                put_slot(slot, self._expression(get_slot(slot), keep_order=True))
-            return node
-        return self._bind(node, "value")
+        if isinstance(node, ast.FormattedValue):
+            return self._keeping.text(node)
+        bound = self._bind(node, self._targets[id(node)])
+        if slot[1] == "format_spec":
+            return ast.copy_location(ast.JoinedStr([ast.copy_location(ast.FormattedValue(bound, -1), node)]), node)
+        return bound
+
+    def _cannot_change(self, node: ast.AST) -> bool:
+        return self._is_frozen(node) or (isinstance(node, ast.Name) and node.id in self._names.settled)
 
     def _holds(self, node: ast.AST) -> bool:
         return any(id(part) in self._targets for part in ast.walk(node))
+
+    def _keep(self, node: ast.expr, at: ast.AST) -> ast.expr:
+        bound = self._bind(ast.copy_location(node, at), "value")
+        match node:
+            case ast.JoinedStr() | ast.List(elts=[ast.Starred()]) | ast.Dict(keys=[None]):
+                self._names.settled.add(bound.id)
+        return bound
 
     def _bind(self, node: ast.expr, prefix: str) -> ast.Name:
         name = self._names.fresh(prefix)
         target = ast.copy_location(ast.Name(name, ast.Store()), node)
         self.prelude.append(ast.copy_location(ast.Assign([target], node), node))
         return ast.copy_location(ast.Name(name, ast.Load()), node)
-
-
-def _slots(node: ast.AST) -> list[Slot]:
-    match node:
-        case ast.Call(func=ast.Attribute() as callee):
-            return [(callee, "value", None), *_listed(node, "args"), *_listed(node, "keywords")]
-        case ast.Call():
-            return [(node, "func", None), *_listed(node, "args"), *_listed(node, "keywords")]
-        case ast.BoolOp():
-            return [(node, "values", 0)]
-        case ast.Compare():
-            return [(node, "left", None), (node, "comparators", 0)]
-        case ast.Dict():
-            pairs = [[(node, "keys", i), (node, "values", i)] for i in range(len(node.keys))]
-            return [slot for pair in pairs for slot in pair if get_slot(slot) is not None]
-        case ast.With():
-            return [(node.items[0], "context_expr", None)]
-        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            return [(node.generators[0], "iter", None)]
-    return [slot for name in _FIELDS.get(type(node), ()) for slot in _listed(node, name)]
-
-
-def _listed(node: ast.AST, name: str) -> list[Slot]:
-    value = getattr(node, name)
-    if isinstance(value, list):
-        return [(node, name, number) for number in range(len(value))]
-    return [] if value is None else [(node, name, None)]
-
-
-def get_slot(slot: Slot) -> Any:
-    """The expression in a place."""
-    owner, name, number = slot
-    value = getattr(owner, name)
-    return value if number is None else value[number]
-
-
-def put_slot(slot: Slot, value: Any) -> None:
-    """Put an expression into a place."""
-    owner, name, number = slot
-    if number is None:
-        setattr(owner, name, value)
-    else:
-        getattr(owner, name)[number] = value

@@ -20,6 +20,7 @@ from millpond.compiler.evaluation import Calls, Evaluation
 from millpond.compiler.helpers import Helper, Helpers, is_own
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.joining import join_sources
+from millpond.compiler.order import is_bare
 from millpond.compiler.patterns import is_each
 from millpond.compiler.renaming import Renaming
 from millpond.compiler.scope import MISSING
@@ -77,7 +78,7 @@ class _Inliner:
     def _is_fixed(self, node: ast.AST) -> bool:
         """Whether a node means the same after a helper has run."""
         scope = self._method.scope
-        if isinstance(node, ast.Name | ast.Constant | ast.Lambda) or is_own(node, self._method.self_name):
+        if is_bare(node) or is_own(node, self._method.self_name):
             return True
         return is_each(node, scope) or scope.resolve(node) is not MISSING
 
@@ -267,7 +268,7 @@ class _Inliner:
                     f"`{node.attr}` touches state and is used without being called",
                     self._source,
                     node,
-                    expected=f"a call: {ast.unparse(node)}(...)",
+                    expected=f"a call: {self._source.text(node)}(...)",
                     hint="write a loop that calls it, in the place of map(), sorted(key=...) and the like",
                 )
 

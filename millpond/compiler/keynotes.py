@@ -180,14 +180,14 @@ class Notes:
 
     def _follows_state(self, site: Site, key: ast.expr, taint: Taint) -> ProgramError:
         source = self._method.source
-        shown = ast.unparse(key)
+        shown = source.text(key)
         return refuse(
             "MP181",
             f"the key `{shown}` of self.{site.element} can't be known from the arguments",
             source,
             site.node,
             expected="keys that follow from the arguments of the entry point",
-            found=f"`{shown}` {taint.why}: {ast.unparse(taint.node)}",
+            found=f"`{shown}` {taint.why}: {source.text(taint.node)}",
             hint="take two steps: a read-only entry point that replies the key, and a second entry point that gets it "
             "as an argument, fed with the replies; or keep both under one key",
             also=[source.place(taint.node)],

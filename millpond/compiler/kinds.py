@@ -47,7 +47,7 @@ _LOOKERS: Final = (*_WHOLE, len, sorted, sum, min, max, any, all, enumerate, rev
 """Functions that put nothing into what they are given."""
 
 Step = str | int
-"""From a value to a part of it: "item" is what a loop over it gives, a number the place in a tuple."""
+"""From a value to a part of it: "item" is what a loop gives, a number the place in a tuple, "part" anything else."""
 
 
 class Kinds:
@@ -307,6 +307,8 @@ def part_of(hint: Any, step: Step) -> Any:
     """The type of a part of a value."""
     if hint is None:
         return None
+    if step == "part":
+        return UNKNOWN
     arguments = get_args(hint)
     if hint in (str, bytes, range):
         return str if hint is str else int
@@ -344,10 +346,33 @@ def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST | None, tuple[Step, .
             yield from _walked(target, walked)
         case ast.withitem(optional_vars=ast.expr() as target):
             yield from _targets(target, None, ())
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+        case ast.Match(subject=subject, cases=cases):
+            for case in cases:
+                yield from _captured(case.pattern, subject, ())
+        case ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name):
             yield name, None, ()
-        case ast.MatchMapping(rest=str(name)) | ast.FunctionDef(name=name):
-            yield name, None, ()
+
+
+def _captured(
+    pattern: ast.pattern, subject: ast.expr, steps: tuple[Step, ...]
+) -> Iterator[tuple[str, ast.AST | None, tuple[Step, ...]]]:
+    inner: Step = "item" if isinstance(pattern, ast.MatchSequence) else "part"
+    match pattern:
+        case ast.MatchAs(pattern=whole, name=name):
+            if name is not None:
+                yield name, subject, steps
+            if whole is not None:
+                yield from _captured(whole, subject, steps)
+            return
+        case ast.MatchOr(patterns=patterns):
+            for one in patterns:
+                yield from _captured(one, subject, steps)
+            return
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name, subject, (*steps, "part")
+    for number, part in enumerate(part for part in ast.iter_child_nodes(pattern) if isinstance(part, ast.pattern)):
+        starred = any(isinstance(other, ast.MatchStar) for other in ast.iter_child_nodes(pattern))
+        yield from _captured(part, subject, (*steps, inner if starred or inner == "part" else number))
 
 
 def _walked(target: ast.expr, walked: ast.expr) -> Iterator[tuple[str, ast.AST | None, tuple[Step, ...]]]:

@@ -10,17 +10,18 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from millpond.compiler.apart import Apart
 from millpond.compiler.diagnostics import refuse
-from millpond.compiler.draft import Method, Site
-from millpond.compiler.flow import Branch, Jump, Loop
+from millpond.compiler.draft import Method, Site, as_written
+from millpond.compiler.flow import Branch, Jump, Loop, takes_all
 from millpond.compiler.hoist import FreshNames, Hoist
-from millpond.compiler.mutability import is_frozen
 from millpond.compiler.patterns import (
     VIEWS,
     Sites,
     assigned_inside,
     certain_parts,
     changes,
+    frozen_parameters,
     handed_on,
     head_of,
     inside_of,
@@ -55,6 +56,7 @@ class Lowering:
         simple: Callable[[ast.stmt], Iterator[ast.stmt]],
         is_plain: Callable[[ast.AST], bool],
         is_fixed: Callable[[ast.AST], bool],
+        hoisting: Callable[[Mapping[int, str]], Hoist],
         join: Callable[[], None],
         *,
         eager: bool,
@@ -65,7 +67,8 @@ class Lowering:
         self._names = names
         self._simple = simple
         self._is_plain = is_plain
-        self._is_fixed = is_fixed
+        self._hoisting = hoisting
+        self._apart = Apart(self._sites, names, is_fixed)
         self._join = join
         self._eager = eager
         self._out: list[ast.stmt] = []
@@ -109,6 +112,9 @@ class Lowering:
             self._part(statement)
         elif isinstance(statement, ast.Assert) and statement.msg is not None and _takes_turns(statement.msg):
             self._assert(statement, statement.msg)
+        elif apart := self._apart.parts(statement):
+            for part in apart:
+                self._add(part)
         elif parts := self._conditionals(statement):
             self._take_out(statement, parts)
         elif named := self._named(statement):
@@ -204,18 +210,16 @@ class Lowering:
     def _check_walked(self, statement: ast.For) -> None:
         nodes = [node for inner in statement.body for node in ast.walk(inner)]
         changed = {name for node in nodes for name in (*changes(node), *handed_on(node, self._method.scope))}
-        nodes = list(ast.walk(self._method.tree))
-        bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-        hints = {name: hint for name, hint in self._method.point.parameters if name not in bound}
-        walked = {name for name in self._walked(statement.iter) if not is_frozen(hints.get(name, list))} & changed
+        walked = (set(self._walked(statement.iter)) - frozen_parameters(self._method)) & changed
         if walked:
+            name = as_written(min(walked))
             raise refuse(
                 "MP156",
-                f"the loop may change `{min(walked)}`, which it walks through",
+                f"the loop may change `{name}`, which it walks through",
                 self._method.source,
                 statement.iter,
                 expected="a list that stays as it is while the method moves between its items",
-                hint=f"walk through a copy: for ... in list({min(walked)})",
+                hint=f"walk through a copy: for ... in list({name})",
             )
 
     def _walked(self, node: ast.expr) -> Iterator[str]:
@@ -239,12 +243,19 @@ class Lowering:
         self._add(self._assign(arm, ast.Constant(-1), statement.subject))
         bodies = []
         for number, case in enumerate(statement.cases):
-            bodies.append(case.body)
+            # What a pattern binds gets its value again where its body begins: there it surely has one.
+            captured = sorted(Names.of(case.pattern).binds)
+            again = [self._assign(name, _load(name, case.pattern), case.pattern) for name in captured]
+            bodies.append([*again, *case.body])
             case.body = [self._assign(arm, ast.Constant(number), case.pattern)]
+        taken = takes_all(statement.cases[-1])
         if self._must_part(statement):
             raise self._guarded(statement)
         self._add(statement)
         for number, body in enumerate(bodies):
+            if taken and number == len(bodies) - 1:
+                self._block(body)
+                break
             after = self._label()
             test = ast.Compare(_load(arm, body[0]), [ast.Eq()], [_at(ast.Constant(number), body[0])])
             self._add(Branch.on(_at(test, body[0]), after, body[0]))
@@ -309,7 +320,7 @@ class Lowering:
                 self._conditional(name, value)
                 return
         self._check_consumed(statement, parts)
-        hoist = Hoist({id(part): "value" for part in parts}, self._names, self._is_fixed)
+        hoist = self._hoisting({id(part): "value" for part in parts})
         hoist.statement(statement)
         for assigned in hoist.prelude:
             self._add(assigned)
@@ -330,7 +341,7 @@ class Lowering:
         return [node for node in parts if isinstance(node, ast.NamedExpr)]
 
     def _take_out_named(self, statement: ast.stmt, named: list[ast.expr]) -> None:
-        hoist = Hoist({id(node): "value" for node in named}, self._names, self._is_fixed)
+        hoist = self._hoisting({id(node): "value" for node in named})
         hoist.statement(statement)
         for assigned in hoist.prelude:
             match assigned:

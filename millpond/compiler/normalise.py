@@ -18,7 +18,8 @@ from millpond.compiler.draft import Draft, Method, Site
 from millpond.compiler.flow import Loop
 from millpond.compiler.hoist import FreshNames, Hoist
 from millpond.compiler.lower import Lowering
-from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_each, is_merged
+from millpond.compiler.order import is_bare
+from millpond.compiler.patterns import Sites, assigned_inside, frozen_parameters, head_of, is_each, is_merged
 from millpond.compiler.scope import MISSING
 from millpond.compiler.scope import Names as NamesOf
 from millpond.errors import ProgramError
@@ -60,6 +61,7 @@ class _Normaliser:
         self._sites = Sites(method, elements)
         used = {node.id for node in ast.walk(method.tree) if isinstance(node, ast.Name)}
         self._names = FreshNames(used | method.scope.locals | method.scope.module.keys())
+        self._frozen = frozen_parameters(method)
         # Keys that were computed already: the variable by the key's text, with the names that the text reads.
         self._known: dict[str, tuple[str, frozenset[str]]] = {}
 
@@ -72,6 +74,7 @@ class _Normaliser:
             self._statement,
             self._is_plain,
             self._is_fixed,
+            self._hoisting,
             self._known.clear,
             eager=self._eager,
         )
@@ -79,7 +82,7 @@ class _Normaliser:
 
     def _statement(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         self._use_known(statement, self._sites.head(statement))
-        hoist = Hoist(self._targets(statement), self._names, self._is_fixed)
+        hoist = self._hoisting(self._targets(statement))
         hoist.statement(statement)
         for assigned in hoist.prelude:
             yield from self._statement(assigned)
@@ -155,10 +158,6 @@ class _Normaliser:
             raise self._too_much(
                 statement, "a statement that changes state in two places", "write one statement for each"
             )
-        if isinstance(statement, ast.AugAssign) and not stores and not isinstance(statement.target, ast.Name):
-            raise self._too_much(
-                statement, "an augmented assignment over two state accesses", "assign the right side to a name first"
-            )
 
     def _too_much(self, statement: ast.stmt, found: str, hint: str) -> ProgramError:
         return refuse(
@@ -173,13 +172,23 @@ class _Normaliser:
 
     def _is_fixed(self, node: ast.AST) -> bool:
         """Whether a node means the same after anything else in its statement was evaluated."""
-        if isinstance(node, ast.Name | ast.Constant | ast.Lambda) or is_each(node, self._method.scope):
+        if is_bare(node) or is_each(node, self._method.scope):
             return True
-        if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return all(self._is_fixed(part) for part in node.elts)
-        if isinstance(node, ast.Dict):
-            return all(part is not None and self._is_fixed(part) for part in (*node.keys, *node.values))
+        match node:
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return all(map(self._is_fixed, parts))
+            case ast.Set(elts=parts):
+                return all(isinstance(part, ast.Constant) for part in parts)
+            case ast.Dict(keys=keys, values=parts):
+                return all(isinstance(key, ast.Constant) for key in keys) and all(map(self._is_fixed, parts))
         return self._is_own(node) or self._method.scope.resolve(node) is not MISSING
+
+    def _is_frozen(self, node: ast.AST) -> bool:
+        """Whether a node is an object that nobody can change."""
+        return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in self._frozen)
+
+    def _hoisting(self, targets: Mapping[int, str]) -> Hoist:
+        return Hoist(targets, self._names, self._is_fixed, self._is_frozen)
 
     def _is_own(self, node: ast.AST) -> bool:
         """Whether a node is `self.name`: a constant of the class, or an element."""

@@ -12,7 +12,8 @@ from typing import Any, Final
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.flow import Branch
-from millpond.compiler.scope import Scope
+from millpond.compiler.mutability import is_frozen
+from millpond.compiler.scope import Names, Scope
 from millpond.program import Element, each, merged
 from millpond.state.access import Operation
 from millpond.state.matrix import Matrix
@@ -104,7 +105,17 @@ def assigned_inside(statement: ast.stmt) -> frozenset[str]:
             elif isinstance(node, ast.Lambda):
                 nodes += ast.walk(node.args)
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    stored |= {name for node in nodes for name in _bound_by_text(node)}
     return frozenset(stored | {node.arg for node in nodes if isinstance(node, ast.arg)})
+
+
+def _bound_by_text(node: ast.AST) -> Iterator[str]:
+    """The name that a node binds though it has no ast.Name for it."""
+    match node:
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name):
+            yield name
 
 
 def changes(node: ast.AST) -> Iterator[str]:
@@ -150,6 +161,13 @@ def root_names(node: Any) -> Iterator[str]:
         yield node.id
 
 
+def frozen_parameters(method: Method) -> frozenset[str]:
+    """The parameters that keep their value as long as the method runs, and whose values can't be changed."""
+    names = Names.of(*method.tree.body)
+    kept = ((name, hint) for name, hint in method.point.parameters if name not in names.binds | names.unbinds)
+    return frozenset(name for name, hint in kept if is_frozen(hint))
+
+
 @dataclass(frozen=True)
 class Sites:
     """Finds the state accesses of a method; a use of an element in any other form is refused."""
@@ -172,6 +190,11 @@ class Sites:
     def inside(self, statement: ast.stmt) -> list[Site]:
         """The accesses in the branches, or the turns, of a compound statement."""
         return [site for part in inside_of(statement) for site in self._find(part, statement, certain=False)]
+
+    def writes(self, site: Site) -> bool:
+        """Whether an access may change its element."""
+        table = self.elements[site.element].type.operations
+        return any(table[operation].writes for operation in site.operations)
 
     def _element(self, node: ast.AST) -> str | None:
         if (

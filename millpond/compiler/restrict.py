@@ -7,13 +7,16 @@ Leaves: the draft as it is; every later pass may rely on what was refused here.
 from __future__ import annotations
 
 import ast
+import datetime
+import functools
 import inspect
 from typing import Final
 
 from millpond.compiler.callees import is_class_method, is_entry, is_helper, is_static, read_helper
-from millpond.compiler.determinism import why_undetermined
+from millpond.compiler.determinism import why_undetermined, why_undetermined_through
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
+from millpond.compiler.meanings import Meanings
 from millpond.compiler.patterns import assigned_inside
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
@@ -50,21 +53,23 @@ def restrict(draft: Draft) -> Draft:
     """Check every method, and every helper that it calls."""
     helpers: set[str] = set()
     for method in draft.methods:
-        helpers |= _Check(draft, method, helper=False).run()
+        helpers |= Check(draft, method, helper=False).run()
     checked: set[str] = set()
     while helpers - checked:
         name = min(helpers - checked)
         checked.add(name)
-        helpers |= _Check(draft, read_helper(draft.program, name), helper=True).run()
+        helpers |= Check(draft, read_helper(draft.program, name), helper=True).run()
     return draft
 
 
 def check_inlined(draft: Draft, helper: Method) -> None:
     """Check a helper that is going to be written out where it is called, and may therefore touch state."""
-    _Check(draft, helper, helper=True, inlined=True).run()
+    Check(draft, helper, helper=True, inlined=True).run()
 
 
-class _Check(ast.NodeVisitor):
+class Check(ast.NodeVisitor):
+    """Checks the statements of one method, or of a helper; `helpers` are those that it has come across."""
+
     def __init__(self, draft: Draft, method: Method, *, helper: bool, inlined: bool = False) -> None:
         self._draft = draft
         self._method = method
@@ -72,20 +77,27 @@ class _Check(ast.NodeVisitor):
         self._inlined = inlined
         self._of_class = helper and is_class_method(draft.program, method.name)
         self._self = "" if helper and is_static(draft.program, method.name) else method.self_name
-        self._helpers: set[str] = set()
+        self.helpers: set[str] = set()
+        self._meanings = Meanings(method.tree, method.scope)
+        hints = method.point.parameters
+        self._moments = frozenset(n for n, hint in hints if isinstance(hint, type) and issubclass(hint, datetime.date))
         self._inner = {name for statement in method.tree.body for name in assigned_inside(statement)}
 
     def run(self) -> set[str]:
         """Check the method's body and return the helpers that it uses."""
+        self.check_decorators()
+        for statement in self._method.tree.body:
+            self.visit(statement)
+        return self.helpers
+
+    def check_decorators(self) -> None:
+        """Refuse a decorator of a helper that changes what it does."""
         decorators = self._method.tree.decorator_list
         allowed = self._of_class or is_static(self._draft.program, self._method.name)
         if self._helper and len(decorators) > allowed:
             raise self._refuse(
                 "MP118", "a helper has a decorator", decorators[0], "no decorator but @staticmethod or @classmethod"
             )
-        for statement in self._method.tree.body:
-            self.visit(statement)
-        return self._helpers
 
     def _refuse(self, code: str, summary: str, node: ast.AST, expected: str, hint: str | None = None) -> ProgramError:
         return refuse(code, summary, self._method.source, node, expected=expected, hint=hint)
@@ -95,6 +107,15 @@ class _Check(ast.NodeVisitor):
         if isinstance(node, _SUSPENDS) or (isinstance(node, ast.comprehension) and node.is_async):
             at = node.target if isinstance(node, ast.comprehension) else node
             raise self._refuse("MP111", "a method can't be suspended", at, "no yield, await or async")
+        if isinstance(node, ast.Nonlocal) and self._method.scope.locals.issuperset(node.names):
+            name = node.names[0]
+            raise self._refuse(
+                "MP113",
+                f"a function inside a method can't bind `{name}`, which is the method's own",
+                node,
+                "functions that return what they find out",
+                f"return the new value, and bind it in the method: `{name} = function(...)`",
+            )
         if isinstance(node, ast.Global | ast.Nonlocal):
             raise self._refuse(
                 "MP113", "a method can't bind outside names", node, "state", "declare it as state of the program"
@@ -128,9 +149,15 @@ class _Check(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         """Check a name that stands alone."""
-        if node.id == self._self or (
-            node.id in ("super", "__class__") and self._method.scope.lookup(node.id) is not MISSING
-        ):
+        if node.id in ("super", "__class__") and self._method.scope.lookup(node.id) is not MISSING:
+            raise self._refuse(
+                "MP116",
+                f"`{node.id}` has no meaning in a task, which has no class",
+                node,
+                "self.name: a state element, a constant or a helper",
+                "give the base class's method a name that no subclass takes, and call it by that: self._name(...)",
+            )
+        if node.id == self._self:
             raise self._refuse(
                 "MP116",
                 f"`{node.id}` is used by itself",
@@ -141,7 +168,11 @@ class _Check(ast.NodeVisitor):
         self._check_determined(node)
 
     def _check_determined(self, node: ast.expr) -> None:
-        why = why_undetermined(node, self._method.scope)
+        scope = self._method.scope
+        named = isinstance(node, ast.Name | ast.Attribute)
+        why = (named and why_undetermined(node, scope)) or why_undetermined_through(
+            node, self._meanings, scope, self._moments
+        )
         if why:
             raise refuse(
                 "MP117",
@@ -149,7 +180,7 @@ class _Check(ast.NodeVisitor):
                 self._method.source,
                 node,
                 expected="a result that follows from the row and the state alone",
-                found=f"{ast.unparse(node)}: {why}",
+                found=f"{self._method.source.text(node)}: {why}",
                 hint="make it a column of the feed, and a parameter of the method",
             )
 
@@ -158,6 +189,7 @@ class _Check(ast.NodeVisitor):
         match node.func:
             case ast.Attribute(value=owner, attr=name) if name in _MUTATORS and self._is_shared(owner):
                 raise self._changes_shared(owner)
+        self._check_determined(node)
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -223,16 +255,29 @@ class _Check(ast.NodeVisitor):
         elif is_helper(program, name):
             if self._of_class and not (is_class_method(program, name) or is_static(program, name)):
                 raise self._without_instance(f"calls `{name}`", node)
-            self._helpers.add(name)
+            self.helpers.add(name)
         elif name == ABORT:
             if self._of_class:
                 raise self._without_instance("calls `abort`", node)
         elif name not in AMBIENT and not self._is_constant(name):
-            raise self._refuse("MP115", f"the program has no `{name}`", node, "a state element, a constant or a helper")
+            raise self._no_member(name, node)
+
+    def _no_member(self, name: str, node: ast.AST) -> ProgramError:
+        member = inspect.getattr_static(self._draft.program, name, MISSING)
+        expected = "a state element, a constant or a helper"
+        if isinstance(member, property | functools.cached_property):
+            return self._refuse(
+                "MP115",
+                f"`{name}` is a property, which a task can't ask for",
+                node,
+                expected,
+                f"make it a helper, without @{type(member).__name__}, and call it: self.{name}()",
+            )
+        return self._refuse("MP115", f"the program has no `{name}`", node, expected)
 
     def _is_constant(self, name: str) -> bool:
         member = inspect.getattr_static(self._draft.program, name, MISSING)
-        special = isinstance(member, property | classmethod) or hasattr(ProgramBase, name)
+        special = isinstance(member, property | functools.cached_property | classmethod) or hasattr(ProgramBase, name)
         return member is not MISSING and not special
 
     def _without_instance(self, does: str, node: ast.AST) -> ProgramError:

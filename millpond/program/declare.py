@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
 import enum
-from collections.abc import Callable
+import sys
+import types
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
-from millpond.errors import EpochError, ProgramError
+from millpond.errors import EpochError, MillpondError, ProgramError
 from millpond.program.durability import ElementLevel, Lazy, element_durability
 from millpond.program.evolution import NOTHING_SAID, Evolves, Migrate, Renamed
+from millpond.program.places import class_body_place
 from millpond.state.element import ElementType
 from millpond.state.expiry import AgedType, Clock, Refresh, Ttl, expiring_entries
 from millpond.state.list import List
@@ -170,6 +174,18 @@ def _check_ttl(element: Element) -> None:
         )
 
 
+@contextlib.contextmanager
+def _placed(frame: types.FrameType) -> Iterator[None]:
+    """Let what is refused be refused at the line of the declaration."""
+    try:
+        yield
+    except MillpondError as error:
+        places = class_body_place(frame)
+        if error.places or not places:
+            raise
+        raise error.placed(places) from None
+
+
 def Partitioned(  # noqa: N802
     declared: type[T],
     *,
@@ -194,11 +210,12 @@ def Partitioned(  # noqa: N802
     The rest is for a checkpoint of an older program (docs/EVOLUTION.md): `was` is the element's old name, `renamed` is
     how fields of its records are called now, and `migrate` makes new values of old ones where types differ too much.
     """
-    evolves = Evolves(was, renamed or {}, migrate)
-    element = Element(
-        declared, Distribution.PARTITIONED, by, evolves=evolves, ttl=_ttl(ttl, refresh), durability=durability
-    )
-    _check_ttl(element)
+    with _placed(sys._getframe(1)):  # noqa: SLF001
+        evolves = Evolves(was, renamed or {}, migrate)
+        element = Element(
+            declared, Distribution.PARTITIONED, by, evolves=evolves, ttl=_ttl(ttl, refresh), durability=durability
+        )
+        _check_ttl(element)
     return cast("T", element)
 
 
@@ -223,14 +240,15 @@ def Partial(  # noqa: N802
     docs/GUARANTEES.md tells all of it. `was`, `renamed`, `migrate` and `durability` are as in
     `Partitioned`.
     """
-    evolves = Evolves(was, renamed or {}, migrate)
-    element = Element(
-        declared,
-        Distribution.PARTIAL,
-        by,
-        on_scale_out=on_scale_out,
-        merge=merge,
-        evolves=evolves,
-        durability=durability,
-    )
+    with _placed(sys._getframe(1)):  # noqa: SLF001
+        evolves = Evolves(was, renamed or {}, migrate)
+        element = Element(
+            declared,
+            Distribution.PARTIAL,
+            by,
+            on_scale_out=on_scale_out,
+            merge=merge,
+            evolves=evolves,
+            durability=durability,
+        )
     return cast("T", element)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 from millpond.errors import ProgramError, WindowError
 from millpond.program.ambient import as_written, names_used
+from millpond.program.places import signature_place
 from millpond.windowing.element import ClosedWindow
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -117,6 +118,7 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
         raise ProgramError(
             "MP102",
             f"a type hint of {where} can't be resolved",
+            places=signature_place(function),
             found=str(error),
             hint="import the name at module level, where the hint can see it",
         ) from None
@@ -126,6 +128,7 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
             raise ProgramError(
                 "MP103",
                 f"parameter `{parameter.name}` of {where} can't be a column",
+                places=signature_place(function, parameter.name),
                 expected="plain parameters without defaults, *args or **kwargs",
                 found=str(parameter),
             )
@@ -133,13 +136,18 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
             raise ProgramError(
                 "MP104",
                 f"parameter `{parameter.name}` of {where} has no type hint",
+                places=signature_place(function, parameter.name),
                 expected=f"{parameter.name}: int (or another type)",
                 found=parameter.name,
                 hint="columns are matched to parameters by name and type",
             )
     if "return" not in hints:
         raise ProgramError(
-            "MP105", f"{where} has no return type", expected="-> None, or the type of its reply", found="no hint"
+            "MP105",
+            f"{where} has no return type",
+            places=signature_place(function),
+            expected="-> None, or the type of its reply",
+            found="no hint",
         )
     columns = tuple((p.name, hints[p.name]) for p in parameters)
     return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))

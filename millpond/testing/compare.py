@@ -25,7 +25,7 @@ from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.testing.dice import Dice
 from millpond.testing.loading import loaded, temporary_folder
-from millpond.testing.oracle import UnfitError, call, committed_state, expect, plain_state, shown
+from millpond.testing.oracle import UnfitError, call, committed_state, expect, plain_state, refusal, shown
 from millpond.testing.rows import Row
 
 KEY_GROUPS: Final = 16
@@ -186,6 +186,7 @@ def _run(program: type[ProgramBase], compiled: CompiledProgram, rows: Sequence[R
             except Exception as error:  # noqa: BLE001
                 return Outcome(Verdict.MISMATCH, what="the run fails", expected="no failure", found=_told(error))
             replies |= {number: repr(reply) for number, reply in simulated.replies().items()}
+            replies |= {number: refusal(reason) for number, reason in simulated.refusals().items()}
             start += size
         for row in expected.rows:
             call(plain, points, row)

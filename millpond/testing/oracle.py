@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from millpond.compiler.mutability import is_frozen
-from millpond.errors import MillpondError
+from millpond.errors import Aborted, MillpondError
 from millpond.keygroups import Layout
 from millpond.program import Element, EntryPoint, ProgramBase
 from millpond.runtime.arrowtypes import to_arrow
@@ -68,11 +69,23 @@ class UnfitError(Exception):
 
 
 def call(plain: ProgramBase, points: Mapping[str, EntryPoint], row: Row) -> str | None:
-    """Run one row; its reply as a sink shows it, as text, or None if the entry point gives none."""
+    """Run one row; its reply as a sink shows it, as text, or None if the entry point gives none.
+
+    The method is called as a user calls it, with arguments of its own: it may ask for random numbers, which follow from
+    the arguments, and may change these. A row that the program refuses has its reason for a reply.
+    """
     name, arguments = row
     point = points[name]
-    value = point.function(plain, *arguments)
+    try:
+        value = getattr(plain, name)(*copy.deepcopy(arguments))
+    except Aborted as refused:
+        return refusal(refused.reason)
     return shown(value, point.returns) if point.replies else None
+
+
+def refusal(reason: str) -> str:
+    """What stands for the reply of a row that its program refused."""
+    return f"aborted: {reason!r}"
 
 
 def shown(value: Any, hint: Any) -> str:

@@ -175,6 +175,78 @@ def test_a_declaration_that_is_refused_hides_no_other_error(write, mode):
     assert found == {"Fine": ["MP202"], "Shop": ["MP104", "MP111", "MP113", "MP119"], "Second": ["MP105"], "Other": []}
 
 
+MANY = """
+    from millpond import *
+
+    class Shop(Program):
+        stock = Partitioned(Map[str, int])
+        sold = Partitioned(Map[float, int])
+        last = Partitioned(Map[int, object])
+
+        def _told(self, item: str) -> int:
+            print(item)
+            self.told = 1
+            return self.stock.get(item, 0)
+
+        @entry
+        def sell(self, item: str, pieces: int = 1) -> str:
+            self.count = 1
+            for name in [item]:
+                stock = self.stock
+                with open(name) as file:
+                    hash(file)
+            match item:
+                case "":
+                    import time
+                case _:
+                    self.sold[1.5] = 1
+            return str(self._told(item))
+
+        @entry
+        def fine(self, item: str) -> int:
+            return self.stock.get(item, 0)
+
+    class Good(Program):
+        stock = Partitioned(Map[str, int])
+
+        @entry
+        def put(self, item: str) -> None:
+            self.stock[item] = 1
+"""
+
+
+@MODES
+def test_every_statement_tells_its_error_and_no_class_hides_another(write, mode):
+    file = write(MANY)
+    result = check(file, "--format", "json", *mode)
+    assert codes(result) == {
+        "Shop": ["MP202", "MP208", "MP103", "MP114", "MP114", "MP130", "MP117", "MP117", "MP123"],
+        "Good": [],
+    }
+    (shown,) = json.loads(result.stdout)["files"]
+    places = [error["places"][0] for error in shown["programs"][0]["errors"]]
+    assert [place["line"] for place in places] == [6, 7, 15, 11, 16, 18, 19, 20, 23]
+    assert {place["file"] for place in places} == {str(file)}
+    parameter = places[2]
+    assert parameter["text"][parameter["column"] - 1 :][: parameter["width"]] == "pieces: int"
+
+
+def test_a_file_that_only_running_it_tells_of_still_tells_what_was_refused(write):
+    write("from millpond import *\nclass Base(Program):\n    pass\n", "base.py")
+    text = """
+        import sys, pathlib
+        sys.path.insert(0, str(pathlib.Path(__file__).parent))
+        from base import *
+
+        class Shop(Base):
+            sold = Partitioned(Map[float, int])
+    """
+    result = check(write(text), "--format", "json")
+    assert codes(result) == {"Shop": ["MP202"]}
+    (shown,) = json.loads(result.stdout)["files"]
+    assert shown["programs"][0]["errors"][0]["places"][0]["line"] == 7
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [("class Fine(:\n", "MP714"), ("x = 1\n", "MP716"), ("import no_such_module_at_all\n", "MP715")],
@@ -318,7 +390,7 @@ def test_nothing_of_an_untrusted_file_is_run(write, tmp_path):
     report = json.loads(result.stdout)
     hidden = [error["summary"] for error in report["files"][0]["errors"]]
     assert len(hidden) == 3, hidden
-    assert codes(result)["Shop"] == ["MP103"]
+    assert codes(result)["Shop"] == ["MP103", "MP117"]
     assert "Money" in str(report["files"][0]["programs"][0]["trusted"])
     check(write(UNTRUSTED.replace("from somewhere import Money, helper", "").replace("from .beside import *", "")))
     assert (tmp_path / "ran").exists(), "the test can tell: an import does run it"

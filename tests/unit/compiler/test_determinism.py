@@ -12,7 +12,7 @@ from tests.golden.programs import load, program_in
 HEAD = """
 import asyncio, bz2, collections, concurrent.futures, datetime, datetime as dt, decimal, functools, getpass, gzip
 import hashlib, heapq, http.client, io, itertools, json, math, multiprocessing, os, os.path, pathlib, platform, random
-import secrets, shutil, socket, sqlite3, string, subprocess, sys, tempfile, threading, time, urllib.parse
+import operator, secrets, shutil, socket, sqlite3, string, subprocess, sys, tempfile, threading, time, urllib.parse
 import urllib.request, uuid, zlib
 import numpy as np
 import numpy.random
@@ -56,6 +56,18 @@ def fine(x):
 def by_member():
     return dt.datetime.now()
 
+def by_other_name():
+    kind = dt.datetime
+    return kind.now()
+
+def by_text():
+    return getattr(dt.datetime, "now")()
+
+def by_hash():
+    return "x".__hash__()
+
+ask = operator.methodcaller("now")
+
 class Made:
     def __init__(self):
         self.at = dt.datetime.utcnow()
@@ -80,7 +92,12 @@ REFUSED = [
     "threading.Thread()", "threading.get_ident()", "multiprocessing.Pool()", "concurrent.futures.ThreadPoolExecutor()",
     "asyncio.run(x)", "platform.node()", "getpass.getuser()", "sys.argv", "sys.stdin.read()", "sqlite3.connect('a')",
     "tempfile.mkdtemp()", "shutil.copy('a', 'b')", "gzip.compress(b'')", "hidden()", "deeper(x)", "cached('A')",
-    "by_member()", "Made().at", "list(map(hidden, []))",
+    "by_member()", "Made().at", "list(map(hidden, []))", "getattr(datetime.datetime, 'now')()",
+    "getattr(dt, 'date').today()", "getattr(dt.datetime, str(x))()", "operator.methodcaller('now')(moment)",
+    "operator.attrgetter('datetime.now')(dt)()",
+    "ask(moment)", "'x'.__hash__()", "getattr('x', '__hash__')()", "str.__hash__('x')", "by_other_name()", "by_text()",
+    "by_hash()", "[m.now() for m in (moment, moment)]", "(moment if x else date).today()", "{1: moment}[1].now()",
+    "moment(2026, 1, 1).now()", "self.now.now()", "(o := os).getcwd()",
 ]  # fmt: skip
 
 FINE = [
@@ -90,7 +107,10 @@ FINE = [
     "os.path.join('a', 'b')", "os.path.basename('a/b')", "os.sep", "PurePath('a').suffix", "HOME.suffix",
     "collections.Counter([x])", "decimal.Decimal(x)", "itertools.chain([x])", "heapq.nlargest(1, [x])",
     "urllib.parse.quote('a')", "string.ascii_letters", "np.zeros(x).sum()", "bz2.compress(b'')", "sys.maxsize",
-    "print(x)", "functools.reduce(max, [x])", "gzip.decompress(b'')", "LIMIT",
+    "getattr(x, 'real')", "getattr(math, 'pi')", "operator.attrgetter('real')(x)",
+    "operator.methodcaller('lower')('A')",
+    "getattr(x, 'now', 0)", "[m.max for m in (moment, moment)]", "print(x)",
+    "functools.reduce(max, [x])", "gzip.decompress(b'')", "LIMIT",
 ]  # fmt: skip
 
 
@@ -141,3 +161,23 @@ class P(Program):
 """
     draft = draft_program(program_in(load(HEAD + body, tmp_path)), until=restrict)
     assert [method.name for method in draft.methods] == ["go"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["n = datetime.datetime", "return n.now()"],
+        ["n = datetime", "m = n.datetime", "return m.now()"],
+        ["for n in (dt.datetime, dt.date):", "    return n.today()"],
+        ["n = {'a': moment}", "return n['a'].utcnow()"],
+        ["n = HOME", "return n.read_text()"],
+        ["return when.now()"],
+        ["return getattr(when, 'today')()"],
+    ],
+)
+def test_another_name_does_not_hide_it(lines, tmp_path):
+    body = "".join(f"        {line}\n" for line in lines)
+    head = "class P(Program):\n    @entry\n    def go(self, x: int, when: dt.datetime) -> object:\n"
+    with pytest.raises(ProgramError) as caught:
+        draft_program(program_in(load(HEAD + head + body, tmp_path)), until=restrict)
+    assert caught.value.code == "MP117"

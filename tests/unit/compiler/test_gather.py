@@ -134,7 +134,6 @@ self.seen[a] += len(two)
     [
         TRIES,
         TWO_NAMES,
-        "t = [0]\nt[0] += self.accounts.get(a, 0) + self.seen[b]",
         "for k in ks:\n    if self.seen[k] > n:\n        return",
         "self.accounts[a], self.seen[b] = 1, 2",
         "f = lambda x: x + n\nself.seen[a] += 1\nself.accounts[b] = f(1)",

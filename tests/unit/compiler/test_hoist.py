@@ -12,7 +12,7 @@ from millpond.compiler.hoist import FreshNames, Hoist
 def hoisted(text: str, wanted: set[str]) -> str:
     (statement,) = ast.parse(text).body
     targets = {id(node): "value" for node in ast.walk(statement) if ast.unparse(node) in wanted}
-    hoist = Hoist(targets, FreshNames(()), lambda node: isinstance(node, ast.Name | ast.Constant))
+    hoist = Hoist(targets, FreshNames(()), lambda node: isinstance(node, ast.Name | ast.Constant), lambda _: False)
     hoist.statement(statement)
     return "\n".join(map(ast.unparse, [*hoist.prelude, statement]))
 
@@ -27,7 +27,19 @@ def hoisted(text: str, wanted: set[str]) -> str:
         ("r[f(1)] = g(2)", {"g(2)"}, "value__0 = g(2)\nr[f(1)] = value__0"),
         ("r[f(1)] = g(2)", {"f(1)"}, "value__0 = g(2)\nvalue__1 = f(1)\nr[value__1] = value__0"),
         ("r = f(1) if g(2) else 3", {"g(2)"}, "value__0 = g(2)\nr = f(1) if value__0 else 3"),
-        ("r = f'{f(1)}{g(2)}'", {"g(2)"}, "value__0 = f(1)\nvalue__1 = g(2)\nr = f'{value__0}{value__1}'"),
+        ("r = f'{f(1)}{g(2)}'", {"g(2)"}, "value__0 = f'{f(1)}'\nvalue__1 = g(2)\nr = f'{value__0}{value__1}'"),
+        ("r = f'{a!r:>9}{g(2)}'", {"g(2)"}, "value__0 = f'{a!r:>9}'\nvalue__1 = g(2)\nr = f'{value__0}{value__1}'"),
+        ("r = f'{a:{g(2)}}'", {"g(2)"}, "value__0 = g(2)\nr = f'{a:{value__0}}'"),
+        ("r = [*a, g(2)]", {"g(2)"}, "value__0 = [*a]\nvalue__1 = g(2)\nr = [*value__0, value__1]"),
+        ("r = {**a, 1: g(2)}", {"g(2)"}, "value__0 = {**a}\nvalue__1 = g(2)\nr = {**value__0, 1: value__1}"),
+        ("r = f(**a, k=g(2))", {"g(2)"}, "value__0 = {**a}\nvalue__1 = g(2)\nr = f(**value__0, k=value__1)"),
+        ("r = f(*a, k=g(2))", {"g(2)"}, "value__0 = g(2)\nr = f(*a, k=value__0)"),
+        ("r = f(1, *a, k=g(2))", {"g(2)"}, "value__0 = [*a]\nvalue__1 = g(2)\nr = f(1, *value__0, k=value__1)"),
+        (
+            "r = [a, (a := 3), g(2)]",
+            {"g(2)"},
+            "value__0 = a\nvalue__1 = (a := 3)\nvalue__2 = g(2)\nr = [value__0, value__1, value__2]",
+        ),
         ("r = [x for x in g(2)]", {"g(2)"}, "value__0 = g(2)\nr = [x for x in value__0]"),
         ("r = f(*a(), k=g(2))", {"g(2)"}, "value__0 = a()\nvalue__1 = g(2)\nr = f(*value__0, k=value__1)"),
     ],

@@ -179,3 +179,65 @@ class Asserting(Program):
     for seed in range(3):
         outcome = compare(text, rows, seed)
         assert (outcome.verdict, outcome.raised) == (Verdict.SAME, True), outcome.found
+
+
+LOTTERY = """
+class Lottery(Program):
+    tickets = Partitioned(Map[int, int])
+    drawn = Partitioned(Map[int, int])
+
+    @entry
+    def draw(self, a: int, b: int) -> str:
+        number = self.random.randint(0, 99)
+        self.tickets[a] = self.tickets.get(a, 0) + number
+        self.drawn[b] = self.drawn.get(b, 0) + self.random.randint(0, 99)
+        return repr((number, self.tickets[a], self.random.random()))
+"""
+
+
+def test_random_numbers_are_those_of_the_row():
+    rows = [("draw", (a, b)) for a in range(3) for b in range(3)]
+    outcome = compare(HEAD + LOTTERY, rows, seed=1)
+    assert (outcome.verdict, outcome.found, outcome.rows) == (Verdict.SAME, "", 9)
+    with loaded(HEAD + LOTTERY) as program:
+        assert expect(program, rows).unfit == 0
+
+
+@pytest.mark.parametrize("returns", ["int", "None"])
+def test_a_row_that_its_program_refuses_has_its_reason_for_a_reply(returns):
+    value = "self.e0[a]" if returns == "int" else "None"
+    text = f"""
+class Spend(Program):
+    e0 = Partitioned(Map[int, int])
+
+    @entry
+    def spend(self, a: int, b: int) -> {returns}:
+        self.e0[a] = self.e0.get(a, 3) - b
+        if self.e0[a] < 0:
+            self.abort(f"{{a}} lacks {{-self.e0[a]}}")
+        self.e0[b] = self.e0.get(b, 3) + 1
+        return {value}
+"""
+    rows = [("spend", (a, b)) for a in range(3) for b in range(1, 4)] * 2
+    outcome = compare(HEAD + text, rows, seed=1)
+    assert (outcome.verdict, outcome.found, outcome.rows) == (Verdict.SAME, "", 18)
+    with loaded(HEAD + text) as program:
+        assert sum("lacks" in reply for reply in expect(program, rows).replies.values()) > 3
+
+
+def test_arguments_that_a_row_changes_are_its_own():
+    text = (
+        HEAD
+        + """
+class Grow(Program):
+    e0 = Partitioned(Map[int, int])
+
+    @entry
+    def grow(self, a: int, b: list[int]) -> int:
+        b.append(a)
+        self.e0[a] = self.e0.get(a, 0) + len(b)
+        return self.e0[a]
+"""
+    )
+    outcome = compare(text, [("grow", (1, [2])), ("grow", (1, []))], seed=1)
+    assert (outcome.verdict, outcome.found, outcome.rows) == (Verdict.SAME, "", 2)
