@@ -12,6 +12,8 @@ from millpond.testing.compare import Verdict, compare
 from millpond.testing.helpers import HEAD
 
 CHANGING = """
+from dataclasses import dataclass
+
 def bump(xs: list[int]) -> int:
     xs[0] += 10
     xs.append(9)
@@ -24,9 +26,9 @@ def bumped(d: dict[str, int]) -> int:
 def show(*args, **kwargs) -> str:
     return repr((args, sorted(kwargs.items())))
 
+@dataclass
 class Q:
-    def __init__(self):
-        self.n = 1
+    n: int = 1
 
     def up(self):
         self.n += 5
