@@ -466,8 +466,15 @@ WINDOWS = (
         "windows: slices go while a window that holds them is open",
         "windowing/keyslices.py",
         _BRUTE,
-        "if self._last_end(one[0]) > final]",
-        "if self._last_end(one[0]) > final + 2_000_000]",
+        "bisect_right(begins, final, key=self._last_end)",
+        "bisect_right(begins, final + 2_000_000, key=self._last_end)",
+    ),
+    mutant(
+        "windows: blocks begin where the first window that is told ends",
+        "windowing/keyblocks.py",
+        "property/test_windows_blocks.py::test_a_window_has_the_same_bits_told_alone_with_others_or_again",
+        "grid.begin(block * reach)",
+        "group[0].end",
     ),
     mutant(
         "windows: a late row corrects nothing",
