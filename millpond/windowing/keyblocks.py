@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.grids import SlicedGrid
 
+Combine = Callable[[Any, Any], Any]
+
 
 class Spot(NamedTuple):
     """A window that has rows: its number and bounds, and which slices are in it, from `first` up to `last`."""
@@ -54,39 +56,40 @@ def whole_windows(
         group = list(together)
         low, high = group[0].first, group[-1].last
         middle = bisect_left(begins, grid.begin(block * reach), low)
-        back = _combined_back(partials[low:middle], aggregate)
-        ahead = _combined(partials[middle:high], aggregate)
+        fewest_back, fewest_ahead = max(middle - group[-1].first, 1), max(group[0].last - middle, 1)
+        back = _running(partials[low:middle][::-1], aggregate, _swapped, fewest_back)
+        ahead = _running(partials[middle:high], aggregate, _same, fewest_ahead)
         for spot in group:
-            if spot.first >= middle:
-                yield spot, ahead[spot.last - middle - 1]
-            elif spot.last <= middle:
-                yield spot, back[spot.first - low]
+            before, behind = middle - spot.first, spot.last - middle
+            if not before:
+                yield spot, ahead[behind - fewest_ahead]
+            elif not behind:
+                yield spot, back[before - fewest_back]
             else:
-                yield spot, aggregate.combine(back[spot.first - low], ahead[spot.last - middle - 1])
-
-
-def _combined(partials: Sequence[Any], aggregate: Aggregate) -> list[Any]:
-    """Each slice combined with those before it."""
-    return _running(partials, aggregate, lambda combine: combine)
-
-
-def _combined_back(partials: Sequence[Any], aggregate: Aggregate) -> list[Any]:
-    """Each slice combined with those behind it."""
-    return _running(partials[::-1], aggregate, _swapped)[::-1]
+                yield spot, aggregate.combine(back[before - fewest_back], ahead[behind - fewest_ahead])
 
 
 def _running(
-    partials: Sequence[Any], aggregate: Aggregate, way: Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]]
+    partials: Sequence[Any], aggregate: Aggregate, way: Callable[[Combine], Combine], fewest: int
 ) -> list[Any]:
+    """The first `fewest` partials combined one after the other, then one more each time."""
+    skipped = fewest - 1
     if len(partials) < 2:
-        return list(partials)
+        return list(partials[skipped:])
     if not aggregate.parts:
-        return list(accumulate(partials, way(aggregate.combine)))
+        return list(accumulate(partials, way(aggregate.combine)))[skipped:]
     # Part by part, so that sums are added up without a call of Python for each slice.
-    columns = zip(zip(*partials, strict=True), aggregate.parts, strict=True)
-    return list(zip(*(accumulate(column, way(part.combine)) for column, (_, part) in columns), strict=True))
+    columns = [
+        list(accumulate([partial[place] for partial in partials], way(part.combine)))[skipped:]
+        for place, (_, part) in enumerate(aggregate.parts)
+    ]
+    return list(zip(*columns, strict=True))
 
 
-def _swapped(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _same(combine: Combine) -> Combine:
+    return combine
+
+
+def _swapped(combine: Combine) -> Combine:
     """Combine where the later partial comes first; of two numbers it can't be seen which was added to which."""
     return combine if combine is add else lambda later, earlier: combine(earlier, later)
