@@ -25,7 +25,7 @@ class Aggregate:
 
     `inverse(whole, oldest)` takes a partial that stands at the front of another out of it. `partial_type` is the type
     that a state element declares for partials. `columns` is the form that works on whole columns, if there is one;
-    `parts` are the aggregates that this one computes in one pass.
+    `parts` are the aggregates that this one computes in one pass. One that takes a record `itself` reads no column.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Aggregate:
     partial_type: Any = Any
     columns: ColumnForm | None = field(default=None, compare=False)
     parts: tuple[tuple[str, Aggregate], ...] = ()
+    itself: bool = False
 
 
 def aggregate(

@@ -17,6 +17,7 @@ from millpond.windowing.cuts import Cuts, first_end
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
 from millpond.windowing.keyblocks import Spot, spots_over, whole_windows
+from millpond.windowing.keycolumns import KeyColumns, marks
 from millpond.windowing.periodic import TIME, Periodic
 
 OPEN: Final = 0
@@ -58,6 +59,7 @@ class KeySlices:
     """The rules by which the slices of a key change; `lateness` is how long windows can be corrected.
 
     A window with a `since` does not know all rows up to that time, and is told only where none of them can lie in it.
+    `columns` add many rows at once, if there are no sessions.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class KeySlices:
         known = since or {}
         self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
         self._cuts = Cuts(self._grids, self._first)
+        self.columns = None if self._gaps or not self._grids else KeyColumns(self._cuts, lateness, aggregate)
         # A row up to that time would go on with a session that begins less than a gap after it.
         self._whole = {name: known[name] + gap for name, gap in self._gaps.items() if name in known}
 
@@ -106,7 +109,7 @@ class KeySlices:
             if end is not None:
                 fresh = self._combine(slices, begin, lifted)
                 moment = end if moment is None or end < moment else moment
-                if until is not None and end <= until and not _holds(late, begin):
+                if until is not None and end <= until and not marks(late, begin):
                     insort(late, (begin, fresh))
         if not self._gaps:
             return held, moment
@@ -263,11 +266,6 @@ class KeySlices:
 def over_time(window: Any) -> bool:
     """Whether windows lie at points of time that are known before any row comes."""
     return isinstance(window, Periodic) and window.measure == TIME
-
-
-def _holds(marked: Sequence[tuple[int, Any]], begin: int) -> bool:
-    place = bisect_left(marked, (begin,))
-    return place < len(marked) and marked[place][0] == begin
 
 
 def _earliest_end(grid: SlicedGrid, slices: Sequence[tuple[int, Any]], first: int | None) -> int | None:

@@ -30,7 +30,7 @@ def sum_of(of: Field = None, *, integers: bool = False) -> Aggregate:
     """Add numbers up; say `integers` if they are, and old slices can be subtracted without loss."""
     return Aggregate(
         "sum", reader(of), add, _same, 0, commutative=True, inverse=sub if integers else None,
-        partial_type=int if integers else int | float, columns=SumForm(column_of(of)),
+        partial_type=int if integers else int | float, columns=SumForm(column_of(of)), itself=of is None,
     )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def mean_of(of: Field = None) -> Aggregate:
 
     return Aggregate(
         "mean", lift, _add_pairs, _mean, (0, 0), commutative=True,
-        partial_type=tuple[int, int | float], columns=MeanForm(column_of(of)),
+        partial_type=tuple[int, int | float], columns=MeanForm(column_of(of)), itself=of is None,
     )  # fmt: skip
 
 
@@ -126,8 +126,9 @@ def _box(
         return (read(record),)
 
     return Aggregate(
-        name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns
-    )
+        name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns,
+        itself=of is None,
+    )  # fmt: skip
 
 
 def _arg(name: str, by: Field, of: Field, keeps: Callable[[Any, Any], bool], *, largest: bool) -> Aggregate:
