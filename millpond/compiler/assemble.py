@@ -9,6 +9,7 @@ from types import MappingProxyType
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, KeyFunction, KeySets, TaskFunction
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.flow import Jump, successors
+from millpond.compiler.windowadds import only_adds
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
 from millpond.program import Element
 from millpond.program.program import dropped_elements
@@ -57,6 +58,7 @@ def _entry(
             last=piece.last,
             relaxed=method.relaxed,
             keys=_key_sets(method, finders),
+            adds=only_adds(method, draft.elements),
         )
         for number, piece in enumerate(method.pieces)
     )

@@ -107,6 +107,26 @@ class KeySets:
 
 
 @dataclass(frozen=True, slots=True)
+class Added:
+    """A value that is added to windows: the name of its column, if it has one, and the input that it is.
+
+    If that input is a tuple, `part` is the place in it.
+    """
+
+    column: str | None
+    input: str
+    part: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adds:
+    """All that a task does: it adds these values of each row to the windows of a handler, under the row's key."""
+
+    windows: str
+    values: tuple[Added, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledTask:
     """One task element: where it runs, what it takes, and its code.
 
@@ -117,7 +137,7 @@ class CompiledTask:
     task that arrives as one value per instance and is given to the code as a list in the order of the instances.
 
     A GATHERED task is the only one of its entry point. Its code is the whole method, and `keys` tells which keys a row
-    may touch.
+    may touch. A task with `adds` does no more than these say.
     """
 
     name: str
@@ -133,6 +153,7 @@ class CompiledTask:
     last: bool
     relaxed: bool = False
     keys: KeySets | None = None
+    adds: Adds | None = None
 
     @property
     def writes(self) -> frozenset[str]:

@@ -77,6 +77,11 @@ def reached_us() -> int:
     return now_us() if told is None else told
 
 
+def added_from_us() -> int | None:
+    """The time before which no row is added to windows; None if there is none."""
+    return _told.get()
+
+
 def row_turn() -> int:
     """What tells the moment of a row from others: rows with event times are a moment each, others share their time."""
     moment = _chosen.get()

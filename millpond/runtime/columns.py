@@ -76,6 +76,10 @@ class NumberColumn:
         values: list[Any] = (self._values if rows is None else self._values[rows]).tolist()
         return values
 
+    def numbers(self) -> npt.NDArray[Any]:
+        """All values."""
+        return self._values
+
     def distinct(self) -> Coded:
         """The distinct values, and which of them each row has."""
         # By hashing, since sorting all rows to find the distinct ones costs several times as much.
@@ -113,6 +117,17 @@ class ArrowColumn:
         if rows is None or isinstance(rows, slice):
             return self._read(self._array if rows is None else self._array[rows])
         return self._read(self._array.take(pa.array(rows)))
+
+    def numbers(self, part: int) -> npt.NDArray[Any] | None:
+        """All values of one part of a tuple, if these are numbers and none is missing."""
+        whole = self._array
+        if not pa.types.is_struct(whole.type) or whole.null_count:
+            return None
+        values = whole.field(f"_{part + 1}")
+        if values.null_count or not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+            return None
+        numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return numbers
 
     def distinct(self) -> Coded:
         """The distinct values, and which of them each row has."""
@@ -163,6 +178,13 @@ def column_of(array: pa.Array, hint: Any, *, key: bool = False) -> Column:
             TextColumn(plain.dictionary_encode()) if key or _repeats(plain) else ArrowColumn(plain, pa.Array.to_pylist)
         )
     return ArrowColumn(array, reader(hint))
+
+
+def numbers_of(column: Column, part: int | None) -> npt.NDArray[Any] | None:
+    """All values of a column, or of one part of its tuples, if they are numbers and none is missing."""
+    if part is None:
+        return column.numbers() if isinstance(column, NumberColumn) else None
+    return column.numbers(part) if isinstance(column, ArrowColumn) else None
 
 
 def _repeats(texts: pa.Array) -> bool:

@@ -15,7 +15,7 @@ from millpond.compiler.compiled import CompiledTask
 from millpond.errors import EpochError, RowError
 from millpond.graph.model import Dispatch
 from millpond.runtime.badrows import bad_rows, row_text
-from millpond.runtime.columns import Column, KeptColumn, ListColumn, NumberColumn, TupleColumn, column_of
+from millpond.runtime.columns import Coded, Column, KeptColumn, ListColumn, NumberColumn, TupleColumn, column_of
 from millpond.runtime.laterows import TIME, LateRows, late_table, untimed
 from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA
 from millpond.runtime.ordering import Places, path_ranks, source_ranks
@@ -41,6 +41,7 @@ class Work:
     keep: list[KeptColumn]
     times: npt.NDArray[np.int64] | None = None
     happened: npt.NDArray[np.int64] | None = None
+    _coded: Coded | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -61,6 +62,12 @@ class Work:
         if len(names) == 1:
             return self.variables[names[0]]
         return TupleColumn([self.variables[name] for name in names])
+
+    def coded_keys(self) -> Coded:
+        """The distinct dispatch keys of a BY_KEY task, and which of them each row has."""
+        if self._coded is None:
+            self._coded = self.key_column().distinct()
+        return self._coded
 
 
 @dataclass(frozen=True, slots=True)

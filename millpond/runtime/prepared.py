@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 from millpond.program.epoch_time import row_times
@@ -24,9 +25,26 @@ class Prepared:
         self.results: list[Any] = []
         self._delivery = delivery
         self._at = 0
-        inputs = work.task.inputs
-        self._times = None if work.times is None else work.times[rows].tolist()
-        self._columns = [work.variables[name].take(rows) for name in inputs] or [[None] * self.count]
+
+    @cached_property
+    def _columns(self) -> list[list[Any]]:
+        columns = [self.work.variables[name].take(self.rows) for name in self.work.task.inputs]
+        return columns or [[None] * self.count]
+
+    @cached_property
+    def _times(self) -> list[int] | None:
+        return None if self.work.times is None else self.work.times[self.rows].tolist()
+
+    def next_rows(self, count: int) -> Rows | slice:
+        """The next `count` rows of the work, which still are to run."""
+        if isinstance(self.rows, slice):
+            return slice(self.rows.start + self._at, self.rows.start + self._at + count)
+        return self.rows[self._at : self._at + count]
+
+    def ran(self, results: list[Any]) -> None:
+        """Take the results of the next rows, which ran otherwise than by their columns."""
+        self._at += len(results)
+        self.results += results
 
     def next_columns(self, count: int) -> list[list[Any]]:
         """The columns of the next `count` rows."""

@@ -35,6 +35,7 @@ from millpond.runtime.plan import BadRows, Durability, EpochPlan, ProgramPlan
 from millpond.runtime.prepared import Prepared
 from millpond.runtime.timekeeping import soonest_name
 from millpond.runtime.transactions import Transactions
+from millpond.runtime.windowadds import added_at_once
 from millpond.runtime.working import WorkingState
 from millpond.state.localstore import LocalStore, StoreView
 from millpond.state.overlay import Layered
@@ -349,8 +350,10 @@ class StepRun:
         out = prepared.results
         before = len(out)
         try:
-            with prepared.timed():
-                task.function(out, *state.containers(task, lane), *prepared.next_columns(count))
+            containers = state.containers(task, lane)
+            if not added_at_once(prepared, count, containers):
+                with prepared.timed():
+                    task.function(out, *containers, *prepared.next_columns(count))
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
             self.failures.append(prepared.failure(error, len(out), self.epoch))
             return

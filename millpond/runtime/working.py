@@ -96,7 +96,7 @@ class WorkingState:
             # Values from user code: a dict would take 1, 1.0 and True for one key.
             for name in names:
                 self._plan.program.elements[name].type.keys.check_types(column.take(None))
-        units, codes = column.distinct()
+        units, codes = work.coded_keys()
         ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
         self.loads.append(keyed_load(work.task.name, units, self.keyed_overlay(names[0]).groups, codes))
         for name, places in zip(names, ranks, strict=True):

@@ -29,7 +29,7 @@ class Aggregate:
     `inverse(whole, oldest)` takes a partial that stands at the front of another out of it. `partial_type` is the type
     that a state element declares for partials. `columns` is the form that works on whole columns, if there is one;
     `parts` are the aggregates that this one computes in one pass. `reads` are the columns that it reads by their names,
-    and `options` what else it was told.
+    and `options` what else it was told. One that takes a record `itself` reads no column.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Aggregate:
     parts: tuple[tuple[str, Aggregate], ...] = ()
     reads: tuple[str, ...] = (ANY,)
     options: tuple[str, ...] = ()
+    itself: bool = False
 
     @property
     def text(self) -> str:

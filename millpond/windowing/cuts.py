@@ -10,11 +10,19 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Final
 
-from millpond.windowing.grids import SlicedGrid
+import numpy as np
+
+from millpond.windowing.grids import Ints, Regular, SlicedGrid
 from millpond.windowing.kinds import LAST_TIME, check_told
 
 SLICES_MAX: Final = 1024
 """So many slices are remembered; a stream whose rows are spread over more begins anew."""
+
+NEVER_US: Final = 2**63 - 1
+"""The end of windows that a time does not lie in, in columns."""
+
+FAR_US: Final = 2**54
+"""Five hundred years: nearer to 1970, no sum of a time and a length comes near the ends of calendars and of 64 bits."""
 
 Place = tuple[int, int | None]
 """Where a slice begins, and where the first window that holds it ends; None if it lies in none."""
@@ -45,6 +53,23 @@ class Cuts:
         """Where the slice of a time begins: the last point at which some window begins or ends."""
         return self.place(time)[0]
 
+    def columns(self, times: Ints) -> tuple[Ints, Ints] | None:
+        """The slices of many times: their begins, and the ends of the first windows; None if something is far off."""
+        if not len(times) or max(abs(int(times.min())), abs(int(times.max())), *map(_reach, self._grids)) >= FAR_US:
+            return None
+        begins, ends = np.full(len(times), -NEVER_US), np.full(len(times), NEVER_US)
+        for grid, first in self._grids:
+            newest, behind = grid.slices(times)
+            # A time before the end inside its slice is also in the window that ends there.
+            oldest = newest - np.where(behind | (not grid.rest), grid.whole - 1, grid.whole)
+            if first is not None:
+                np.maximum(oldest, first, out=oldest)
+            np.maximum(begins, grid.begins(newest), out=begins)
+            if grid.rest:
+                np.maximum(begins, np.where(behind, grid.ends(newest - grid.whole), -NEVER_US), out=begins)
+            np.minimum(ends, np.where(oldest <= newest, grid.ends(oldest), NEVER_US), out=ends)
+        return begins, ends
+
     def _learn(self, time: int) -> Place:
         begins = [grid.begin(grid.newest(time)) for grid, _ in self._grids]
         begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]
@@ -63,6 +88,13 @@ class Cuts:
         self._begins.insert(at, place[0])
         self._known.insert(at, (int(min(ends)), place))
         return place
+
+
+def _reach(counted: tuple[SlicedGrid, int | None]) -> int:
+    """The largest length, in microseconds or windows, that a grid adds to times."""
+    grid, first = counted
+    lengths = [grid.range, grid.slide, abs(grid.origin)] if isinstance(grid, Regular) else []
+    return max([*lengths, abs(first or 0)], default=0)
 
 
 def first_end(grid: SlicedGrid, time: int, first: int | None = None) -> int | None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import copy
 import datetime
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from millpond.errors import WindowError
 from millpond.state.access import READ_KEY, WRITE_KEY, Operation
@@ -22,6 +25,7 @@ from millpond.state.timers import TimersType, microseconds
 from millpond.state.valuecodec import ValueCodec
 from millpond.state.wire import carry
 from millpond.windowing.aggregates import ANY, Aggregate
+from millpond.windowing.keycolumns import Columns
 from millpond.windowing.keyrows import KeyRows
 from millpond.windowing.keyslices import KeySlices, Told
 from millpond.windowing.notes import Carried, WindowNote, WindowsNote
@@ -131,6 +135,10 @@ class WindowRules:
             )
         return values[0] if self._column is None else {self._column: values[0]}
 
+    def columns(self, values: Columns) -> Columns:
+        """What is added, as `record`: a column without a name is the only one that the aggregates read."""
+        return {self._column if name is None else name: column for name, column in values.items()}
+
     def carry(self, carried: Carried) -> Callable[[bytes], Any]:
         """Read entries that were made for other windows as entries of these."""
         own = dict(self.aggregate.parts)
@@ -194,6 +202,27 @@ class Windows(Generic[K]):
                 found=", ".join(columns) or "no column",
             ) from error
         self._entries[key] = moment, self._rules.mark, held
+
+    def add_columns(
+        self, keys: Sequence[K], places: npt.NDArray[np.int64], times: npt.NDArray[np.int64], values: Columns
+    ) -> bool:
+        """Add many rows, each at its time and to the key at its place, as `add` does; say whether that was done.
+
+        A column without a name is what `add` takes without one. Nothing is changed if some row must go by itself.
+        """
+        columns = self._keys.columns if isinstance(self._keys, KeySlices) else None
+        if columns is None:
+            return False
+        try:
+            keyed = [self._held(key) for key in keys]
+        except WindowError:
+            return False
+        moments = columns.add(keyed, places, times, self._rules.columns(values))
+        if moments is None:
+            return False
+        for key, (_, held), moment in zip(keys, keyed, moments, strict=True):
+            self._entries[key] = moment, self._rules.mark, held
+        return True
 
     def fired(self, key: K, until: datetime.datetime) -> list[ClosedWindow]:
         """Take out the windows of a key that are over: what happens right before its handler runs."""

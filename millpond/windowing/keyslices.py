@@ -7,8 +7,8 @@ window as a whole or not at all. Sessions have no grid, and are kept by their fi
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,6 +16,8 @@ from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.cuts import Cuts, first_end
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
+from millpond.windowing.keyblocks import Spot, spots_over, whole_windows
+from millpond.windowing.keycolumns import KeyColumns, marks
 from millpond.windowing.kinds import LAST_TIME, check_told
 from millpond.windowing.periodic import TIME, Periodic
 
@@ -25,6 +27,7 @@ CHANGED: Final = 2
 """What is known of a session: not told yet, told, or told and then changed by a late row."""
 
 _FIRST = itemgetter(0)
+_LAST = itemgetter(1)
 
 Held = tuple[Any, ...]
 """What a key holds, as it is stored."""
@@ -57,6 +60,7 @@ class KeySlices:
     """The rules by which the slices of a key change; `lateness` is how long windows can be corrected.
 
     A window with a `since` does not know all rows up to that time, and is told only where none of them can lie in it.
+    `columns` add many rows at once, if there are no sessions.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class KeySlices:
         known = since or {}
         self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
         self._cuts = Cuts(self._grids, self._first)
+        self.columns = None if self._gaps or not self._grids else KeyColumns(self._cuts, lateness, aggregate)
         # A row up to that time would go on with a session that begins less than a gap after it.
         self._whole = {name: known[name] + gap for name, gap in self._gaps.items() if name in known}
 
@@ -108,7 +113,7 @@ class KeySlices:
             if end is not None:
                 fresh = self._combine(slices, begin, lifted)
                 moment = end if moment is None or end < moment else moment
-                if until is not None and end <= until and all(begin != one for one, _ in late):
+                if until is not None and end <= until and not marks(late, begin):
                     insort(late, (begin, fresh))
         if not self._gaps:
             return held, moment
@@ -119,11 +124,13 @@ class KeySlices:
     def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
         """What is over at a time, in the order of ends; what is held then, if anything; and when there is more."""
         now = Slices(*held)
-        told = [one for name in self._grids for one in self._over(name, now, until)]
+        begins, partials = [begin for begin, _ in now.slices], [partial for _, partial in now.slices]
+        told = [one for name in self._grids for one in self._over(name, now, begins, partials, until)]
         told += [one for name in self._gaps for one in self._sessions_over(name, now, until)]
         told.sort(key=lambda one: (one.end, one.begin, self._places[one.window]))
         final = until - self._lateness
-        slices = [one for one in now.slices if self._last_end(one[0]) > final]
+        # The later a slice, the later its last window.
+        slices = now.slices[bisect_right(begins, final, key=self._last_end) :]
         sessions = {
             name: [one for one in found if one[1] + self._gaps[name] > final] for name, found in now.sessions.items()
         }
@@ -171,29 +178,33 @@ class KeySlices:
         slices.insert(place, (begin, lifted))
         return True
 
-    def _over(self, name: str, now: Slices, until: int) -> Iterator[Told]:
-        grid = self._grids[name]
-        first = self._first.get(name)
-        late = [number for begin, _ in now.late for number in _numbers(grid, begin, first, now.until)]
-        fresh = frozenset(begin for begin, began in now.late if began)
-        for number in dict.fromkeys(late):
-            yield self._told(name, number, now.slices, fresh)
+    def _over(
+        self, name: str, now: Slices, begins: Sequence[int], partials: Sequence[Any], until: int
+    ) -> Iterator[Told]:
+        """The windows of a grid that late rows changed, then those that were not over before."""
+        if not begins:
+            return
+        grid, aggregate = self._grids[name], self._aggregate
+        fresh = [begin for begin, began in now.late if began]
+        for spot, whole in whole_windows(grid, begins, partials, self._changed(name, now, begins), aggregate):
+            # If all its slices began since it was over, it was not told before.
+            new = bisect_left(fresh, spot.end) - bisect_left(fresh, spot.begin)
+            yield Told(name, spot.begin, spot.end, aggregate.lower(whole), new < spot.last - spot.first)
         after = self._untold(name, now.until)
-        for begin, _ in now.slices:
-            for number in _numbers(grid, begin, after, until):
-                yield self._told(name, number, now.slices, None)
-                after = number + 1
+        low, high = grid.oldest(begins[0]), grid.newest(begins[-1])
+        ended = spots_over(grid, begins, low if after is None else max(low, after), high, until)
+        for spot, whole in whole_windows(grid, begins, partials, ended, aggregate):
+            yield Told(name, spot.begin, spot.end, aggregate.lower(whole))
 
-    def _told(self, name: str, number: int, slices: list[tuple[int, Any]], fresh: frozenset[int] | None) -> Told:
-        """A window; if slices are `fresh` since it was over, it was told before if it has others too."""
-        begin, end = self._grids[name].begin(number), self._grids[name].end(number)
-        own = slices[bisect_left(slices, begin, key=_FIRST) : bisect_left(slices, end, key=_FIRST)]
-        corrected = fresh is not None and not fresh.issuperset(map(_FIRST, own))
-        # From the first to the last, whatever else is told: so sums of floats do not depend on when they are told.
-        whole = own[0][1]
-        for _, partial in own[1:]:
-            whole = self._aggregate.combine(whole, partial)
-        return Told(name, begin, end, self._aggregate.lower(whole), corrected)
+    def _changed(self, name: str, now: Slices, begins: Sequence[int]) -> Iterator[Spot]:
+        """The windows of a grid that were over, and that late rows changed."""
+        grid, first = self._grids[name], self._first.get(name)
+        for begin, _ in now.late:
+            assert now.until is not None
+            low, high = grid.oldest(begin), grid.newest(begin)
+            for spot in spots_over(grid, begins, low if first is None else max(low, first), high, now.until):
+                yield spot
+                first = spot.number + 1
 
     def _untold(self, name: str, until: int | None) -> int | None:
         """The number of the first window that is not told at a time; None if it is the first there is."""
@@ -215,8 +226,9 @@ class KeySlices:
 
     def _join(self, sessions: list[tuple[int, int, int, Any]], gap: int, time: int, lifted: Any) -> None:
         """Let a row begin a session, go into one, or join several."""
-        places = [place for place, one in enumerate(sessions) if one[0] - gap < time < one[1] + gap]
-        near = sessions[places[0] : places[-1] + 1] if places else []
+        low = bisect_right(sessions, time - gap, key=_LAST)
+        high = bisect_left(sessions, time + gap, low, key=_FIRST)
+        near = sessions[low:high]
         known = CHANGED if any(one[2] != OPEN for one in near) else OPEN
         whole = lifted
         if near:
@@ -225,9 +237,7 @@ class KeySlices:
                 whole = self._aggregate.combine(whole, one[3])
             whole = self._aggregate.combine(whole, lifted)
         first, last = min([time, *(one[0] for one in near)]), max([time, *(one[1] for one in near)])
-        if places:
-            del sessions[places[0] : places[-1] + 1]
-        insort(sessions, (first, last, known, whole), key=_FIRST)
+        sessions[low:high] = [(first, last, known, whole)]
 
     def _sessions_over(self, name: str, now: Slices, until: int) -> Iterator[Told]:
         gap = self._gaps[name]
@@ -242,20 +252,18 @@ class KeySlices:
 
     def _next(self, now: Slices) -> int | None:
         """When there is something to tell; if there is nothing, when what is held can be given up."""
-        untold: list[int] = []
+        untold: list[int | None] = []
         for name, grid in self._grids.items():
-            first = self._untold(name, now.until)
-            found = (first_end(grid, begin, first) for begin, _ in now.slices)
-            untold += [end for end in (next((end for end in found if end is not None), None),) if end is not None]
-            of_all = self._first.get(name)
-            untold += [end for begin, _ in now.late if (end := first_end(grid, begin, of_all)) is not None]
-        kept: list[int] = [self._last_end(begin) for begin, _ in now.slices[-1:]]
+            untold.append(_earliest_end(grid, now.slices, self._untold(name, now.until)))
+            untold.append(_earliest_end(grid, now.late, self._first.get(name)))
         for name, sessions in now.sessions.items():
-            ends = [(one[1] + self._gaps[name], one[2]) for one in sessions]
-            untold += [end for end, known in ends if known != TOLD]
-            kept += [end for end, _ in ends]
-        if untold:
-            return min(untold)
+            last = next((last for _, last, known, _ in sessions if known != TOLD), None)
+            untold.append(None if last is None else last + self._gaps[name])
+        ends = [end for end in untold if end is not None]
+        if ends:
+            return min(ends)
+        kept = [self._last_end(begin) for begin, _ in now.slices[-1:]]
+        kept += [sessions[-1][1] + self._gaps[name] for name, sessions in now.sessions.items() if sessions]
         return max(kept) + self._lateness if kept else None
 
 
@@ -264,10 +272,14 @@ def over_time(window: Any) -> bool:
     return isinstance(window, Periodic) and window.measure == TIME
 
 
-def _numbers(grid: SlicedGrid, begin: int, first: int | None, until: int | None) -> Iterator[int]:
-    """The windows that hold a slice, from number `first` on, and are over at a time."""
-    number = grid.oldest(begin) if first is None else max(grid.oldest(begin), first)
-    newest = grid.newest(begin)
-    while until is not None and number <= newest and grid.end(number) <= until:
-        yield number
-        number += 1
+def _earliest_end(grid: SlicedGrid, slices: Sequence[tuple[int, Any]], first: int | None) -> int | None:
+    """The earliest end of a window that holds one of the slices, of those from number `first` on."""
+    place = 0 if first is None else bisect_left(slices, (grid.begin(first),))
+    while place < len(slices):
+        begin = slices[place][0]
+        end = first_end(grid, begin, first)
+        if end is not None:
+            return end
+        # It lies between two windows: all slices before the next one do.
+        place = bisect_left(slices, (grid.begin(grid.newest(begin) + 1),), place + 1)
+    return None

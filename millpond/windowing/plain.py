@@ -31,7 +31,7 @@ def sum_of(of: Field = None, *, integers: bool = False) -> Aggregate:
     return Aggregate(
         "sum", reader(of), add, _same, 0, commutative=True, inverse=sub if integers else None,
         partial_type=int if integers else int | float, columns=SumForm(column_of(of)),
-        reads=read_by(of), options=("integers",) if integers else (),
+        reads=read_by(of), options=("integers",) if integers else (), itself=of is None,
     )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def mean_of(of: Field = None) -> Aggregate:
 
     return Aggregate(
         "mean", lift, _add_pairs, _mean, (0, 0), commutative=True,
-        partial_type=tuple[int, int | float], columns=MeanForm(column_of(of)), reads=read_by(of),
+        partial_type=tuple[int, int | float], columns=MeanForm(column_of(of)), reads=read_by(of), itself=of is None,
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def _box(
 
     return Aggregate(
         name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns,
-        reads=read_by(of),
+        reads=read_by(of), itself=of is None,
     )  # fmt: skip
 
 

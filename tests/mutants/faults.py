@@ -453,6 +453,7 @@ RUNTIME = (
 
 _BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute_force_over_all_rows_says"
 _SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
+_BY_COLUMNS = "property/test_windows_adds.py::test_slices_hold_the_same_bits"
 
 WINDOWS = (
     mutant(
@@ -466,8 +467,36 @@ WINDOWS = (
         "windows: slices go while a window that holds them is open",
         "windowing/keyslices.py",
         _BRUTE,
-        "if self._last_end(one[0]) > final]",
-        "if self._last_end(one[0]) > final + 2_000_000]",
+        "bisect_right(begins, final, key=self._last_end)",
+        "bisect_right(begins, final + 2_000_000, key=self._last_end)",
+    ),
+    mutant(
+        "windows: blocks begin where the first window that is told ends",
+        "windowing/keyblocks.py",
+        "property/test_windows_blocks.py::test_a_window_has_the_same_bits_told_alone_with_others_or_again",
+        "grid.begin(block * reach)",
+        "group[0].end",
+    ),
+    mutant(
+        "windows: by columns, a sum of negative zeros is zero",
+        "windowing/keycolumns.py",
+        _BY_COLUMNS,
+        "0 if whole else -0.0",
+        "0 if whole else 0.0",
+    ),
+    mutant(
+        "windows: by columns, a slice that late rows change counts as new",
+        "windowing/keycolumns.py",
+        _BY_COLUMNS,
+        "insort(late, (begin, begin not in one.known))",
+        "insort(late, (begin, True))",
+    ),
+    mutant(
+        "windows: by columns, rows of feeds without event time come at no time",
+        "runtime/windowadds.py",
+        "property/test_windows_adds.py::test_a_run_by_columns_writes_the_same_bytes_and_tells_the_same",
+        "np.full(count, windows.clock(), np.int64)",
+        "np.full(count, 0, np.int64)",
     ),
     mutant(
         "windows: a late row corrects nothing",

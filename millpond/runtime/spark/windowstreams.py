@@ -54,7 +54,7 @@ class StreamedFrame:
 
 def _program(plan: WindowPlan, key: Hints, row: Hints, lateness: datetime.timedelta) -> type[ProgramBase]:
     """The program of a plan: rows are added as they come, and a row is told of each window that is over."""
-    names = [name for name, _ in plan.columns]
+    names = tuple(name for name, _ in plan.columns)
     over_time = {name: has_time_bounds(window) for name, window in plan.queries.items()}
     single, corrects, kinds = plan.single, plan.corrects, set(over_time.values())
     windows = next(iter(plan.queries.values())) if single else plan.queries
@@ -71,6 +71,7 @@ def _program(plan: WindowPlan, key: Hints, row: Hints, lateness: datetime.timede
     class Windowed(ProgramBase):
         @entry
         def add(self, window_key: Any, window_row: Any) -> None:
+            # The compiler knows this form, so that rows are added by columns.
             self.told.add(window_key, **dict(zip(names, window_row, strict=False)))
 
         @on_window(windows, lateness=lateness, **plan.aggregates)
