@@ -11,8 +11,8 @@ from millpond.program.epoch_time import added_from_us
 from millpond.runtime.columns import numbers_of
 from millpond.runtime.prepared import Prepared
 
-ROWS_MIN: Final = 32
-"""Fewer rows are added faster one by one."""
+ROWS_MIN: Final = 64
+"""So many more rows than keys there must be: others are added as fast one by one."""
 
 
 def added_at_once(prepared: Prepared, count: int, containers: Sequence[Any]) -> bool:
@@ -22,7 +22,7 @@ def added_at_once(prepared: Prepared, count: int, containers: Sequence[Any]) -> 
     """
     work = prepared.work
     adds = work.task.adds
-    if adds is None or count < ROWS_MIN:
+    if adds is None or count <= ROWS_MIN:
         return False
     found = {one.column: numbers_of(work.variables[one.input], one.part) for one in adds.values}
     rows = prepared.next_rows(count)
@@ -32,6 +32,8 @@ def added_at_once(prepared: Prepared, count: int, containers: Sequence[Any]) -> 
     (windows,) = containers
     distinct, codes = work.coded_keys()
     here, places = np.unique(codes[rows], return_inverse=True)
+    if count < ROWS_MIN + len(here):
+        return False
     keys = distinct[here].tolist() if isinstance(distinct, np.ndarray) else [distinct[code] for code in here.tolist()]
     if work.times is None:
         times = np.full(count, windows.clock(), np.int64)

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,8 +53,7 @@ class _Cells:
     partials: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """The cells of one key, from `first` up to `last`; `known` are its slices from place `low` up to `high`.
 
     No other slice lies between these cells.
@@ -74,7 +73,8 @@ class KeyColumns:
         self._cuts = cuts
         self._lateness = lateness
         self._parts = [part for _, part in aggregate.parts]
-        self._known = bool(self._parts) and all(type(part.columns) in _FORMS for part in self._parts)
+        known = bool(self._parts) and all(type(part.columns) in _FORMS for part in self._parts)
+        self._known = known and lateness < FAR_US
 
     def add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None] | None:
         """Take rows in, each into the key at its place; the moments of the keys then.
@@ -87,7 +87,11 @@ class KeyColumns:
             return None
 
     def _add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None]:
-        cut = self._cuts.columns(self._counted(keyed, places, times))
+        untils = _untils(keyed)
+        if untils is not None:
+            # As with one row: what is before that can't be told any more.
+            times = np.maximum(times, (untils - self._lateness)[places])
+        cut = self._cuts.columns(times)
         if cut is None:
             raise _OneByOneError
         begins, ends = cut
@@ -112,30 +116,28 @@ class KeyColumns:
         for (_, held), one in zip(keyed, stretches, strict=True):
             fresh = zip(points[one.first : one.last], partials[one.first : one.last], strict=True)
             held[1][one.low : one.high] = sorted({**one.known, **dict(fresh)}.items()) if one.known else fresh
-        self._note_late(keyed, stretches, points, ends)
+        if untils is not None:
+            for at in np.flatnonzero(ends <= untils[places]).tolist():
+                _note_late(keyed[places[at]], points[at], stretches[places[at]].known)
         return _moments(keyed, stretches, ends)
 
-    def _counted(self, keyed: Sequence[Keyed], places: Ints, times: Ints) -> Ints:
-        """The times at which rows count: as with one row, not before what can still be told."""
-        untils = [held[0] for _, held in keyed]
-        if all(until is None for until in untils):
-            return times
-        floors = [-NEVER_US if until is None else until - self._lateness for until in untils]
-        if max(floors) >= FAR_US or min(floors) < -NEVER_US:
-            raise _OneByOneError
-        return np.maximum(times, np.array(floors, np.int64)[places])
 
-    def _note_late(
-        self, keyed: Sequence[Keyed], stretches: Sequence[_Stretch], points: Sequence[int], ends: Ints
-    ) -> None:
-        """Note the slices of told windows that changed, and whether they began with that."""
-        for (_, (until, _, late, _)), one in zip(keyed, stretches, strict=True):
-            if until is None:
-                continue
-            for at in (one.first + np.flatnonzero(ends[one.first : one.last] <= until)).tolist():
-                begin = points[at]
-                if not marks(late, begin):
-                    insort(late, (begin, begin not in one.known))
+def _untils(keyed: Sequence[Keyed]) -> Ints | None:
+    """Up to when windows of keys were told; None if none were."""
+    untils = [held[0] for _, held in keyed]
+    told = [until for until in untils if until is not None]
+    if not told:
+        return None
+    if max(told) > FAR_US or min(told) < -FAR_US:
+        raise _OneByOneError
+    return np.array([-FAR_US if until is None else until for until in untils], np.int64)
+
+
+def _note_late(keyed: Keyed, begin: int, known: Mapping[int, Any]) -> None:
+    """Note a slice of told windows that changed, and whether it began with that."""
+    _, (_, _, late, _) = keyed
+    if not marks(late, begin):
+        insort(late, (begin, begin not in known))
 
 
 def marks(marked: Sequence[tuple[int, Any]], begin: int) -> bool:

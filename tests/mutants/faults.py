@@ -488,7 +488,7 @@ WINDOWS = (
         "windows: by columns, a slice that late rows change counts as new",
         "windowing/keycolumns.py",
         _BY_COLUMNS,
-        "insort(late, (begin, begin not in one.known))",
+        "insort(late, (begin, begin not in known))",
         "insort(late, (begin, True))",
     ),
     mutant(
