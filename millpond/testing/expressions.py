@@ -11,7 +11,9 @@ from millpond.testing.kinds import Kind
 from millpond.testing.path import Declared, Path, Visit
 from millpond.testing.scope import PREFIXES, Scope
 
-_HOLE: Final = re.compile(r"<(s|k|c|name|fresh|small|bounded|" + "|".join(map(re.escape, PREFIXES)) + ")>")
+_HOLE: Final = re.compile(
+    r"<(s|k|c|name|fresh|small|bounded|plain|list|dict|" + "|".join(map(re.escape, PREFIXES)) + ")>"
+)
 
 _CONSTANTS: Final[dict[str, tuple[str, ...]]] = {
     "int": ("0", "1", "2", "3", "5", "7", "-1", "self.LIMIT", "10"),
@@ -60,6 +62,8 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
         "sorted([<int>, <int>, <int>])[1]",
         "<str>.count('a')",
         "{'a': <small>, 'b': <small>}.get(<str>, <int>)",
+        "min(<int>, *<list>, bump(<list>), <int>)",
+        "fold([*<list>, bump(<list>), <int>, *<list>])",
     ),
     "bool": (
         "<int> > <int>",
@@ -90,6 +94,8 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
         "'.'.join(str(part) for part in <list[int]>)[:6]",
         "(<str> if <bool> else <str>)",
         "(<str> or 'none')",
+        'f"""{<list>}{bump(<list>)}{<plain>}{<plain>}"""[-9:]',
+        'f"""{<list>!r:>9}{bump(<list>)}{<plain>:>{len(<list>)}}"""',
     ),
     "float": (
         "(<float> + <float>)",
@@ -117,6 +123,7 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
         "sorted(<list[int]>, key=lambda part: -part)",
         "list(reversed(<list[int]>))",
         "[*<list[int]>[:3], <int>]",
+        "[*<list>, bump(<list>), <int>, <int>]",
     ),
     "tuple[int, int]": (
         "(<int>, <int>)",
@@ -130,11 +137,16 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
         "{str(part): part for part in <list[int]>[:3]}",
         "dict(<dict[str, int]>)",
         "{**<dict[str, int]>, <str>: <int>}",
+        "{'s': <int>, **<dict>, 'q': grow(<dict>), 'r': <int>}",
+        "dict({'s': <int>}, **<dict>, q=grow(<dict>), r=<int>)",
     ),
     "Point": ("Point(<int>, <int>)", "Point(<small>, y=<int>)"),
 }
 
-_CALLS: Final = re.compile(r"\.\w+\(|\b(clip|_mix|fold|deep|same|word|swap|divmod|round|Point)\(")
+_CHANGED: Final = {"list": ("list[int]", "[1]"), "dict": ("dict[str, int]", "{'a': 1}")}
+"""Holes for one variable that an expression both reads and changes, each with what stands there if there is none."""
+
+_CALLS: Final = re.compile(r"\.\w+\(|\b(bump|grow|clip|_mix|fold|deep|same|word|swap|divmod|round|Point)\(")
 # Nothing that the compiler must take for a change of what it is given.
 _CALM_FORMS: Final = {
     kind: tuple(form for form in forms if not _CALLS.search(form)) or _CONSTANTS[kind] for kind, forms in _FORMS.items()
@@ -211,6 +223,11 @@ class Expressions:
                 return f"{self.of('int', depth - 1)} % 50"
             if name == "small":
                 return self._dice.one([*self._scope.names("int"), "2", "1"])
+            if name == "plain":
+                return in_text(self.of("int", 0))
+            if name in _CHANGED:
+                kind, made = _CHANGED[name]
+                return kept.setdefault(name, self._dice.one(self._scope.changeable(kind) or [made]))
             if name == "fresh":
                 return f"({self.of('list[int]', max(depth, 1))})[:3]"
             return self.of(name, depth)
@@ -267,6 +284,11 @@ class Expressions:
                 return self.fill(self._dice.one(calls), depth - 1, visit=visit)
             element, template = self._dice.one(options)
             return self.fill(template, depth - 1, visit=visit, element=f"self.{element.name}")
+
+
+def in_text(part: str) -> str:
+    """A part of a formatted text: nothing that would end the text, which older Pythons do not allow."""
+    return "1" if '"' in part else f"({part})"
 
 
 def templates_of(kind: Kind) -> list[str]:

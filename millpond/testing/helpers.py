@@ -45,6 +45,16 @@ def fold(items: list[int]) -> int:
         total = (total * 3 + item) % 1009
     return total
 """,
+    "bump": """\
+def bump(items: list[int]) -> int:
+    items.append(len(items) % 5)
+    return len(items) if len(items) < 7 else items.pop(0)
+""",
+    "grow": """\
+def grow(table: dict[str, int]) -> int:
+    table["z"] = table.get("z", 0) % 9 + 1
+    return len(table)
+""",
     "add_vectors": """\
 def add_vectors(vectors: list[Vector[int]]) -> Vector[int]:
     total = Vector()

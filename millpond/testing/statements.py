@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from millpond.testing.dice import Dice
-from millpond.testing.expressions import Expressions
+from millpond.testing.expressions import Expressions, in_text
 from millpond.testing.path import Branches, Path, Visit
 from millpond.testing.scope import Scope
 
@@ -86,13 +86,13 @@ class Statements:
         ]
         following = self._path.next()
         if following is not None:
-            choices += [(10, self._ask if following.asked else self._advance), (6, self._fan_out)]
+            choices += [(10, self._ask if following.asked else self._advance), (6, self._fan_out), (5, self._beside)]
         if around.depth < NESTING_MAX and self.budget > 1:
             choices += [
                 (14, self._if),
                 (7, self._for),
                 (3, self._while),
-                (4, self._match),
+                (8 if following is not None and following.late else 4, self._match),
                 (3, self._try),
                 (2, self._walrus),
                 (2, self._alias),
@@ -188,6 +188,35 @@ class Statements:
         )
         text = self._write.fill(template)
         return [text.replace("<target>", self._bound("int"))] if "<target>" in text else [text]
+
+    def _beside(self, around: Around) -> list[str]:
+        """State of several groups in one expression, beside a variable that the expression both uses and changes."""
+        lists, dicts = self._scope.changeable("list[int]"), self._scope.changeable("dict[str, int]")
+        if self._path.next() is None or not (lists or dicts):
+            return self._assign(around)
+        lines: list[str] = []
+        if self._dice.chance(0.3):
+            dicts, lists = [self._bound("dict[str, int]")], []
+            lines.append(f"{dicts[0]} = {{'a': {self._write.of('int', 0, state=0)}}}")
+        first, second, third = parts = [self._further() for _ in range(3)]
+        one, two, last = map(in_text, parts)
+        forms = [
+            *(("list[int]", f"[{first}, *{name}, bump({name}), {second}, {third}]") for name in lists),
+            *(("int", f"fold([{first}, *{name}, bump({name}), {second}, {third}])") for name in lists),
+            *(("str", f'f"""{{{one}}}{{{name}}}{{bump({name})}}{{{two}}}{{{last}}}"""') for name in lists),
+            *(("str", f'f"""{{{name}!s:>9}}{{bump({name})}}{{{one}:>{{len({name})}}}}"""') for name in lists),
+            *(("dict[str, int]", f"{{'s': {first}, **{name}, 'q': grow({name}), 'r': {second}}}") for name in dicts),
+            *(("dict[str, int]", f"dict({{'s': {first}}}, **{name}, q=grow({name}), r={second})") for name in dicts),
+        ]
+        kind, form = self._dice.one(forms)
+        return [*lines, f"{self._bound(kind)} = {form}"]
+
+    def _further(self) -> str:
+        """A number out of state, mostly of a group that comes later on the path."""
+        following = self._path.next()
+        if following is not None and not following.asked and (following.key or not following.key_type):
+            self._path.advance()
+        return self._write.of("int", 0, state=0.9)
 
     def _return(self, _: Around) -> list[str]:
         return [self.answer()]
@@ -315,6 +344,10 @@ class Statements:
     def _match(self, around: Around) -> list[str]:
         inner = Around(around.depth + 1, around.loop, around.fan_out, around.may_return)
         captured = self._scope.fresh("int")
+        following = self._path.next()
+        wanted = following.key_type if following is not None and following.late and not following.asked else ""
+        if wanted in ("int", "str") and self._dice.chance(0.7):
+            return self._match_key(inner, wanted)
         subject, patterns = self._dice.one(
             [
                 ("<int> % 4", ["0", "1", "_"]),
@@ -335,6 +368,41 @@ class Statements:
                         self._scope.bind(captured, "int")
                     body = self._branch(ways, inner, most=2)
                 lines += indent([f"case {pattern}:", *body])
+        return lines
+
+    def _match_key(self, around: Around, kind: str) -> list[str]:
+        """A match whose cases capture the key under which they go on."""
+        captured = self._scope.fresh(kind)
+        subject, patterns = self._dice.one(
+            {
+                "int": [
+                    ("<int> % 4", ["0", captured]),
+                    ("<int> % 4", [f"{captured} if {captured} > 1", f"{captured}"]),
+                    ("(<int> % 4, <int> % 3)", [f"(0, {captured})", f"({captured}, 1 | 2)", "_"]),
+                    ("[<int> % 4, *<list[int]>]", [f"[{captured}]", f"[{captured}, *_]"]),
+                    ("{'n': <int> % 4, 'm': <bool>}", [f"{{'n': {captured}, 'm': True}}", f"{{'n': {captured}}}"]),
+                ],
+                "str": [
+                    ("<str>", ["''", captured]),
+                    ("<str>.split()", ["[]", f"[{captured}]", f"[_, {captured}]"]),
+                    ("(<str> + ' a').split()", [f"['a', {captured}]", f"[{captured}, *_]"]),
+                ],
+            }[kind]
+        )
+        lines = [f"match {self._write.fill(subject)}:"]
+        with self._path.branches() as ways:
+            for pattern in patterns:
+                with ways.branch(), self._scope.block():
+                    body: list[str] = []
+                    visit = self._path.next()
+                    if captured in pattern and visit is not None:
+                        self._scope.bind(captured, kind, fixed=True)
+                        visit.key = captured
+                        self._path.advance()
+                        body = self._change(around)
+                    if not body or self._dice.chance(0.4):
+                        body += self.block(around, 2)
+                lines += indent([f"case {pattern}:", *indent(body)])
         return lines
 
     def _loop_body(self, around: Around, *, first: list[str] | None = None) -> list[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from functools import cache
 
 import pytest
@@ -112,6 +113,26 @@ def test_every_kind_of_state_and_every_way_to_use_it_is_generated():
     assert "answers = each(self." in text
     assert "self._visit0(" in text
     assert "@staticmethod" in text
+
+
+def test_captured_names_are_used_as_keys():
+    matches = [node for node in nodes() if isinstance(node, ast.Match)]
+    captured = {
+        (part.name, inner.slice.id)
+        for node in matches
+        for case in node.cases
+        for part in ast.walk(case.pattern)
+        for inner in ast.walk(case)
+        if isinstance(part, ast.MatchAs) and isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Name)
+    }
+    assert any(name == key for name, key in captured)
+
+
+@pytest.mark.parametrize("used", ["*{0}", "**{0}", "{{{0}}}", "{{{0}!"])
+def test_variables_are_changed_where_the_same_expression_uses_them(used):
+    lines = [line for program in programs() for line in program.text.splitlines()]
+    changed = [(line, name) for line in lines for name in re.findall(r"\b(?:bump|grow)\((\w+)\)", line)]
+    assert any(used.format(name) in line and "self.e" in line for line, name in changed)
 
 
 def test_every_type_of_parameter_and_reply_is_generated():
