@@ -94,8 +94,8 @@ _FORMS: Final[dict[str, tuple[str, ...]]] = {
         "'.'.join(str(part) for part in <list[int]>)[:6]",
         "(<str> if <bool> else <str>)",
         "(<str> or 'none')",
-        'f"""{<list>}{bump(<list>)}{(<plain>)}{(<plain>)}"""[-9:]',
-        'f"""{<list>!r:>9}{bump(<list>)}{(<plain>):>{len(<list>)}}"""',
+        'f"""{<list>}{bump(<list>)}{<plain>}{<plain>}"""[-9:]',
+        'f"""{<list>!r:>9}{bump(<list>)}{<plain>:>{len(<list>)}}"""',
     ),
     "float": (
         "(<float> + <float>)",
@@ -224,8 +224,7 @@ class Expressions:
             if name == "small":
                 return self._dice.one([*self._scope.names("int"), "2", "1"])
             if name == "plain":
-                # Nothing that would end the text that it stands in.
-                return self.of("int", 0)
+                return in_text(self.of("int", 0))
             if name in _CHANGED:
                 kind, made = _CHANGED[name]
                 return kept.setdefault(name, self._dice.one(self._scope.changeable(kind) or [made]))
@@ -285,6 +284,11 @@ class Expressions:
                 return self.fill(self._dice.one(calls), depth - 1, visit=visit)
             element, template = self._dice.one(options)
             return self.fill(template, depth - 1, visit=visit, element=f"self.{element.name}")
+
+
+def in_text(part: str) -> str:
+    """A part of a formatted text: nothing that would end the text, which older Pythons do not allow."""
+    return "1" if '"' in part else f"({part})"
 
 
 def templates_of(kind: Kind) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from millpond.testing.dice import Dice
-from millpond.testing.expressions import Expressions
+from millpond.testing.expressions import Expressions, in_text
 from millpond.testing.path import Branches, Path, Visit
 from millpond.testing.scope import Scope
 
@@ -194,17 +194,22 @@ class Statements:
         lists, dicts = self._scope.changeable("list[int]"), self._scope.changeable("dict[str, int]")
         if self._path.next() is None or not (lists or dicts):
             return self._assign(around)
-        first, second, third = (self._further() for _ in range(3))
+        lines: list[str] = []
+        if self._dice.chance(0.3):
+            dicts, lists = [self._bound("dict[str, int]")], []
+            lines.append(f"{dicts[0]} = {{'a': {self._write.of('int', 0, state=0)}}}")
+        first, second, third = parts = [self._further() for _ in range(3)]
+        one, two, last = map(in_text, parts)
         forms = [
             *(("list[int]", f"[{first}, *{name}, bump({name}), {second}, {third}]") for name in lists),
             *(("int", f"fold([{first}, *{name}, bump({name}), {second}, {third}])") for name in lists),
-            *(("str", f'f"""{{({first})}}{{{name}}}{{bump({name})}}{{({second})}}{{({third})}}"""') for name in lists),
-            *(("str", f'f"""{{{name}!s:>9}}{{bump({name})}}{{({first}):>{{len({name})}}}}"""') for name in lists),
+            *(("str", f'f"""{{{one}}}{{{name}}}{{bump({name})}}{{{two}}}{{{last}}}"""') for name in lists),
+            *(("str", f'f"""{{{name}!s:>9}}{{bump({name})}}{{{one}:>{{len({name})}}}}"""') for name in lists),
             *(("dict[str, int]", f"{{'s': {first}, **{name}, 'q': grow({name}), 'r': {second}}}") for name in dicts),
             *(("dict[str, int]", f"dict({{'s': {first}}}, **{name}, q=grow({name}), r={second})") for name in dicts),
         ]
         kind, form = self._dice.one(forms)
-        return [f"{self._bound(kind)} = {form}"]
+        return [*lines, f"{self._bound(kind)} = {form}"]
 
     def _further(self) -> str:
         """A number out of state, mostly of a group that comes later on the path."""
