@@ -306,7 +306,8 @@ def _stores(site: Site) -> bool:
 
 def _arguments(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Call):
-        return [*node.args, *(keyword.value for keyword in node.keywords)]
+        given = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
+        return [*given, *(keyword.value for keyword in node.keywords)]
     return [node.slice] if isinstance(node, ast.Subscript) else []
 
 

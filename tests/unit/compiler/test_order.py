@@ -127,3 +127,21 @@ def test_what_is_read_before_a_change_is_never_read_after_it(body, relaxed):
 def test_an_augmented_assignment_reads_its_key_before_the_right_side_changes_it():
     outcome = run("self.a[k] = 3\nself.a[k] += self.a.pop(j, 1)\nt = self.a[k]", relaxed=True)
     assert (outcome.verdict, outcome.found) == (Verdict.SAME, "")
+
+
+def test_what_all_instances_are_asked_with_may_be_unpacked():
+    text = """
+class P(Program):
+    sum_c = Partial(Counter[int])
+
+    @entry
+    def go(self, k: int, j: int) -> int:
+        self.sum_c[k] += j
+        return 0
+
+    @entry
+    def ask(self, k: int, j: int) -> int:
+        return merged(each(self.sum_c).get(*[k, 0]), sum) + j
+"""
+    outcome = compare(HEAD + text, [*ROWS, *(("ask", row) for _, row in ROWS)], seed=1)
+    assert (outcome.verdict, outcome.found, outcome.rows) == (Verdict.SAME, "", 36)
