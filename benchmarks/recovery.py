@@ -21,7 +21,7 @@ from benchmarks.committed import commits_in
 from benchmarks.data import OUT, work_folder
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.placement import check_state, millpond_run
-from benchmarks.report import BenchmarkError, Figures, Teller
+from benchmarks.report import BenchmarkError, Figures, Teller, percentiles
 from benchmarks.spark import cluster
 from millpond.clock import SystemClock
 
@@ -158,6 +158,7 @@ def run(options: Options, spark: object, teller: Teller, out: Path = OUT) -> Fig
     return {
         "benchmark": "recovery",
         "recovery_seconds": recovery,
+        "recovery_percentiles": {keys: percentiles(seconds) for keys, seconds in recovery.items()},
         "restore_seconds": restore,
         "checked": True,
         "unit": "seconds from the kill of an executor to the next commit; longest restore of one partition",
