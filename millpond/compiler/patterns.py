@@ -148,6 +148,10 @@ def _held_names(node: ast.AST, scope: Scope) -> Iterator[str]:
             return
         case ast.Call(func=callee) if any(scope.resolve(callee) is known for known in FRESH):
             return
+        case ast.Call(func=ast.Name(), args=args, keywords=keywords):
+            # The function itself is no object that anybody changes.
+            for given in (*args, *(keyword.value for keyword in keywords)):
+                yield from _held_names(given, scope)
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _held_names(child, scope)
