@@ -81,10 +81,14 @@ def lose_local(place, rng, share):
 
 
 def check_sound(place):
-    """What is not only near is whole, if there is a checkpoint yet."""
+    """What is not only near is whole, if there is a checkpoint yet.
+
+    Files of a first epoch that was never committed look like those of one whose manifest is lost (MP457).
+    """
     storage = place.open()
     if storage.contains(GENESIS_NAME):
-        assert verify(storage, everything=True).problems == []
+        codes = {problem.error.code for problem in verify(storage, everything=True).problems}
+        assert codes <= (set() if storage.list("manifests") else {"MP457"})
 
 
 class Running:
