@@ -256,6 +256,8 @@ class Expressions:
     def here(self) -> Visit | None:
         """The visit whose state can be used; it may be a step further on the path."""
         path = self.path
+        if path.silent:
+            return None
         if path.wild and path.visits:
             return self._dice.one([visit for visit in path.visits if visit.key or not visit.key_type] or [None])
         following = path.next()

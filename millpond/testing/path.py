@@ -45,13 +45,17 @@ class Visit:
 
 @dataclass(slots=True)
 class Path:
-    """Where a method is on its way. `wild` methods go where they like, so that the compiler has something to refuse."""
+    """Where a method is on its way. `wild` methods go where they like, so that the compiler has something to refuse.
+
+    While it is `silent`, not even a wild one uses state.
+    """
 
     visits: list[Visit]
     wild: bool = False
     at: int = -1
     usable: bool = False
     touched: bool = False
+    silent: bool = False
     _held: int = field(default=0)
 
     @property

@@ -86,7 +86,7 @@ class Statements:
         ]
         following = self._path.next()
         if following is not None:
-            choices += [(10, self._ask if following.asked else self._advance), (6, self._fan_out), (5, self._beside)]
+            choices += [(10, self._ask if following.asked else self._advance), (6, self._fan_out), (3, self._beside)]
         if around.depth < NESTING_MAX and self.budget > 1:
             choices += [
                 (14, self._if),
@@ -457,6 +457,8 @@ class Statements:
         name = self._bound("int")
         visit = self._path.current
         known = visit is not None and len(visit.group) == 1 and self._path.touched
+        # A method that goes where it likes would go on inside, which is refused.
+        self._path.silent = self._path.wild and self._dice.chance(0.8)
         with self._path.held(without_state=not known):
             risky = self._dice.one(["10 // (<int> % 2)", "<list[int]>[<small>]", "int(<str>)", "{'a': 1}[<str>]"])
             with self._scope.block():
@@ -468,6 +470,7 @@ class Statements:
                 with self._scope.block():
                     last = Around(NESTING_MAX, may_return=False)
                     lines += ["finally:", *indent(self.block(last, 1))]
+        self._path.silent = False
         return [f"{name} = {self._dice.between(0, 9)}", *lines]
 
     def _fan_out(self, around: Around) -> list[str]:
