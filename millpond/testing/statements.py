@@ -87,6 +87,7 @@ class Statements:
         following = self._path.next()
         if following is not None:
             choices += [(10, self._ask if following.asked else self._advance), (6, self._fan_out), (3, self._beside)]
+            choices.append((0.2, self._shared))
         if around.depth < NESTING_MAX and self.budget > 1:
             choices += [
                 (14, self._if),
@@ -210,6 +211,32 @@ class Statements:
         ]
         kind, form = self._dice.one(forms)
         return [*lines, f"{self._bound(kind)} = {form}"]
+
+    def _shared(self, around: Around) -> list[str]:
+        """One object by two ways, a visit that may be a cut, and a change by either way that is seen by the other."""
+        name, box = self._scope.fresh("list[int]"), self._scope.fresh("int").replace("t", "x")
+        number = self._write.of("int", 0, state=0)
+        made, other = self._dice.one(
+            [
+                ([f"{box} = [{name}]"], f"{box}[0]"),
+                ([f"{box} = [{name}, {name}]"], f"{box}[1]"),
+                ([f"{box} = []", f"{box}.append({name})"], f"{box}[-1]"),
+                ([f"{box} = {{}}", f"{box}['a'] = {name}"], f"{box}['a']"),
+                ([f"{box} = {{'a': {name}}}"], f"{box}.get('a', [])"),
+                ([f"{box} = ({number}, {name})"], f"{box}[1]"),
+                ([f"{box} = [[{number}]] * 2", f"{name} = {box}[0]"], f"{box}[1]"),
+                ([f"{box} = [{name}][:]"], f"{box}[0]"),
+                ([f"{box} = [{name}]", f"{box} += [{name}]"], f"{box}[1]"),
+                ([f"{box} = Point({name}, 0)"], f"{box}.x"),
+            ]
+        )
+        moved = self.visit() if self._path.next() is not None else self._change(around)
+        changed, seen = self._dice.one([(name, other), (other, name)])
+        change = self._dice.one([f"{changed}.append({number})", f"{changed}[0] += 1", f"bump({changed})"])
+        result = self._bound("int")
+        self._scope.bind(name, "list[int]")
+        lines = [f"{name} = [{number}]", *made, *moved, change]
+        return [*lines, f"{result} = fold({seen}) * 3 + fold({changed})"]
 
     def _further(self) -> str:
         """A number out of state, mostly of a group that comes later on the path."""

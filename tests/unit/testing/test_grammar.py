@@ -135,6 +135,12 @@ def test_variables_are_changed_where_the_same_expression_uses_them(used):
     assert any(used.format(name) in line and "self.e" in line for line, name in changed)
 
 
+def test_objects_are_put_into_local_containers_and_changed_later():
+    text = "\n".join(program.text for program in programs())
+    for form in (r"x\d+ = \[(w\d+), \1\]", r"x\d+\.append\(w", r"x\d+\['a'\] = w", r"x\d+ = \[\[\w+\]\] \* 2"):
+        assert re.search(form, text), form
+
+
 def test_every_type_of_parameter_and_reply_is_generated():
     kinds = {kind for program in programs() for given in program.entries.values() for _, kind in given}
     assert kinds == {"int", "str", "float", "bool"}
