@@ -212,7 +212,9 @@ class Sharing:
             place = (known.element, known.key)
             if (known.stored or known.sure) and place != (share.element, share.key):
                 yield f"self.{known.element}[{known.key}]" if known.key else f"self.{known.element}"
-        names = {name for name, _ in self._names_in(stored)}
+        meaning = self._method.scope.resolve(stored.func) if isinstance(stored, ast.Call) else MISSING
+        made = any(meaning is known for known in SHALLOW)
+        names = set() if made else {name for name, _ in self._names_in(stored)}
         for loop in self._nodes:
             if names and isinstance(loop, ast.For | ast.While) and any(part is node for part in ast.walk(loop)):
                 bound = assigned_inside(loop)

@@ -559,7 +559,7 @@ TRAPS = (
             return sum(self.m.get(key, 0) for key in keys)
         """,
         LISTS + LISTS,
-        refused=("MP125",),
+        refused=("MP125", "MP157"),
     ),
     Trap(
         "other entry points join because of the element",
