@@ -122,3 +122,13 @@ def test_public_names_are_shown_in_use():
     places = ("README.md", "docs/", "examples/", "tests/")
     shown = "\n".join(text for path, text in texts() if path.startswith(places))
     assert unshown(millpond.__all__, shown) == []
+
+
+def test_every_figure_of_an_epoch_is_explained():
+    from dataclasses import fields
+
+    from millpond.runtime.spark.progress import EpochReport
+
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))))
+    assert sorted({each.name for each in fields(EpochReport)} - explained) == []
