@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 from pathlib import Path
@@ -19,6 +18,7 @@ from millpond.storage.log import LogStorage
 from millpond.storage.memory import MemoryStorage
 from tests.crash.mutations import spoilt
 from tests.crash.pending import pending_plan
+from tests.spark.programs import fresh_seed
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 CASES = sorted(path.name for path in FROZEN.iterdir() if path.name != "log")
@@ -60,7 +60,7 @@ def harmed(rng, files):
 def recoveries(case, count):
     files, states = files_of(case), states_of(case)
     newest = max(states)
-    seed = int.from_bytes(os.urandom(4), "big")
+    seed = fresh_seed()
     rng = random.Random(seed)
     codes = set()
     for number in range(count):
@@ -128,7 +128,7 @@ def test_a_finished_snapshot_with_any_fault_is_as_good_as_none():
 def log_recoveries(folder, count):
     """Several faults at once in a log and its index: what is read is what some epoch was, never a mix."""
     files, states = files_of("log"), states_of("log")
-    seed = int.from_bytes(os.urandom(4), "big")
+    seed = fresh_seed()
     rng = random.Random(seed)
     for number in range(count):
         place = folder / str(number)

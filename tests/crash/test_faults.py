@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -18,6 +17,7 @@ from millpond.testing.faults.campaign import run
 from millpond.testing.faults.disk import FaultyDoor
 from millpond.testing.faults.run import run_seed
 from millpond.testing.faults.sites import FIRE_SHARE, ON_SHARE, DiedError, Sites
+from tests.spark.programs import fresh_seed
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +31,12 @@ def ended_well(seed, count):
 
 
 def test_runs_with_faults_end_as_if_there_had_been_none():
-    report = ended_well(int.from_bytes(os.urandom(4), "big"), 4)
+    report = ended_well(fresh_seed(), 4)
     assert report.fired
 
 
 def test_many_runs_with_faults_end_as_if_there_had_been_none():
-    report = ended_well(int.from_bytes(os.urandom(4), "big"), 60)
+    report = ended_well(fresh_seed(), 60)
     assert report.deaths > 60
     assert {"MP309", "MP408"} <= set(report.codes), "a fault that never happens is not tested"
     assert set(report.programs) == {"ledger", "wander", "bank"}

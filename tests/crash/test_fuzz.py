@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import decimal
 import hashlib
-import os
 import random
 import shutil
 import tempfile
@@ -42,6 +41,7 @@ from millpond.storage.logrecord import FILE_HEADER_BYTES, Replay, acknowledged_a
 from millpond.storage.memory import MemoryStorage
 from tests.crash.mutations import BOMBS, spoilt
 from tests.crash.pending import pending_plan
+from tests.spark.programs import fresh_seed
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 LATER = Path(__file__).parents[1] / "frozen" / "format-1-later"
@@ -170,7 +170,7 @@ def fuzz(kind, count):
 
 
 def fuzz_with(good, read, count):
-    seed = int.from_bytes(os.urandom(4), "big")
+    seed = fresh_seed()
     rng = random.Random(seed)
     refused = 0
     for number in range(count):

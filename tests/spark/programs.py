@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import zlib
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,6 +16,8 @@ from millpond.epochs.recovery import read_state
 from millpond.runtime.arrowtypes import to_arrow
 from millpond.runtime.sequential import Sequential
 from millpond.storage.files import FileStorage
+
+IN_CI = os.environ.get("CI", "").lower() == "true"
 
 Row = tuple[str, tuple[Any, ...]]
 
@@ -162,8 +166,9 @@ def random_row(program: type[Program], rng: random.Random, number: int) -> Row:
 
 
 def fresh_seed() -> int:
-    """A seed that is shown when the test fails."""
-    seed = random.randrange(2**32)
+    """A seed that is shown when the test fails; in CI it is the test's own, so that a failure can be had again."""
+    own = zlib.crc32(os.environ["PYTEST_CURRENT_TEST"].encode())
+    seed = own if IN_CI else random.randrange(2**32)
     say("seed", seed)
     return seed
 
