@@ -100,5 +100,9 @@ def _write_parts(folder: Path, table: pa.Table, files: int) -> None:
         path = folder / f"part-{number:04}.parquet"
         # Several row groups, so that all cores can read one file.
         pq.write_table(table.slice(first, last - first), path, row_group_size=ROW_GROUP_ROWS)
-        # Spark streams files in the order of their age.
-        os.utime(path, (_FIRST_FILE_AT + number, _FIRST_FILE_AT + number))
+        in_order(path, number)
+
+
+def in_order(path: Path, number: int) -> None:
+    """Date a file by its number: Spark reads the files of a stream in the order of their age."""
+    os.utime(path, (_FIRST_FILE_AT + number, _FIRST_FILE_AT + number))

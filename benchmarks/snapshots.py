@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from benchmarks.committed import committed_entries
-from benchmarks.data import OUT, work_folder
+from benchmarks.data import OUT, in_order, work_folder
 from benchmarks.options import add_seed, positive, seconds
 from benchmarks.report import BenchmarkError, Figures, Teller, percentiles, ratio, rounded
 from benchmarks.spark import stream
@@ -242,6 +242,7 @@ def _files(
         drawn = data.drawn(options.rows, len(before))
         versions[drawn] += 1
         files.append(data.write(folder / "epochs" / f"{turn:03}-{epoch:05}.parquet", drawn, versions[drawn]))
+        in_order(files[-1], turn * (WARM_UP_EPOCHS + options.epochs) + epoch)
         writes.append(drawn)
     return files, np.concatenate(writes)
 

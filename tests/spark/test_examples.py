@@ -17,7 +17,7 @@ from tests.spark.farewell import without_farewell
 from tests.unit.examples.readme import program
 
 ROOT = Path(__file__).parents[2]
-RUN_SECONDS_MAX = 120
+RUN_SECONDS_MAX = 600
 
 
 @pytest.fixture
