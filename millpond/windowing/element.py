@@ -25,7 +25,7 @@ from millpond.state.timers import TimersType, microseconds
 from millpond.state.valuecodec import ValueCodec
 from millpond.state.wire import carry
 from millpond.windowing.aggregates import ANY, Aggregate
-from millpond.windowing.keycolumns import Columns
+from millpond.windowing.keycells import Columns
 from millpond.windowing.keyrows import KeyRows
 from millpond.windowing.keyslices import KeySlices, Told
 from millpond.windowing.notes import Carried, WindowNote, WindowsNote
