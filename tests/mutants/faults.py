@@ -487,7 +487,7 @@ WINDOWS = (
     mutant(
         "windows: by columns, a variance beyond all floats is infinite",
         "windowing/keycells.py",
-        _BY_COLUMNS,
+        f"{_BY_COLUMNS}[overlapping-odd]",
         "odd |= ~(np.isfinite(apart) & np.isfinite(squares))",
         "odd |= np.isnan(apart)",
     ),
@@ -501,7 +501,7 @@ WINDOWS = (
     mutant(
         "windows: by columns, a session that late rows change counts as new",
         "windowing/keysessions.py",
-        _BY_COLUMNS,
+        f"{_BY_COLUMNS}[long sessions-plain]",
         "known[cell] = OPEN if old[at][2] == OPEN else CHANGED",
         "known[cell] = OPEN",
     ),
