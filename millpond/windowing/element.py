@@ -210,14 +210,11 @@ class Windows(Generic[K]):
 
         A column without a name is what `add` takes without one. Nothing is changed if some row must go by itself.
         """
-        columns = self._keys.columns if isinstance(self._keys, KeySlices) else None
-        if columns is None:
-            return False
         try:
             keyed = [self._held(key) for key in keys]
         except WindowError:
             return False
-        moments = columns.add(keyed, places, times, self._rules.columns(values))
+        moments = self._keys.columns.add(keyed, places, times, self._rules.columns(values))
         if moments is None:
             return False
         for key, (_, held), moment in zip(keys, keyed, moments, strict=True):

@@ -21,17 +21,26 @@ from millpond.state.map import Map
 from millpond.state.valuecodec import ValueCodec
 from millpond.windowing import (
     ClosedWindow,
+    argmax,
+    argmin,
+    collect,
     count,
+    count_sliding,
     days,
+    distinct_count,
+    first_of,
     keycells,
     keysessions,
+    last_of,
     max_of,
     mean_of,
     min_of,
+    quantiles_of,
     session,
     several,
     sliding,
     sum_of,
+    top_k,
     tumbling,
     variance_of,
 )
@@ -68,6 +77,13 @@ NUMBERS = {
 }
 SUMS = several(total=sum_of("f"), whole=sum_of("n", integers=True), many=count(), mean=mean_of("f"), means=mean_of("n"))
 EXTREMES = several(low=min_of("f"), high=max_of("f"), least=min_of("n"), most=max_of("n"))
+PICKS = several(first=first_of("f"), last=last_of("n"), low=argmin("f", "n"), high=argmax("n", "f"), total=sum_of("f"))
+KEPT = several(all=collect("f"), best=top_k(2, "f", "n"), middle=quantiles_of([0.5], "f"), unlike=distinct_count("f"))
+WAITED_FOR = {
+    "overlapping": KINDS["overlapping"],
+    "sessions beside": KINDS["sessions beside"],
+    "counted": {"a": count_sliding(3, 2), "b": sliding(7, 3)},
+}
 MOMENTS = several(spread=variance_of("f"), many=count(), sample=variance_of("n", sample=True))
 
 
@@ -181,6 +197,40 @@ def test_what_is_held_has_the_same_bits(kind, numbers, one_by_one_rows, monkeypa
     assert (one_by_one_rows["cells"] > 0) == (numbers != "plain")
     assert (one_by_one_rows["joined"] > 0) == ("sessions" in kind)
     assert one_by_one_rows["joined"] < len(added)
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("kind", WAITED_FOR)
+def test_what_waits_is_the_same(kind, numbers):
+    taken, told = [], []
+
+    @many(40)
+    @given(
+        batches(kind, numbers),
+        st.sampled_from((PICKS, KEPT) if kind in KINDS else (SUMS, EXTREMES, MOMENTS, PICKS, KEPT)),
+        st.dictionaries(st.sampled_from(tuple(WAITED_FOR[kind])), st.integers(-20, 20), max_size=1),
+    )
+    def check(given_batches, aggregate, since):
+        rules = WindowRules(WAITED_FOR[kind], aggregate, 0)
+        assert not rules.any_order
+        one_by_one, by_columns = (Entries(rules, since, columns=columns) for columns in (False, True))
+        until = -(10**9)
+        for number, (rows, ends) in enumerate(given_batches):
+            for each in (one_by_one, by_columns):
+                each.add(rows)
+            assert by_columns.held() == one_by_one.held()
+            until = max(until, ends)
+            for each in (one_by_one, by_columns) if number % 2 and numbers != "odd" else ():
+                each.restart()
+            found = one_by_one.told(until)
+            assert by_columns.told(until) == found
+            assert by_columns.held() == one_by_one.held()
+            told.extend(found)
+        taken.extend(by_columns.taken)
+
+    check()
+    assert told
+    assert all(taken)
 
 
 @many(60)
@@ -366,11 +416,15 @@ def test_a_run_by_columns_equals_plain_python(program, epochs_of, fresh, spied):
     assert all(taken)
 
 
+@pytest.mark.parametrize("kind", [sliding(7, 1), count_sliding(2, 1), session(3)])
 @pytest.mark.parametrize("before", [10**400, "text"])
-def test_what_can_not_be_combined_goes_one_by_one_and_changes_nothing(before):
-    entries = Entries(WindowRules({"": sliding(7, 1)}, several(total=sum_of("f")), 0), {}, columns=True)
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_can_not_be_combined_goes_one_by_one_and_changes_nothing(before, kind, taken):
+    entries = Entries(WindowRules({"": kind}, several(total=sum_of("f")), 0), {}, columns=True)
     entries.windows.clock = lambda: 1
     entries.windows.add("a", f=before)
+    if taken:
+        entries.windows.fired("a", moment_of(1))
     with pytest.raises((OverflowError, TypeError)):
         entries.add([("a", 2, 0, 0.5), ("a", 1, 0, 0.5)])
     assert entries.taken == [False]
