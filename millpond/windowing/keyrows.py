@@ -82,7 +82,7 @@ class KeyRows:
         if now.windows is not None:
             windows.restore(now.windows)
         ripe = bisect_right(now.rows, until, key=_TIME)
-        results = [result for time, record in now.rows[:ripe] for result in windows.add(record, time)]
+        results = windows.add_all(now.rows[:ripe])
         results += windows.advance(until)
         rows = now.rows[ripe:]
         moments = [*(time for time, _ in rows[:1]), *([] if (end := windows.ends_at()) is None else [end])]
