@@ -32,7 +32,7 @@ class WaitingColumns:
         self._aggregate = aggregate
         self._cuts = cuts
         parts = [part for _, part in aggregate.parts]
-        # What is read by a name, or is the record itself, is read without a function; one may still choose by one.
+        # What is read by a name, or is the record itself, is read without a function of the user.
         ready = bool(parts) and all(ANY not in part.reads or part.itself for part in parts)
         self._known = ready and all(map(_without_functions, windows.values()))
         self._reads = {None if name == ANY else name for part in parts for name in part.reads}

@@ -506,6 +506,20 @@ WINDOWS = (
         "known[cell] = OPEN",
     ),
     mutant(
+        "windows: by columns, rows wait as they came",
+        "windowing/keywaiting.py",
+        "property/test_windows_adds.py::test_what_waits_is_the_same",
+        "            held[1].sort(key=_TIME)  # Those of one time stay as they came.\n",
+        "",
+    ),
+    mutant(
+        "windows: a record a gap after the one before it goes on with the session",
+        "windowing/driven.py",
+        "property/test_windows.py::test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one",
+        "if times[place] - before >= self._gap:",
+        "if times[place] - before > self._gap:",
+    ),
+    mutant(
         "windows: by columns, a slice that late rows change counts as new",
         "windowing/keycolumns.py",
         _BY_COLUMNS,

@@ -48,7 +48,7 @@ from millpond.windowing.element import WindowRules, Windows
 from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.property.test_windows_element import EPOCHS, feeds
 from tests.property.timed import SECOND, committed_state, fired_by, live_state
-from tests.property.windowed import Corrected, lines
+from tests.property.windowed import Corrected, Ordered, lines
 
 pytestmark = pytest.mark.slow
 
@@ -398,10 +398,10 @@ def as_text(state):
     return {name: sorted(map(repr, entries.items())) for name, entries in state.items()}
 
 
-@pytest.mark.parametrize(("program", "epochs_of"), [(Corrected, EPOCHS), (Floats, FLOAT_EPOCHS)])
+@pytest.mark.parametrize(("program", "epochs_of"), [(Corrected, EPOCHS), (Ordered, EPOCHS), (Floats, FLOAT_EPOCHS)])
 def test_a_run_by_columns_equals_plain_python(program, epochs_of, fresh, spied):  # noqa: F811
     taken = spied(0)
-    feeds_of = feeds(Corrected) if program is Corrected else TIMES.map(event_times)
+    feeds_of = TIMES.map(event_times) if program is Floats else feeds(program)
 
     @many(15)
     @given(epochs_of, feeds_of, st.integers(1, 3), st.dictionaries(st.integers(1, 8), st.integers(1, 4), max_size=3))
