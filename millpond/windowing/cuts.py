@@ -55,7 +55,7 @@ class Cuts:
 
     def columns(self, times: Ints) -> tuple[Ints, Ints] | None:
         """The slices of many times: their begins, and the ends of the first windows; None if something is far off."""
-        if not len(times) or max(abs(int(times.min())), abs(int(times.max())), *map(_reach, self._grids)) >= FAR_US:
+        if not self.near(times):
             return None
         begins, ends = np.full(len(times), -NEVER_US), np.full(len(times), NEVER_US)
         for grid, first in self._grids:
@@ -69,6 +69,10 @@ class Cuts:
                 np.maximum(begins, np.where(behind, grid.ends(newest - grid.whole), -NEVER_US), out=begins)
             np.minimum(ends, np.where(oldest <= newest, grid.ends(oldest), NEVER_US), out=ends)
         return begins, ends
+
+    def near(self, times: Ints) -> bool:
+        """Whether no time, and nothing that grids add to times, is far off."""
+        return bool(len(times)) and max(-int(times.min()), int(times.max()), *map(_reach, self._grids)) < FAR_US
 
     def _learn(self, time: int) -> Place:
         begins = [grid.begin(grid.newest(time)) for grid, _ in self._grids]

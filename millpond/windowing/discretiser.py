@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -88,6 +89,25 @@ class Discretiser:
                 begun.append(self._next_id)
                 self._next_id += 1
         return Cut(ended, begun)
+
+    def pass_over(self, times: Sequence[int], first: int, position: int) -> int:
+        """Take records that begin and end nothing; `times`, which never fall, are theirs from `first` on.
+
+        The place of the first record that is not taken; of the first of all, `position` is the number.
+        """
+        last = len(times)
+        if self._heaps["position"]:
+            last = max(min(last, first + self._heaps["position"][0][0] - position), first)
+        if self._heaps["time"]:
+            last = bisect_left(times, self._heaps["time"][0][0], first, last)
+        for name in self._alert:
+            last = self._runs[name].calm(times, first, last)
+        if first < last:
+            self._pass_time(times[first])
+            self._pass_time(times[last - 1])
+            for name in self._alert:
+                self._runs[name].pass_over(times[last - 1])
+        return last
 
     def on_time(self, now: int, position: int) -> list[Ended]:
         """Tell all queries that no record before `now` will come; the next one has the number `position`."""

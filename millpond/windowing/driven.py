@@ -6,7 +6,7 @@ At most one window of a session, punctuation or landmark is open at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,21 @@ class SessionRun(Attentive):
     def on_mark(self, mark: Any) -> tuple[Bounds, ...]:  # noqa: ARG002
         """Nothing ends at a punctuation."""
         return ()
+
+    def calm(self, times: Sequence[int], first: int, last: int) -> int:
+        """Records go on with the session until one is a gap after the one before it."""
+        if self._first is None:
+            return first
+        before = self._last
+        for place in range(first, last):
+            if times[place] - before >= self._gap:
+                return place
+            before = times[place]
+        return last
+
+    def pass_over(self, time: int) -> None:
+        """The session goes on up to there."""
+        self._last = time
 
     def ends_at(self) -> int | None:
         """A gap after the last record."""

@@ -25,7 +25,7 @@ from millpond.state.timers import TimersType, microseconds
 from millpond.state.valuecodec import ValueCodec
 from millpond.state.wire import carry
 from millpond.windowing.aggregates import ANY, Aggregate
-from millpond.windowing.keycolumns import Columns
+from millpond.windowing.keycells import Columns
 from millpond.windowing.keyrows import KeyRows
 from millpond.windowing.keyslices import KeySlices, Told
 from millpond.windowing.notes import Carried, WindowNote, WindowsNote
@@ -210,14 +210,11 @@ class Windows(Generic[K]):
 
         A column without a name is what `add` takes without one. Nothing is changed if some row must go by itself.
         """
-        columns = self._keys.columns if isinstance(self._keys, KeySlices) else None
-        if columns is None:
-            return False
         try:
             keyed = [self._held(key) for key in keys]
         except WindowError:
             return False
-        moments = columns.add(keyed, places, times, self._rules.columns(values))
+        moments = self._keys.columns.add(keyed, places, times, self._rules.columns(values))
         if moments is None:
             return False
         for key, (_, held), moment in zip(keys, keyed, moments, strict=True):

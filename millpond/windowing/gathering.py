@@ -40,8 +40,10 @@ def top_k(k: int, by: Field = None, of: Field = None) -> Aggregate:
     def lower(partial: tuple[Any, ...]) -> list[Any]:
         return [value for _, value in partial]
 
-    reads = read_by(of, by)
-    return Aggregate(f"top_{k}", lift, combine, lower, (), partial_type=tuple[tuple[Any, Any], ...], reads=reads)
+    return Aggregate(
+        f"top_{k}", lift, combine, lower, (), partial_type=tuple[tuple[Any, Any], ...],
+        reads=read_by(of, by), itself=of is None and by is None,
+    )  # fmt: skip
 
 
 def collect(of: Field = None) -> Aggregate:
@@ -54,4 +56,6 @@ def collect(of: Field = None) -> Aggregate:
     def combine(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return left + right
 
-    return Aggregate("collect", lift, combine, list, (), partial_type=tuple[Any, ...], reads=read_by(of))
+    return Aggregate(
+        "collect", lift, combine, list, (), partial_type=tuple[Any, ...], reads=read_by(of), itself=of is None
+    )

@@ -26,7 +26,10 @@ Look = Callable[[int, Any, Any], None]
 
 
 class Judge:
-    """Tries rows on windows and an aggregate. The functions of the user are called here, and again in a row's turn."""
+    """Tries rows on windows and an aggregate. The functions of the user are called here, and again in a row's turn.
+
+    `cuts` are those of windows over time, if there are some.
+    """
 
     def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate) -> None:
         self._aggregate = aggregate
@@ -35,15 +38,15 @@ class Judge:
             for name, window in windows.items()
             if isinstance(window, Periodic) and window.measure == TIME
         }
-        self._cuts = Cuts(grids, {}) if grids else None
+        self.cuts = Cuts(grids, {}) if grids else None
         looks = (_look(name, window) for name, window in windows.items())
         self._looks = [look for look in looks if look is not None]
 
     def look(self, time: int, record: Any, waiting: Sequence[tuple[int, Any]], state: Any) -> None:
         """Raise what is wrong with a row; `state` is what `SharedWindows` exported, if rows were taken already."""
         self._try_aggregate(time, record, waiting, state)
-        if self._cuts is not None:
-            self._cuts.place(time)
+        if self.cuts is not None:
+            self.cuts.place(time)
         for look in self._looks:
             look(time, record, state)
 

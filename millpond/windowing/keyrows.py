@@ -17,6 +17,7 @@ from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.driven import Session
 from millpond.windowing.judging import Judge
 from millpond.windowing.keyslices import Held, Told, over_time
+from millpond.windowing.keywaiting import WaitingColumns
 from millpond.windowing.periodic import Periodic
 from millpond.windowing.shared import SharedWindows, exported_type
 from millpond.windowing.userdefined import UserDefined, Viewed
@@ -33,7 +34,7 @@ class Waiting(NamedTuple):
 
 
 class KeyRows:
-    """The rules by which rows of a key wait and are taken.
+    """The rules by which rows of a key wait and are taken; `columns` let many rows wait at once.
 
     A window with a `since` does not know all rows up to that time. It is told only where none of them can lie in it, if
     it lies over time or a measure; one that follows from rows begins with the first that it sees.
@@ -46,6 +47,7 @@ class KeyRows:
         self._windows = {name: _kept(window, joins=name in known) for name, window in windows.items()}
         self._aggregate = aggregate
         self._judge = Judge(windows, aggregate)
+        self.columns = WaitingColumns(windows, aggregate, self._judge.cuts)
         self._whole = {
             name: _whole_from(windows[name], us)
             for name, us in known.items()
@@ -80,7 +82,7 @@ class KeyRows:
         if now.windows is not None:
             windows.restore(now.windows)
         ripe = bisect_right(now.rows, until, key=_TIME)
-        results = [result for time, record in now.rows[:ripe] for result in windows.add(record, time)]
+        results = windows.add_all(now.rows[:ripe])
         results += windows.advance(until)
         rows = now.rows[ripe:]
         moments = [*(time for time, _ in rows[:1]), *([] if (end := windows.ends_at()) is None else [end])]

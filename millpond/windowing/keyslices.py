@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.cuts import Cuts, first_end
@@ -18,16 +17,10 @@ from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
 from millpond.windowing.keyblocks import Spot, spots_over, whole_windows
 from millpond.windowing.keycolumns import KeyColumns, marks
+from millpond.windowing.keysessions import CHANGED, TOLD, join, sessions_over
+from millpond.windowing.keysessions import Session as HeldSession
 from millpond.windowing.kinds import LAST_TIME, check_told
 from millpond.windowing.periodic import TIME, Periodic
-
-OPEN: Final = 0
-TOLD: Final = 1
-CHANGED: Final = 2
-"""What is known of a session: not told yet, told, or told and then changed by a late row."""
-
-_FIRST = itemgetter(0)
-_LAST = itemgetter(1)
 
 Held = tuple[Any, ...]
 """What a key holds, as it is stored."""
@@ -53,14 +46,14 @@ class Slices(NamedTuple):
     until: int | None
     slices: list[tuple[int, Any]]
     late: list[tuple[int, bool]]
-    sessions: dict[str, list[tuple[int, int, int, Any]]]
+    sessions: dict[str, list[HeldSession]]
 
 
 class KeySlices:
     """The rules by which the slices of a key change; `lateness` is how long windows can be corrected.
 
     A window with a `since` does not know all rows up to that time, and is told only where none of them can lie in it.
-    `columns` add many rows at once, if there are no sessions.
+    `columns` add many rows at once.
     """
 
     def __init__(
@@ -77,7 +70,7 @@ class KeySlices:
         known = since or {}
         self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
         self._cuts = Cuts(self._grids, self._first)
-        self.columns = None if self._gaps or not self._grids else KeyColumns(self._cuts, lateness, aggregate)
+        self.columns = KeyColumns(self._cuts, self._gaps, lateness, aggregate, lambda held: self._next(Slices(*held)))
         # A row up to that time would go on with a session that begins less than a gap after it.
         self._whole = {name: known[name] + gap for name, gap in self._gaps.items() if name in known}
 
@@ -118,7 +111,7 @@ class KeySlices:
         if not self._gaps:
             return held, moment
         for name, gap in self._gaps.items():
-            self._join(sessions.setdefault(name, []), gap, time, lifted)
+            join(sessions.setdefault(name, []), gap, time, lifted, self._aggregate.combine)
         return held, self._next(Slices(*held))
 
     def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
@@ -224,29 +217,11 @@ class KeySlices:
 
     # --- sessions
 
-    def _join(self, sessions: list[tuple[int, int, int, Any]], gap: int, time: int, lifted: Any) -> None:
-        """Let a row begin a session, go into one, or join several."""
-        low = bisect_right(sessions, time - gap, key=_LAST)
-        high = bisect_left(sessions, time + gap, low, key=_FIRST)
-        near = sessions[low:high]
-        known = CHANGED if any(one[2] != OPEN for one in near) else OPEN
-        whole = lifted
-        if near:
-            whole = near[0][3]
-            for one in near[1:]:
-                whole = self._aggregate.combine(whole, one[3])
-            whole = self._aggregate.combine(whole, lifted)
-        first, last = min([time, *(one[0] for one in near)]), max([time, *(one[1] for one in near)])
-        sessions[low:high] = [(first, last, known, whole)]
-
     def _sessions_over(self, name: str, now: Slices, until: int) -> Iterator[Told]:
         gap = self._gaps[name]
-        sessions = now.sessions.get(name, [])
-        for place, (first, last, known, partial) in enumerate(sessions):
-            if known != TOLD and last + gap <= until:
-                sessions[place] = first, last, TOLD, partial
-                if first >= self._whole.get(name, first):
-                    yield Told(name, first, last + gap, self._aggregate.lower(partial), known == CHANGED)
+        for first, last, known, partial in sessions_over(now.sessions.get(name, []), gap, until):
+            if first >= self._whole.get(name, first):
+                yield Told(name, first, last + gap, self._aggregate.lower(partial), known == CHANGED)
 
     # --- when
 

@@ -7,7 +7,7 @@ whole state is a plain value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -66,6 +66,13 @@ class Attentive:
         """Never by time alone."""
         return None
 
+    def calm(self, times: Sequence[int], first: int, last: int) -> int:  # noqa: ARG002
+        """No record is known to do nothing."""
+        return first
+
+    def pass_over(self, time: int) -> None:
+        """Nothing to note of records that do nothing."""
+
     def filled(self, position: int) -> tuple[Bounds, ...]:  # noqa: ARG002
         """No window knows how many records it has."""
         return ()
@@ -92,6 +99,17 @@ class Windowing(Protocol):
 
     def quiet_until(self) -> Quiet | None:
         """Before which position or time no record ends or begins anything; None if every record must be shown."""
+        ...
+
+    def calm(self, times: Sequence[int], first: int, last: int) -> int:
+        """Of the next records, from `first` up to `last` among some times, the first that may end or begin something.
+
+        Asked only of a description that is never quiet.
+        """
+        ...
+
+    def pass_over(self, time: int) -> None:
+        """Note that records up to a time came, which end and begin nothing."""
         ...
 
     def ends_at(self) -> int | None:

@@ -15,6 +15,7 @@ from millpond.windowing.grids import Grid, Regular
 from millpond.windowing.kinds import (
     MICROSECOND,
     NOTHING,
+    Attentive,
     Bounds,
     Length,
     Measure,
@@ -80,7 +81,7 @@ class Periodic:
         return place
 
 
-class PeriodicRun:
+class PeriodicRun(Attentive):
     """Knows the numbers of the windows that are open: from `_oldest` up to, not including, `_next`."""
 
     def __init__(self, window: Periodic) -> None:

@@ -72,7 +72,7 @@ def variance_of(of: Field = None, *, sample: bool = False) -> Aggregate:
     return Aggregate(
         "variance", lift, combine_moments, lower, (0, 0.0, 0.0, 0.0), commutative=True,
         partial_type=tuple[int, float, float, float], columns=VarianceForm(column_of(of), less),
-        reads=read_by(of), options=("of a sample" if sample else "of all",),
+        reads=read_by(of), options=("of a sample" if sample else "of all",), itself=of is None,
     )  # fmt: skip
 
 

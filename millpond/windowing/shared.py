@@ -12,8 +12,9 @@ Needs records in the order of their time. For rows in any order, and for many ke
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypedDict
 
 from millpond.errors import WindowError
@@ -134,15 +135,32 @@ class SharedWindows:
         if cut.begun:
             self._needed[self._position] = len(cut.begun)
         if self._begins:
-            lifted = self.aggregate.lift(record)
-            if self._partial is self.aggregate.identity:
-                self._partial = lifted
-            else:
-                self.counters.fold_calls += 1
-                self._partial = self.aggregate.combine(self._partial, lifted)
+            self._fold(record)
         self._position += 1
         self.counters.records += 1
         self._bound()
+        return results
+
+    def add_all(self, rows: Sequence[tuple[int, Any]]) -> list[Result]:
+        """Take in times and records, sorted by time, as `add` does one by one; all results.
+
+        Between two records that begin or end a window, records are only combined, and that is done at once.
+        """
+        times = [time for time, _ in rows]
+        results: list[Result] = []
+        place = 0
+        while place < len(rows):
+            results += self.add(rows[place][1], times[place])
+            place += 1
+            if self._views.asks or self._cutting is not at_begins:
+                continue
+            last = self._discretiser.pass_over(times, place, self._position)
+            if place < last:
+                if self._begins:
+                    self._fold_all([record for _, record in rows[place:last]])
+                self._position += last - place
+                self.counters.records += last - place
+                place = last
         return results
 
     def advance(self, now: int) -> list[Result]:
@@ -201,6 +219,31 @@ class SharedWindows:
         for name, value in state["counters"].items():
             setattr(self.counters, name, value)
         self._forget(gone)
+
+    def _fold(self, record: Any) -> None:
+        """Combine what runs with a record."""
+        lifted = self.aggregate.lift(record)
+        if self._partial is self.aggregate.identity:
+            self._partial = lifted
+        else:
+            self.counters.fold_calls += 1
+            self._partial = self.aggregate.combine(self._partial, lifted)
+
+    def _fold_all(self, records: list[Any]) -> None:
+        """Combine what runs, in which a record is already, with more of them."""
+        parts = self.aggregate.parts
+        if not parts:
+            for record in records:
+                self._fold(record)
+            return
+        self.counters.fold_calls += len(records)
+        # Part by part, so that sums are added up without a call of Python for each record.
+        self._partial = tuple(
+            [
+                reduce(part.combine, map(part.lift, records), running)
+                for (_, part), running in zip(parts, self._partial, strict=True)
+            ]
+        )
 
     def _between(self, ended: list[Ended]) -> list[Result]:
         results = self._results(ended)

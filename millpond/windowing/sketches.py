@@ -26,7 +26,7 @@ EMPTY: Partial = (b"", ())
 
 
 def quantiles_of(ranks: Sequence[float], of: Field = None, *, compression: int = COMPRESSION) -> Aggregate:
-    """Estimate quantiles, e.g. of the ranks 0.5 and 0.99: a list of floats, or of None if there was no value.
+    """Estimate quantiles, e.g. of the ranks 0.5 and 0.99: a list of floats, or of None if there was no value but NaN.
 
     The error is smallest at the ends: about 1/compression of the ranks in the middle, far less near 0 and 1.
     """
@@ -58,9 +58,9 @@ def quantiles_of(ranks: Sequence[float], of: Field = None, *, compression: int =
         return sketch.serialize(), ()
 
     def lower(partial: Partial) -> list[float | None]:
-        if partial == EMPTY:
-            return [None] * len(wanted)
         sketch = fold(partial[0], (), partial[1])
+        if sketch.is_empty():  # It leaves NaN out: there may have been nothing else.
+            return [None] * len(wanted)
         return [sketch.get_quantile(rank) for rank in wanted]
 
     options = (*(f"rank {float(rank)!r}" for rank in wanted), f"compression {compression}")

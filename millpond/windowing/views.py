@@ -29,6 +29,11 @@ class Views:
         self._heads[name] = position
         self._states[name] = view.initial
 
+    @property
+    def asks(self) -> bool:
+        """Whether there are views, which are asked about every record."""
+        return bool(self._views)
+
     def holds(self, name: str) -> bool:
         """Whether there is a view of this name."""
         return name in self._views

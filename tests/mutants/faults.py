@@ -453,7 +453,7 @@ RUNTIME = (
 
 _BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute_force_over_all_rows_says"
 _SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
-_BY_COLUMNS = "property/test_windows_adds.py::test_slices_hold_the_same_bits"
+_BY_COLUMNS = "property/test_windows_adds.py::test_what_is_held_has_the_same_bits"
 
 WINDOWS = (
     mutant(
@@ -479,10 +479,45 @@ WINDOWS = (
     ),
     mutant(
         "windows: by columns, a sum of negative zeros is zero",
-        "windowing/keycolumns.py",
+        "windowing/keycells.py",
         _BY_COLUMNS,
         "0 if whole else -0.0",
         "0 if whole else 0.0",
+    ),
+    mutant(
+        "windows: by columns, a variance beyond all floats is infinite",
+        "windowing/keycells.py",
+        f"{_BY_COLUMNS}[overlapping-odd]",
+        "odd |= ~(np.isfinite(apart) & np.isfinite(squares))",
+        "odd |= np.isnan(apart)",
+    ),
+    mutant(
+        "windows: by columns, pieces of a session are added up as rows come",
+        "windowing/keysessions.py",
+        "property/test_windows_adds.py::test_sessions_of_many_rows_hold_the_same_bits_in_any_disorder",
+        "in_parts[pieces[1:][same & ~near]] = True",
+        "in_parts[pieces[1:][same & ~near & (came[1:] < 0)]] = True",
+    ),
+    mutant(
+        "windows: by columns, a session that late rows change counts as new",
+        "windowing/keysessions.py",
+        f"{_BY_COLUMNS}[long sessions-plain]",
+        "known[cell] = OPEN if old[at][2] == OPEN else CHANGED",
+        "known[cell] = OPEN",
+    ),
+    mutant(
+        "windows: by columns, rows wait as they came",
+        "windowing/keywaiting.py",
+        "property/test_windows_adds.py::test_what_waits_is_the_same",
+        "            held[1].sort(key=_TIME)  # Those of one time stay as they came.\n",
+        "",
+    ),
+    mutant(
+        "windows: a record a gap after the one before it goes on with the session",
+        "windowing/driven.py",
+        "property/test_windows.py::test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one",
+        "if times[place] - before >= self._gap:",
+        "if times[place] - before > self._gap:",
     ),
     mutant(
         "windows: by columns, a slice that late rows change counts as new",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -237,3 +237,50 @@ def test_a_measure_that_goes_back_stands_still(points, wide, slide, restored):
         return results
 
     assert told(points) == told(list(accumulate(points, max)))
+
+
+CALM = st.one_of(st.builds(sliding, SMALL, SMALL), st.builds(counted, SMALL, SMALL), st.builds(session, SMALL))
+FLOATS = (0.1, -0.0, 1e17, 0, math.nan, -2.5)
+"""Zero is the identity of sums, and none of the others may be taken for it."""
+
+
+@pytest.mark.parametrize("viewed", [False, True])
+def test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one(viewed, monkeypatch):
+    at_once = []
+    fold_all = w.SharedWindows._fold_all
+    monkeypatch.setattr(
+        w.SharedWindows, "_fold_all", lambda self, records: (at_once.append(len(records)), fold_all(self, records))
+    )
+
+    def number(record):
+        return FLOATS[record[0] % len(FLOATS)]
+
+    alone = w.sum_of(number)
+    together = w.several(total=alone, many=w.count(), first=w.first_of(number), all=w.collect(number))
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        STEPS,
+        st.one_of(st.lists(CASES, min_size=1, max_size=4), st.lists(CALM, min_size=1, max_size=3)),
+        st.sampled_from((alone, together)),
+        st.sets(st.integers(0, 60)),
+    )
+    def check(steps, cases, aggregate, cuts):
+        times, values = make_stream(steps)
+        queries = {f"{number}": case.window for number, case in enumerate(cases)}
+        if viewed:
+            queries["view"] = w.viewed(lambda _state, _moment, held: (max(held - 3, 0), True, None))
+        one_by_one, runs = w.SharedWindows(aggregate, queries), w.SharedWindows(aggregate, queries)
+        rows = list(zip(times, values, strict=True))
+        bounds = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+        for low, high in pairwise(bounds):
+            results = [one for time, value in rows[low:high] for one in one_by_one.add(value, time)]
+            assert repr(runs.add_all(rows[low:high])) == repr(results)
+            assert repr(runs.export()) == repr(one_by_one.export())
+            assert repr(runs.advance(times[high - 1])) == repr(one_by_one.advance(times[high - 1]))
+            state, runs = runs.export(), w.SharedWindows(aggregate, queries)
+            runs.restore(state)
+            assert repr(runs.export()) == repr(one_by_one.export())
+
+    check()
+    assert (sum(at_once) > 100) == (not viewed)

@@ -21,14 +21,26 @@ from millpond.state.map import Map
 from millpond.state.valuecodec import ValueCodec
 from millpond.windowing import (
     ClosedWindow,
+    argmax,
+    argmin,
+    collect,
     count,
+    count_sliding,
     days,
+    distinct_count,
+    first_of,
+    keycells,
+    keysessions,
+    last_of,
     max_of,
     mean_of,
     min_of,
+    quantiles_of,
+    session,
     several,
     sliding,
     sum_of,
+    top_k,
     tumbling,
     variance_of,
 )
@@ -36,7 +48,7 @@ from millpond.windowing.element import WindowRules, Windows
 from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.property.test_windows_element import EPOCHS, feeds
 from tests.property.timed import SECOND, committed_state, fired_by, live_state
-from tests.property.windowed import Corrected, lines
+from tests.property.windowed import Corrected, Ordered, lines
 
 pytestmark = pytest.mark.slow
 
@@ -47,9 +59,12 @@ KINDS = {
     "apart": {"a": sliding(3, 10)},
     "several": {"a": sliding(12, 3), "b": tumbling(10, origin=1), "c": sliding(5, 9)},
     "days": {"a": days("Europe/Berlin", span=3, every=1), "b": sliding(2 * DAY, DAY // 4)},
+    "sessions": {"a": session(3)},
+    "long sessions": {"a": session(9)},
+    "sessions beside": {"a": session(2), "b": sliding(7, 2), "c": session(6), "d": sliding(3, 8)},
 }
 NUMBERS = {
-    "plain": (st.integers(-9, 9), st.floats(-1e3, 1e3)),
+    "plain": (st.integers(-9, 9), st.floats(-1e3, 1e3).map(lambda f: f + 0.0)),  # No negative zero.
     "far apart": (
         st.integers(-(2**40), 2**40),
         st.one_of(st.floats(-1e-9, 1e-9), st.floats(-1e17, 1e17), st.sampled_from((0.1, 1e300, -0.0))),
@@ -58,17 +73,30 @@ NUMBERS = {
         st.sampled_from((2**63 - 1, -(2**63), 2**62, 1, -1)),
         st.sampled_from((math.nan, math.inf, -math.inf, 1e308, -0.0, 0.0, 0.1)),
     ),
+    "mixed": (st.integers(-9, 9), st.sampled_from((0.1, -0.0, 0.0, 1e17, 2.5))),
 }
 SUMS = several(total=sum_of("f"), whole=sum_of("n", integers=True), many=count(), mean=mean_of("f"), means=mean_of("n"))
 EXTREMES = several(low=min_of("f"), high=max_of("f"), least=min_of("n"), most=max_of("n"))
+PICKS = several(first=first_of("f"), last=last_of("n"), low=argmin("f", "n"), high=argmax("n", "f"), total=sum_of("f"))
+KEPT = several(all=collect("f"), best=top_k(2, "f", "n"), middle=quantiles_of([0.5], "f"), unlike=distinct_count("f"))
+WAITED_FOR = {
+    "overlapping": KINDS["overlapping"],
+    "sessions beside": KINDS["sessions beside"],
+    "counted": {"a": count_sliding(3, 2), "b": sliding(7, 3)},
+}
+MOMENTS = several(spread=variance_of("f"), many=count(), sample=variance_of("n", sample=True))
 
 
 def batches(kind, numbers):
     whole, real = NUMBERS[numbers]
     scale = DAY // 5 if kind == "days" else 1
-    times = st.integers(-30, 30).map(lambda at: at * scale + at % 3)
+    places = st.one_of(st.integers(-6, 6), st.integers(-30, 30)) if "sessions" in kind else st.integers(-30, 30)
+    times = places.map(lambda at: at * scale + at % 3)
     row = st.tuples(st.sampled_from("abc"), times, whole, real)
-    return st.lists(st.tuples(st.lists(row, min_size=1, max_size=25), st.integers(-30, 45)), min_size=1, max_size=5)
+    rows = st.lists(row, min_size=1, max_size=40)
+    if numbers == "mixed":
+        rows = st.one_of(rows, rows.map(lambda given_rows: [(key, time, n, n) for key, time, n, _ in given_rows]))
+    return st.lists(st.tuples(rows, st.integers(-30, 45)), min_size=1, max_size=5)
 
 
 class Entries:
@@ -84,8 +112,9 @@ class Entries:
         if self.taken is not None:
             keys = sorted({key for key, *_ in rows})
             places = np.array([keys.index(key) for key, *_ in rows], np.int64)
+            real_kind = "q" if all(type(f) is int for *_, f in rows) else "d"
             times, whole, real = (
-                np.array([row[at] for row in rows], kind) for at, kind in ((1, "q"), (2, "q"), (3, "d"))
+                np.array([row[at] for row in rows], kind) for at, kind in ((1, "q"), (2, "q"), (3, real_kind))
             )
             before = repr(sorted(self.windows._entries.items()))
             self.taken.append(self.windows.add_columns(keys, places, times, {"n": whole, "f": real}))
@@ -109,19 +138,40 @@ class Entries:
             self.windows._entries[key] = self.codec.decode(self.codec.encode(value))
 
 
+@pytest.fixture
+def one_by_one_rows(monkeypatch):
+    """How many rows of slices, and of sessions that were joined, went one by one though they came by columns."""
+    counted = {"cells": 0, "joined": 0}
+    of_cell, of_sessions = keycells._one_by_one, keysessions._one_by_one
+
+    def cell(part, partial, values):
+        counted["cells"] += len(values)
+        return of_cell(part, partial, values)
+
+    def joined(kept, gap, rows, folding):
+        counted["joined"] += len(rows.times)
+        of_sessions(kept, gap, rows, folding)
+
+    monkeypatch.setattr(keycells, "_one_by_one", cell)
+    monkeypatch.setattr(keysessions, "_one_by_one", joined)
+    return counted
+
+
 @pytest.mark.parametrize("numbers", NUMBERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_slices_hold_the_same_bits(kind, numbers):
-    taken, told = [], []
+def test_what_is_held_has_the_same_bits(kind, numbers, one_by_one_rows, monkeypatch):
+    taken, told, added = [], [], []
 
     @many(60)
     @given(
         batches(kind, numbers),
-        st.sampled_from((SUMS, EXTREMES)),
+        st.sampled_from((SUMS, EXTREMES, MOMENTS)),
         st.sampled_from((0, 5, 10**12)),
         st.dictionaries(st.sampled_from(tuple(KINDS[kind])), st.integers(-20, 20), max_size=1),
+        st.sampled_from((2, keysessions.ROWS_MIN)),
     )
-    def check(given_batches, aggregate, lateness, since):
+    def check(given_batches, aggregate, lateness, since, halved):
+        monkeypatch.setattr(keysessions, "ROWS_MIN", halved)
         rules = WindowRules(KINDS[kind], aggregate, lateness)
         one_by_one, by_columns = (Entries(rules, since, columns=columns) for columns in (False, True))
         until = -(10**9)
@@ -138,16 +188,92 @@ def test_slices_hold_the_same_bits(kind, numbers):
             assert by_columns.told(until) == found
             assert by_columns.held() == one_by_one.held()
             told.extend(found)
+            added.extend(rows)
         taken.extend(by_columns.taken)
 
     check()
     assert told
-    assert taken.count(True) > (0 if numbers == "odd" else len(taken) // 4)
-    assert numbers != "odd" or False in taken
+    assert all(taken)
+    assert (one_by_one_rows["cells"] > 0) == (numbers != "plain")
+    assert (one_by_one_rows["joined"] > 0) == ("sessions" in kind)
+    assert one_by_one_rows["joined"] < len(added)
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("kind", WAITED_FOR)
+def test_what_waits_is_the_same(kind, numbers):
+    taken, told = [], []
+
+    @many(40)
+    @given(
+        batches(kind, numbers),
+        st.sampled_from((PICKS, KEPT) if kind in KINDS else (SUMS, EXTREMES, MOMENTS, PICKS, KEPT)),
+        st.dictionaries(st.sampled_from(tuple(WAITED_FOR[kind])), st.integers(-20, 20), max_size=1),
+    )
+    def check(given_batches, aggregate, since):
+        rules = WindowRules(WAITED_FOR[kind], aggregate, 0)
+        assert not rules.any_order
+        one_by_one, by_columns = (Entries(rules, since, columns=columns) for columns in (False, True))
+        until = -(10**9)
+        for number, (rows, ends) in enumerate(given_batches):
+            for each in (one_by_one, by_columns):
+                each.add(rows)
+            assert by_columns.held() == one_by_one.held()
+            until = max(until, ends)
+            for each in (one_by_one, by_columns) if number % 2 and numbers != "odd" else ():
+                each.restart()
+            found = one_by_one.told(until)
+            assert by_columns.told(until) == found
+            assert by_columns.held() == one_by_one.held()
+            told.extend(found)
+        taken.extend(by_columns.taken)
+
+    check()
+    assert told
+    assert all(taken)
+
+
+@many(60)
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 40),
+    st.sampled_from((0, 3, 60)),
+    st.sampled_from((SUMS, EXTREMES, MOMENTS)),
+    st.sampled_from((0, 50)),
+    st.integers(0, 4),
+)
+def test_sessions_of_many_rows_hold_the_same_bits_in_any_disorder(seed, gap, disorder, aggregate, lateness, halvings):
+    """Pieces are joined by the hundred, by rows of one batch and of later ones, and whatever is halved how often."""
+    rng = np.random.default_rng(seed)
+    rules = WindowRules({"": session(gap)}, aggregate, lateness)
+    one_by_one, by_columns = (Entries(rules, {}, columns=columns) for columns in (False, True))
+    known, keysessions.HALVINGS_MAX = keysessions.HALVINGS_MAX, halvings
+    try:
+        for batch in range(4):
+            size, keys = int(rng.integers(1, 400)), int(rng.integers(1, 30))
+            times = np.sort(rng.integers(0, 5000 // keys, size)) + batch * 100 + rng.integers(0, disorder + 1, size)
+            floats = rng.normal(size=size) * 10.0 ** rng.integers(-9, 9, size)
+            letters = rng.integers(0, keys, size)
+            rows = [
+                (f"k{letter}", time, n, f)
+                for letter, time, n, f in zip(
+                    letters.tolist(), times.tolist(), rng.integers(-9, 9, size).tolist(), floats.tolist(), strict=True
+                )
+            ]
+            for each in (one_by_one, by_columns):
+                each.add(rows)
+            assert by_columns.held() == one_by_one.held()
+            for each in (one_by_one, by_columns) if batch % 2 else ():
+                each.restart()
+            assert by_columns.told(batch * 100) == one_by_one.told(batch * 100)
+        assert by_columns.told(10**6) == one_by_one.told(10**6)
+    finally:
+        keysessions.HALVINGS_MAX = known
+    assert all(by_columns.taken)
 
 
 class Floats(Program):
-    """Windows whose rows may be added by columns, by names and without, and some that may not."""
+    """Windows over time and sessions whose rows may be added by columns, by names and without."""
 
     @entry
     def read(self, key: str, f: float) -> None:
@@ -157,6 +283,10 @@ class Floats(Program):
     @entry
     def pair(self, key: str, f: float, n: int) -> None:
         self.pairs.add((key, n), f)
+
+    @entry
+    def visit(self, key: str, f: float) -> None:
+        self.visits.add(key, f)
 
     @on_window(
         {"a": sliding(timedelta(seconds=5), timedelta(seconds=2)), "b": tumbling(timedelta(seconds=3))},
@@ -174,13 +304,26 @@ class Floats(Program):
     def pairs(self, key: tuple[str, int], closed: list[ClosedWindow]) -> str:
         return repr([key, *lines(closed)])
 
+    @on_window(
+        {"a": session(timedelta(seconds=2)), "b": tumbling(timedelta(seconds=3)), "c": session(timedelta(seconds=4))},
+        lateness=timedelta(seconds=4),
+        spread=variance_of(),
+        total=sum_of(),
+        high=max_of(),
+    )
+    def visits(self, key: str, closed: list[ClosedWindow]) -> str:
+        return repr([key, *lines(closed)])
+
 
 FLOATS = st.one_of(st.floats(-1e3, 1e3), st.sampled_from((1e17, -1e17, 1e-12, 0.1, 0.2, -0.0, math.nan)))
 READ = st.tuples(st.just("read"), st.tuples(st.sampled_from("abc"), FLOATS))
 PAIR = st.tuples(st.just("pair"), st.tuples(st.sampled_from("ab"), FLOATS, st.integers(0, 1)))
+VISIT = st.tuples(st.just("visit"), st.tuples(st.sampled_from("abc"), FLOATS))
+HANDLERS = ("spans", "pairs", "visits")
 FLOAT_EPOCHS = st.lists(
     st.tuples(
-        st.integers(0, 4), st.lists(st.tuples(st.one_of(READ, READ, PAIR), st.integers(-5, 9)), min_size=1, max_size=40)
+        st.integers(0, 4),
+        st.lists(st.tuples(st.one_of(READ, VISIT, VISIT, PAIR), st.integers(-5, 9)), min_size=1, max_size=40),
     ),
     min_size=1,
     max_size=5,
@@ -191,6 +334,10 @@ TIMES = st.builds(
     lateness_us=st.sampled_from((0, 4 * SECOND)),
     idle_us=st.just(1),
 )
+
+
+def event_times(times):
+    return dict.fromkeys(("read", "pair", "visit"), times)
 
 
 @pytest.fixture
@@ -225,45 +372,59 @@ def test_a_run_by_columns_writes_the_same_bytes_and_tells_the_same(fresh, spied)
             directory, replies = fresh(), []
 
             def make(count, directory=directory):
-                event_time = {"read": times, "pair": times} if timed else None
+                event_time = event_times(times) if timed else None
                 return Simulated(compiled, directory, count, key_groups=8, bad_rows=BadRows.SKIP, event_time=event_time)
 
             simulated = make(partitions)
             for number, (clock, rows, happened) in enumerate(with_times(epochs)):
                 with epoch_time(clock):
                     if number in restarts:
-                        replies.append(repr(fired_by(simulated, ("spans", "pairs"))))
+                        replies.append(repr(fired_by(simulated, HANDLERS)))
                         simulated = make(restarts[number])
                     simulated.epoch(rows, happened if timed else None)
-            replies.append(repr(fired_by(simulated, ("spans", "pairs"))))
+            replies.append(repr(fired_by(simulated, HANDLERS)))
             runs.append((live_state(simulated.storage), replies, simulated.fed))
         assert runs[0] == runs[1]
-        seen.append(sum(map(len, fired_by(simulated, ("spans", "pairs")).values())))
+        seen.append(sum(map(len, fired_by(simulated, HANDLERS).values())))
 
     check()
-    assert taken.count(True) > 50
-    assert False in taken
+    assert len(taken) > 50
+    assert all(taken)
     assert sum(seen) > 20
 
 
-def test_a_run_by_columns_equals_plain_python(fresh, spied):  # noqa: F811
+def as_text(state):
+    """State as text, which tells every bit of a float, and to which NaN is like NaN."""
+    return {name: sorted(map(repr, entries.items())) for name, entries in state.items()}
+
+
+@pytest.mark.parametrize(("program", "epochs_of"), [(Corrected, EPOCHS), (Ordered, EPOCHS), (Floats, FLOAT_EPOCHS)])
+def test_a_run_by_columns_equals_plain_python(program, epochs_of, fresh, spied):  # noqa: F811
     taken = spied(0)
+    feeds_of = TIMES.map(event_times) if program is Floats else feeds(program)
 
     @many(15)
-    @given(
-        EPOCHS, feeds(Corrected), st.integers(1, 3), st.dictionaries(st.integers(1, 8), st.integers(1, 4), max_size=3)
-    )
+    @given(epochs_of, feeds_of, st.integers(1, 3), st.dictionaries(st.integers(1, 8), st.integers(1, 4), max_size=3))
     def check(epochs, times, partitions, restarts):
         plain, simulated = run_both(
-            Corrected, epochs, fresh(), times, late=False, partitions=partitions, restarts=restarts
+            program, epochs, fresh(), times, late=False, partitions=partitions, restarts=restarts
         )
-        assert committed_state(Corrected, simulated.storage) == plain.state()
+        assert as_text(committed_state(program, simulated.storage)) == as_text(plain.state())
 
     check()
-    assert taken.count(True) > 10
+    assert len(taken) > 10
+    assert all(taken)
 
 
-def test_moments_of_a_variance_go_one_by_one():
-    entries = Entries(WindowRules({"": sliding(7, 1)}, several(spread=variance_of("f")), 0), {}, columns=True)
-    entries.add([("a", 1, 0, 0.5), ("a", 2, 0, 1.5)])
+@pytest.mark.parametrize("kind", [sliding(7, 1), count_sliding(2, 1), session(3)])
+@pytest.mark.parametrize("before", [10**400, "text"])
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_can_not_be_combined_goes_one_by_one_and_changes_nothing(before, kind, taken):
+    entries = Entries(WindowRules({"": kind}, several(total=sum_of("f")), 0), {}, columns=True)
+    entries.windows.clock = lambda: 1
+    entries.windows.add("a", f=before)
+    if taken:
+        entries.windows.fired("a", moment_of(1))
+    with pytest.raises((OverflowError, TypeError)):
+        entries.add([("a", 2, 0, 0.5), ("a", 1, 0, 0.5)])
     assert entries.taken == [False]

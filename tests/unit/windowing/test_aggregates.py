@@ -79,6 +79,7 @@ def test_nothing_has_a_result_too():
     assert (results["sum"], results["count"], results["top"], results["collect"]) == (0, 0, [], [])
     assert w.variance_of(sample=True).lower((1, 2.0, 0.0, 0.0)) is None
     assert w.quantiles_of([0.5]).lower(w.quantiles_of([0.5]).identity) == [None]
+    assert w.quantiles_of([0.5]).lower(w.quantiles_of([0.5]).lift(float("nan"))) == [None]
     assert w.distinct_count().lower(w.distinct_count().identity) == 0
 
 
