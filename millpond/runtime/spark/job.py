@@ -267,6 +267,7 @@ class Job:
 
         def on_batch(query: str, batch: DataFrame, batch_id: int) -> None:
             offer = Offer(query, batch_id, run.sources)
+            self._steering.queue(self._streaming.queued_rows())
             self._guarded(run, offer, batch, adopt=first[0], only_file=only_file(spark_root, batch_id))
             first[0] = False
 
@@ -569,7 +570,8 @@ class Job:
         if outcome.result is EpochResult.COMMITTED:
             self._lazily.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
-            report = report.steered(self._steering.note(report.epoch, run.plan.layout, controls, report.seconds))
+            told = self._steering.note(report.epoch, run.plan.layout, controls, report.seconds, report.rows)
+            report = report.steered(told)
             self._small.note(report.rows)
             self._anchors.note(controls)
             if self._gathers:
