@@ -128,6 +128,11 @@ class Steering:
                     self._decided = decision
         return told + self._hot_advice(seen)
 
+    @property
+    def seen(self) -> Observed | None:
+        """What the last epoch showed."""
+        return self._last
+
     def told(self) -> str:
         """What the last epoch showed, in lines below those of the program's graph."""
         seen = self._last

@@ -473,6 +473,7 @@ class Job:
         layout = self._steering.take(self._layout)
         if layout is not self._layout:
             self._layout = layout
+            self._anchors.forget_loads()
             run.own(layout, self._class)
 
     def _fire_owed(self, run: Run) -> None:
@@ -573,7 +574,7 @@ class Job:
             told = self._steering.note(report.epoch, run.plan.layout, controls, report.seconds, report.rows)
             report = report.steered(told)
             self._small.note(report.rows)
-            self._anchors.note(controls)
+            self._anchors.note(controls, self._steering.seen)
             if self._gathers:
                 self._reports.append(report)
             self._progress.epoch(report)
