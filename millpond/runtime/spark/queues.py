@@ -35,6 +35,12 @@ def _left(source: dict[str, Any]) -> int | None:
 
 def _offsets(told: object) -> Offsets | None:
     """Offsets by topic and partition; None if they are of another form."""
+    if isinstance(told, str):
+        # Through Spark Connect, offsets are JSON within JSON.
+        try:
+            told = json.loads(told)
+        except ValueError:
+            return None
     if not isinstance(told, dict) or not told:
         return None
     offsets: Offsets = {}
