@@ -61,6 +61,8 @@ class Observed:
     `carriers` are where rows of free tasks ran, by key group; empty if with the owners.
     `interval_s` is how long it took from the end of the epoch before to the end of this one, `epoch_s` how much of that
     was the epoch itself, if that is known; the rest is between them, or spent in waiting for rows.
+    `fed_rows` came from the sources; at least `queued_rows` more were waiting there when the batch before was cut, None
+    if no source tells.
     """
 
     epoch: int
@@ -74,6 +76,8 @@ class Observed:
     carriers: tuple[int, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
     epoch_s: float = 0.0
+    fed_rows: int = 0
+    queued_rows: int | None = None
 
     @property
     def rows(self) -> Floats:

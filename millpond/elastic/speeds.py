@@ -114,7 +114,7 @@ def _spent(seen: Observed) -> dict[str, Spent]:
     by_place: dict[str, list[int]] = {}
     for number, place in enumerate(seen.places):
         by_place.setdefault(place, []).append(number)
-    usual, seconds = _usual_rows(seen), np.array(seen.seconds)
+    usual, seconds = usual_rows(seen), np.array(seen.seconds)
     spent = {place: Spent(float(usual[at].mean()), float(seconds[at].mean())) for place, at in by_place.items()}
     return {place: one for place, one in spent.items() if one.rows > 0 and one.seconds > 0}
 
@@ -126,7 +126,7 @@ def row_s(tasks: Iterable[TaskLoad]) -> float:
     return sum(sum(task.seconds) for task in every) / rows if rows else 0.0
 
 
-def _usual_rows(seen: Observed) -> Floats:
+def usual_rows(seen: Observed) -> Floats:
     """How many rows each partition was at work on, in rows of the usual length: partitions differ in what they run."""
     usual, mean = np.zeros(seen.partitions), row_s(seen.tasks)
     for task in seen.tasks:

@@ -15,6 +15,7 @@ from millpond.elastic.detect import Consecutive
 from millpond.elastic.moves import Move, Weighed
 from millpond.elastic.observed import Decision, Floats, Observed, Reason
 from millpond.elastic.options import Elastic
+from millpond.elastic.queue import Queue
 from millpond.elastic.speeds import Speeds, row_s
 
 FORGET = 0.5
@@ -32,6 +33,11 @@ NEVER_WAITS = 0.75
 FULL = 0.7
 """Then so much of what is busy is enough to add partitions. It is above `FEWER_BELOW`, so they stay."""
 
+GROWING = 0.65
+"""So much of what is busy is enough while rows come faster than they are worked on, whether or not epochs wait. It is
+above `FEWER_BELOW`, so partitions stay. Below it more of them would not help: it is the source that gives too few rows
+to an epoch, or Spark that takes the time."""
+
 ENOUGH = 0.8
 """State stays where it is if rows that may run anywhere bring the highest cost below so much of what is uneven."""
 
@@ -46,6 +52,7 @@ class Standard:
     _idle: Consecutive = field(init=False)
     _moves: dict[Reason, Consecutive] = field(init=False)
     _speeds: Speeds = field(init=False)
+    _queue: Queue = field(default_factory=Queue)
     _rows: Floats | None = None
     _free: Floats | None = None
     _spared: frozenset[int] = frozenset()
@@ -78,6 +85,7 @@ class Standard:
         return decision
 
     def _learn(self, seen: Observed) -> None:
+        self._queue.learn(seen)
         if not seen.rows.any():
             return
         self._rows = _smoothed(self._rows, _rows_of(seen, free=False))
@@ -154,15 +162,25 @@ class Standard:
         used = seen.utilisation
         most = min(self.most, len(seen.atoms))
         more, fewer = min(2 * seen.partitions, most), max(-(-seen.partitions // 2), self.options.least)
-        # What an epoch costs whatever its rows is time, too: who never waits is busy though no partition is.
-        felt = used / FULL if seen.epoch_s > NEVER_WAITS * seen.interval_s else used
+        felt = used / self._enough(seen)
         busy = self._busy.met(felt if self._counts(seen) and more > seen.partitions else 0.0)
         projected = used * seen.partitions / fewer
-        idle = self._idle.met(projected if fewer < seen.partitions else 1.0)
+        # Who has little to do while rows wait will have more.
+        fewer_do = fewer < seen.partitions and not (self._queue.grows or self._queue.long)
+        idle = self._idle.met(projected if fewer_do else 1.0)
         if not (busy or idle):
             return None
-        count = more if busy else fewer
-        return self._with(seen, count, Reason.BUSY if busy else Reason.IDLE, f"{used:.0%} of the time")
+        why = f"{used:.0%} of the time"
+        if self._queue.grows:
+            why += f", and {self._queue.rows:,} rows wait, more than before"
+        return self._with(seen, more if busy else fewer, Reason.BUSY if busy else Reason.IDLE, why)
+
+    def _enough(self, seen: Observed) -> float:
+        """How much of what is busy is enough to add partitions."""
+        if self._queue.grows:
+            return GROWING
+        # What an epoch costs whatever its rows is time, too: who never waits is busy though no partition is.
+        return FULL if seen.epoch_s > NEVER_WAITS * seen.interval_s else 1.0
 
     def _with(self, seen: Observed, count: int, reason: Reason, why: str) -> Decision:
         """The owners on another number of partitions."""

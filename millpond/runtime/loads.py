@@ -129,6 +129,8 @@ def observed(
     hot_keys: tuple[HotKey, ...] = (),
     free: Collection[str] = (),
     epoch_s: float = 0.0,
+    fed_rows: int = 0,
+    queued_rows: int | None = None,
 ) -> Observed:
     """An epoch as policies see it; some tasks are `free` to run anywhere."""
     seconds, places = [0.0] * layout.partitions, [""] * layout.partitions
@@ -148,6 +150,8 @@ def observed(
         carriers=layout.spread or (),
         hot_keys=hot_keys,
         epoch_s=epoch_s,
+        fed_rows=fed_rows,
+        queued_rows=queued_rows,
     )
 
 

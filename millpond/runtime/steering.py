@@ -25,7 +25,7 @@ class Steered:
     """What is told of an epoch: its partitions, key groups that came to another owner with it, and its load.
 
     `skew` is how much more rows the fullest partition had than it need. `advice` is what was decided, or would have
-    been, or what a program can do about a hot key.
+    been, or what a program can do about a hot key. `queued_rows` wait in the sources, None if these don't tell.
     """
 
     partitions: int
@@ -34,6 +34,7 @@ class Steered:
     loads: tuple[TaskLoad, ...]
     hot_keys: tuple[HotKey, ...]
     advice: tuple[str, ...]
+    queued_rows: int | None = None
 
 
 class Steering:
@@ -52,6 +53,7 @@ class Steering:
         self._last: Observed | None = None
         self._ran: Layout | None = None
         self._ended_s: float | None = None
+        self._queued: int | None = None
         self._lock = threading.Lock()
         self._asked: int | None = None
         self._decided: Decision | None = None
@@ -90,18 +92,28 @@ class Steering:
         # Groups without rows have state that may be large.
         return balanced(layout.owners(), partitions, [count + mean / 4 for count in rows], layout.atoms)
 
-    def note(self, epoch: int, layout: Layout, controls: Sequence[Control], seconds: float) -> Steered:
+    def queue(self, rows: int | None) -> None:
+        """Hear how many rows wait in the sources, before the epoch of which that is told."""
+        self._queued = rows
+
+    def note(
+        self, epoch: int, layout: Layout, controls: Sequence[Control], seconds: float, fed_rows: int = 0
+    ) -> Steered:
         """Learn from an epoch, and decide what comes of it."""
         now = self._clock.ticks()
         interval = seconds if self._ended_s is None else now - self._ended_s
         self._ended_s = now
         hot = self._hot.add(controls)
-        seen = observed(epoch, layout, controls, max(interval, seconds), hot, self._free, seconds)
+        # Timers that fire and messages that were left say nothing of the sources.
+        queued = self._queued if fed_rows else None
+        seen = observed(
+            epoch, layout, controls, max(interval, seconds), hot, self._free, seconds, fed_rows, queued_rows=queued
+        )
         moved = 0 if self._ran is None else layout.moved_since(self._ran)
         self._last, self._ran = seen, layout
         worked = seen.worked
         skew = float(worked.max() / worked.mean()) if worked.any() else 1.0
-        return Steered(layout.partitions, moved, skew, seen.tasks, hot, tuple(self._advice(seen)))
+        return Steered(layout.partitions, moved, skew, seen.tasks, hot, tuple(self._advice(seen)), queued)
 
     def _advice(self, seen: Observed) -> list[str]:
         if not self._options.decides:
@@ -116,6 +128,11 @@ class Steering:
                     self._decided = decision
         return told + self._hot_advice(seen)
 
+    @property
+    def seen(self) -> Observed | None:
+        """What the last epoch showed."""
+        return self._last
+
     def told(self) -> str:
         """What the last epoch showed, in lines below those of the program's graph."""
         seen = self._last
@@ -123,6 +140,8 @@ class Steering:
             return "seen so far: no epoch\n"
         partitions = f"{seen.partitions} partition{'s' * (seen.partitions > 1)}"
         lines = [f"seen in epoch {seen.epoch}, on {partitions} at work for {seen.utilisation:.0%} of the time"]
+        if seen.queued_rows is not None:
+            lines.append(f"  waiting in the sources: {seen.queued_rows:,} rows")
         lines += [f"  task {task.task}: {task.total_rows:,} rows, {sum(task.seconds):.2f} s" for task in seen.tasks]
         lines += [f"  hot: {hot_key_advice(self._program, hot)}" for hot in seen.hot_keys]
         return "\n".join(lines) + "\n"

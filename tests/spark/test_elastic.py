@@ -94,9 +94,11 @@ def test_rows_without_state_run_wherever_they_are_sent_and_all_equals_plain_pyth
     assert committed_state(tmp_path / "ck") == truth.state
     assert replies_in(tmp_path / "out") == truth.replies
     assert len(report.epochs) == 5
-    for epoch, spread in zip(report.epochs[1:], policy.decided[1:], strict=False):
+    parts = [rows[at : at + 24] for at in range(0, 120, 24)]
+    for epoch, part, spread in zip(report.epochs[1:], parts[1:], policy.decided[1:], strict=False):
         free = [load for load in epoch.loads if load.free]
-        assert {load.task for load in free} == {"add.0", "count.0", "shout.0"}
+        # Now and then an entry point has no row in a part.
+        assert {load.task for load in free} == {f"{name}.0" for name, _ in part}
         for load in free:
             assert list(load.worked) == np.bincount(spread, load.rows, epoch.partitions).tolist()
 

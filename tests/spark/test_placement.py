@@ -46,7 +46,7 @@ def test_every_partition_runs_once_with_exactly_its_rows(spark, anchors, count):
 
 def test_partitions_that_were_dealt_to_other_rows_of_the_anchor_still_get_their_own(spark, anchors, monkeypatch):
     order = [3, 0, 4, 1, 2]
-    monkeypatch.setattr(placement, "keep_places", lambda wanted, offered: order)
+    monkeypatch.setattr(placement, "keep_places", lambda wanted, offered, rows: order)
     frame = spark.range(50).selectExpr("int(id % 5) part", "id value")
     found = {row.partition: row["values"] for row in run(anchors, frame).collect()}
     assert {p: {value % PARTITIONS for value in values} for p, values in found.items()} == {

@@ -267,6 +267,7 @@ class Job:
 
         def on_batch(query: str, batch: DataFrame, batch_id: int) -> None:
             offer = Offer(query, batch_id, run.sources)
+            self._steering.queue(self._streaming.queued_rows())
             self._guarded(run, offer, batch, adopt=first[0], only_file=only_file(spark_root, batch_id))
             first[0] = False
 
@@ -472,6 +473,7 @@ class Job:
         layout = self._steering.take(self._layout)
         if layout is not self._layout:
             self._layout = layout
+            self._anchors.forget_loads()
             run.own(layout, self._class)
 
     def _fire_owed(self, run: Run) -> None:
@@ -569,9 +571,10 @@ class Job:
         if outcome.result is EpochResult.COMMITTED:
             self._lazily.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
-            report = report.steered(self._steering.note(report.epoch, run.plan.layout, controls, report.seconds))
+            told = self._steering.note(report.epoch, run.plan.layout, controls, report.seconds, report.rows)
+            report = report.steered(told)
             self._small.note(report.rows)
-            self._anchors.note(controls)
+            self._anchors.note(controls, self._steering.seen)
             if self._gathers:
                 self._reports.append(report)
             self._progress.epoch(report)

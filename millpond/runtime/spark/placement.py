@@ -4,6 +4,7 @@ Spark runs a task where a cached partition lies that it reads. So there is an an
 for each partition, and the rows of every step are cogrouped with it. It comes first, since Spark looks at the first
 table that lies somewhere. Which row of the anchor stands for which partition is ours to say: when an anchor is built
 anew, because executors came or went, partitions keep their executor where that is possible, and only the others move.
+If an executor has far more to do than others, partitions change rows, and the anchor stays.
 
 Nothing depends on it but time: a partition that runs elsewhere restores its state there.
 """
@@ -22,6 +23,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond.clock import SystemClock
+from millpond.elastic.observed import Observed
+from millpond.elastic.places import PartitionLoads, keep_places, relieved
 from millpond.ids import PartitionId
 from millpond.runtime.messages import Control
 from millpond.runtime.spark.collecting import running
@@ -61,6 +64,10 @@ class Anchor:
     slots: tuple[int, ...]
     places: tuple[str, ...]
 
+    def taking(self, chosen: Sequence[int]) -> Anchor:
+        """The same table with other rows for partitions: for each the number of the one whose row it takes."""
+        return Anchor(self.frame, tuple(self.slots[at] for at in chosen), tuple(self.places[at] for at in chosen))
+
     def run(self, rows: DataFrame, function: PartitionFunction, ddl: str) -> DataFrame:
         """Bring rows to the partition that their `part` names, and run a function on each, where its row lies."""
         slot = f"array({', '.join(map(str, self.slots))})[part]"
@@ -79,6 +86,7 @@ class Anchors:
         self._anchor: Anchor | None = None
         self._partitions = 0
         self._places: dict[int, str] = {}
+        self._loads = PartitionLoads()
         self._look_in = 0
         self._gap = 1
         self._closing: threading.Thread | None = None
@@ -104,12 +112,21 @@ class Anchors:
         self._look_in -= 1
         return self._anchor
 
-    def note(self, controls: Iterable[Control]) -> None:
-        """Learn from an epoch where its partitions ran; if some have moved, look soon whether executors changed."""
+    def note(self, controls: Iterable[Control], seen: Observed | None = None) -> None:
+        """Learn from an epoch where its partitions ran; if some have moved, look soon whether executors changed.
+
+        What was `seen` of its cost may be a reason to give partitions another executor, at a later look.
+        """
+        if seen is not None:
+            self._loads.learn(seen)
         places = {control.partition: control.seen.where for control in controls if control.seen.where}
         if any(self._places.get(partition, place) != place for partition, place in places.items()):
             self._look_in, self._gap = 0, 1
         self._places |= places
+
+    def forget_loads(self) -> None:
+        """Begin anew with what partitions have to do, since they own other key groups."""
+        self._loads = PartitionLoads()
 
     def close(self) -> None:
         """Let go of the anchor, and remove the job's stores from the executors."""
@@ -151,14 +168,20 @@ class Anchors:
         if len(executors) < 2:
             self._drop()
             return
-        if self._anchor is not None and not uneven(self._places.values(), executors):
-            return
-        slots = self._slots()
-        frame, lies = self._build_even(slots, executors)
-        chosen = keep_places([self._places.get(p, "") for p in range(self._partitions)], [lies[slot] for slot in slots])
-        self._drop()
-        self._anchor = Anchor(frame, tuple(slots[at] for at in chosen), tuple(lies[slots[at]] for at in chosen))
-        self._places = dict(enumerate(self._anchor.places))
+        loads = self._loads.of_late(self._partitions)
+        anchor = self._anchor
+        if anchor is None or uneven(self._places.values(), executors):
+            slots = self._slots()
+            frame, lies = self._build_even(slots, executors)
+            built = Anchor(frame, tuple(slots), tuple(lies[slot] for slot in slots))
+            wanted = [self._places.get(number, "") for number in range(self._partitions)]
+            anchor = built.taking(keep_places(wanted, built.places, loads.rows if loads else [1.0] * len(wanted)))
+            self._drop()
+        if loads:
+            anchor = anchor.taking(relieved(anchor.places, loads))
+        if anchor != self._anchor:
+            self._anchor = anchor
+            self._places = dict(enumerate(anchor.places))
 
     def _executors(self) -> set[str]:
         """The executors that tasks are given to now."""
@@ -207,17 +230,6 @@ def _spread(places: Iterable[str], executors: Iterable[str]) -> int:
     counts = Counter(places)
     numbers = [counts[executor] for executor in {*counts, *executors}]
     return max(numbers, default=0) - min(numbers, default=0)
-
-
-def keep_places(wanted: Sequence[str], offered: Sequence[str]) -> list[int]:
-    """For each partition one of the rows that are offered, on the executor that it wants wherever there is one left."""
-    assert len(wanted) == len(offered), (len(wanted), len(offered))
-    free: dict[str, list[int]] = {}
-    for at, place in enumerate(offered):
-        free.setdefault(place, []).append(at)
-    chosen = [free[place].pop(0) if free.get(place) else None for place in wanted]
-    left = iter(sorted(at for rows in free.values() for at in rows))
-    return [next(left) if at is None else at for at in chosen]
 
 
 def _at_slot(function: PartitionFunction, slots: tuple[int, ...]) -> Callable[[pa.Table, pa.Table], pa.Table]:

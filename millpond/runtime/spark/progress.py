@@ -38,7 +38,8 @@ class EpochReport:
     them waited up to `restore_seconds`. `executors` is how many took part.
     `groups_moved` key groups have another owner than in the epoch before. `loads` are of each task element, by key
     group and partition; `skew` is how much more rows the fullest partition had than an even share. `hot_keys` have many
-    rows of late. `advice` is what was decided about owners, and what a program can do about keys.
+    rows of late. `advice` is what was decided about owners, and what a program can do about keys. `queued_rows` were
+    left in the sources by the batch before, None if no source tells.
     """
 
     epoch: int
@@ -73,6 +74,7 @@ class EpochReport:
     loads: tuple[TaskLoad, ...] = field(default=(), repr=False)
     hot_keys: tuple[HotKey, ...] = ()
     advice: tuple[str, ...] = ()
+    queued_rows: int | None = None
 
     def steered(self, told: Steered) -> EpochReport:
         """The same epoch, with what steering tells of it."""
@@ -182,6 +184,8 @@ class Progress:
             f"{report.entries:,} state entries",
             f"checkpoint {report.commit_seconds * 1000:.0f} ms",
         ]
+        if report.queued_rows:
+            cells.append(f"{report.queued_rows:,} rows wait")
         if report.components:
             cells.append(f"{report.components:,} components, the largest has {report.largest_share:.0%} of the rows")
         if report.executors > 1:

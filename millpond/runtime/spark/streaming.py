@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millpond.errors import EpochError
 from millpond.runtime.spark.connect import OnBatch, Relay, over_connect, start_patiently
+from millpond.runtime.spark.queues import queued_rows
 
 START_SECONDS_MAX = 120
 """How long a first batch waits for Spark to name its query."""
@@ -23,6 +25,7 @@ class Streaming:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._relay: Relay | None = None
+        self._query: StreamingQuery | None = None
 
     def start(
         self, rows: DataFrame, on_batch: OnBatch, *, checkpoint: str, name: str | None, trigger: str | None
@@ -46,11 +49,20 @@ class Streaming:
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         query = start_patiently(writer.start) if self._relay else writer.start()
+        self._query = query
         identity.append(str(query.id))
         named.set()
         if self._relay is not None:
             self._relay.start(query, on_batch)
         return query
+
+    def queued_rows(self) -> int | None:
+        """How many rows wait in the sources at least, by what Spark tells of the batch before; None if it does not."""
+        # No figure is worth an epoch: what is wrong with the query will show elsewhere.
+        with suppress(Exception):
+            told = self._query.lastProgress if self._query else None
+            return queued_rows(told.json) if told else None
+        return None
 
     def check_wanted(self) -> None:
         """Raise if the batch that is worked on is of a query that was stopped; without Connect, Spark sees to it."""

@@ -36,6 +36,9 @@ class Cluster:
         self.speeds = speeds or {"": 1000.0}
         self.decisions = []
         self.epochs = 0
+        self.queued = None
+        self.trigger_s = INTERVAL_S
+        self.interval_s = INTERVAL_S
 
     def place(self, partition):
         return sorted(self.speeds)[partition % len(self.speeds)]
@@ -51,7 +54,7 @@ class Cluster:
         )
         task = TaskLoad("add.0", tuple(counts), seconds, 0)
         epoch_s = max(seconds) + self.overhead_s
-        interval = max(INTERVAL_S, epoch_s)
+        self.interval_s = max(self.trigger_s, epoch_s)
         seen = Observed(
             self.epochs,
             self.layout.owners(),
@@ -59,9 +62,11 @@ class Cluster:
             self.layout.atoms,
             (task,),
             seconds,
-            interval,
+            self.interval_s,
             places if len(self.speeds) > 1 else ("",) * self.layout.partitions,
             epoch_s=epoch_s,
+            fed_rows=round(sum(counts)),
+            queued_rows=self.queued,
         )
         decision = self.policy.decide(seen)
         if decision is not None:

@@ -24,6 +24,15 @@ def test_keys_of_any_text_are_told_as_they_are(capsys, key):
     assert "\x1b" not in told
 
 
+@pytest.mark.parametrize(("queued", "shown"), [(None, False), (0, False), (12_000, True)])
+def test_rows_that_wait_are_shown(capsys, monkeypatch, queued, shown):
+    monkeypatch.setenv("COLUMNS", "200")
+    progress = Progress("Visits", shown=True)
+    progress.epoch(report(queued_rows=queued))
+    progress.stop()
+    assert ("12,000 rows wait" in capsys.readouterr().err) is shown
+
+
 @pytest.mark.parametrize("value", ODD)
 def test_replies_of_any_text_are_shown_as_they_are(capsys, value):
     kept = value.encode("utf-8", "replace").decode()

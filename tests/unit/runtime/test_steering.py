@@ -130,3 +130,14 @@ def test_what_was_seen_is_told_below_the_graph():
     assert task == f"  task {TASK}: 970 rows, 2.00 s"
     assert hot.startswith("  hot: key 7 has 92% of the rows")
     assert "Partial(" in hot
+
+
+def test_rows_that_wait_are_told_of_epochs_that_took_some():
+    steering = Steering(PROGRAM, "off", 2)
+    steering.queue(12_000)
+    assert steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows == 12_000
+    assert "  waiting in the sources: 12,000 rows\n" in steering.told()
+    assert steering.note(2, LAYOUT, controls(LAYOUT, [5] * 8), 0.5).queued_rows is None, "timers ask no source"
+    assert "waiting" not in steering.told()
+    steering.queue(None)
+    assert steering.note(3, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows is None
