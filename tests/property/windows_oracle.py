@@ -271,10 +271,10 @@ class Within:
 
 
 def quantiles(values):
-    """Between the values beside the rank: so few are not put together by the digest."""
-    ordered, last = sorted(values), len(values) - 1
+    """Between the values beside the rank; of many, the digest puts some together."""
+    ordered, last, far = sorted(values), len(values) - 1, 1 + len(values) // 50
     places = [int(rank * len(values)) for rank in RANKS]
-    return [Within(ordered[max(0, place - 1)], ordered[min(last, place + 1)]) for place in places]
+    return [Within(ordered[max(0, place - far)], ordered[min(last, place + far)]) for place in places]
 
 
 def distinct(values):
