@@ -1,7 +1,7 @@
 """Every kind of window with every aggregate as state of a program, against a brute force over all rows.
 
 Streams have disorder, rows that come twice, gaps and equal times, of one key and of many. Runs are simulated with some
-partitions, and are started again with others while windows are open.
+partitions, and are started again with others while windows are open, also after crashes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,19 @@ from millpond.windowing import keyrows
 from millpond.windowing.shared import SharedWindows
 from millpond.windowing.stores import EAGER, LAZY, PREFIX
 from tests.property.test_eventtime import fresh, many  # noqa: F401
-from tests.property.windows_kinds import AGGREGATES, ANY_ORDER, KINDS, OVER_TIME, STORIES, UNIT, run, story
+from tests.property.windows_kinds import (
+    AGGREGATES,
+    ANY_ORDER,
+    KINDS,
+    OVER_TIME,
+    SHORT_STORIES,
+    STORIES,
+    UNIT,
+    Dying,
+    run,
+    run_with_crashes,
+    story,
+)
 
 LATENESS = 6 * UNIT
 
@@ -28,12 +40,12 @@ def store(request, monkeypatch):
     return request.param
 
 
-def check(fresh, kinds, aggregates, examples, lateness=0):  # noqa: F811
+def check(fresh, kinds, aggregates, examples, lateness=0, stories=STORIES):  # noqa: F811
     """Run generated stories; how many windows were told, and how many of them again."""
     seen = []
 
     @many(examples)
-    @given(STORIES)
+    @given(stories)
     def runs(told):
         seen.append(run(fresh, kinds, aggregates, told, lateness=lateness))
 
@@ -48,13 +60,13 @@ def test_all_kinds_with_all_aggregates_in_one_element(store, fresh):  # noqa: F8
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_alone_with_all_aggregates(kind, fresh):  # noqa: F811
-    check(fresh, [kind], list(AGGREGATES), 1)
+    check(fresh, [kind], list(AGGREGATES), 1, stories=SHORT_STORIES)
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_an_aggregate_alone_over_all_kinds(name, fresh):  # noqa: F811
-    told, _ = check(fresh, list(KINDS), [name], 1)
-    assert told > 20
+    told, _ = check(fresh, list(KINDS), [name], 1, stories=SHORT_STORIES)
+    assert told > 5
 
 
 @pytest.mark.parametrize("lateness", [0, LATENESS])
@@ -62,6 +74,18 @@ def test_windows_over_time_with_aggregates_in_any_order(lateness, fresh):  # noq
     told, again = check(fresh, list(OVER_TIME), ANY_ORDER, 4, lateness)
     assert told > 20
     assert lateness or not again
+
+
+@pytest.mark.parametrize(
+    ("kinds", "aggregates"), [(KINDS, AGGREGATES), (OVER_TIME, ANY_ORDER)], ids=["all kinds", "any order"]
+)
+@pytest.mark.parametrize(
+    "stories", [range(3), pytest.param(range(3, 30), marks=pytest.mark.slow)], ids=["some", "more"]
+)
+def test_windows_survive_crashes_at_any_write(stories, kinds, aggregates, fresh, monkeypatch):  # noqa: F811
+    dying = Dying(monkeypatch)
+    crashes = [run_with_crashes(fresh, dying, list(kinds), list(aggregates), number) for number in stories]
+    assert sum(crashes) >= len(stories)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import uuid
 from ast import literal_eval
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from millpond.compiler.compile import compile_program
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.simulated import Simulated
+from millpond.storage.memory import MemoryStorage
 from millpond.windowing import ClosedWindow
 from tests.property.timed import SECOND, START
 from tests.property.windowed import lines
@@ -176,7 +178,9 @@ def story(number, epochs=7, rows=7, keys="abcdef"):
     return Story(made, partitions, dice.choice((0, 0, 4 * UNIT)), dice.random() < 0.5)
 
 
-STORIES = st.integers(0, 2**32 - 1).map(story)
+SEEDS = st.integers(0, 2**32 - 1)
+STORIES = SEEDS.map(story)
+SHORT_STORIES = SEEDS.map(partial(story, epochs=5, rows=5))
 
 
 def run(fresh, kinds, aggregates, told, *, lateness=0):
@@ -207,11 +211,81 @@ def run(fresh, kinds, aggregates, told, *, lateness=0):
     return many, again
 
 
+class Crash(BaseException):
+    """Nothing catches it."""
+
+
+class Dying:
+    """A process that dies at one of the next writes to its checkpoint, before it or after it; if it is told to."""
+
+    def __init__(self, monkeypatch):
+        self.left, self.written, put = None, True, MemoryStorage.put
+
+        def dying(storage, name, data):
+            last = self.left == 0
+            self.left = None if self.left is None else self.left - 1
+            if last and not self.written:
+                raise Crash
+            outcome = put(storage, name, data)
+            if last:
+                raise Crash
+            return outcome
+
+        monkeypatch.setattr(MemoryStorage, "put", dying)
+
+
+def run_with_crashes(fresh, dying, kinds, aggregates, number):
+    """Run a story whose rows are never late, so that it does not matter when windows are told; how often it crashed."""
+    compiled, brute = program(kinds, aggregates), Brute(kinds, aggregates)
+    told, dice = story(number), random.Random(number)
+    feeds = {"read": FeedTime(disorder_us=12 * UNIT)}
+    published, crashes, fed = {}, 0, 0
+    start = partial(Simulated, compiled, key_groups=8, event_time=feeds, checkpoint=f"memory://{uuid.uuid4().hex}")
+    simulated = start(fresh(), 2)
+    for place, rows in enumerate(told.epochs):
+        for key, happened, record in rows:
+            brute.add(key, happened, record)
+        entries = [("read", (key, record["n"], record["m"])) for key, _, record in rows]
+        dying.left, dying.written = dice.randrange(12), dice.random() < 0.5
+        while simulated.fed == fed:
+            with epoch_time(START + place):
+                try:
+                    simulated.epoch(entries, [at for _, at, _ in rows], ends=place == len(told.epochs) - 1)
+                except Crash:
+                    crashes += 1
+                    gather(simulated, published)
+                    simulated = start(fresh(), dice.randint(1, 4))
+        dying.left = None
+        fed += len(rows)
+    with epoch_time(START + len(told.epochs)):
+        simulated.tick()  # Tells what a crash left to tell.
+    gather(simulated, published)
+    found = {}
+    for key, *own in (literal_eval(reply) for replies in published.values() for reply in replies):
+        found.setdefault(key, []).extend(own)
+    wanted = brute.close(simulated.times.event.watermark_us)
+    assert found.keys() == wanted.keys()
+    for key, own in found.items():
+        same_lines(key, *(sorted(side, key=lambda line: line[:3]) for side in (own, wanted[key])))
+    return crashes
+
+
+def gather(simulated, published):
+    """Add what a process published, by epoch; another one may have published the same before it."""
+    for epoch, rows in simulated.sinks["told"]._epochs.items():
+        replies = sorted(row["reply"] for row in rows)
+        assert published.setdefault(epoch, replies) == replies
+
+
 def compare(found, wanted, kinds):
     """The same keys, and of each the same windows; those over time first, by their ends."""
     assert found.keys() == wanted.keys()
     for key, told in found.items():
         timed = sum(line[0] in TIMED for line in told)
         own = told[:timed] + sorted(told[timed:], key=lambda line: kinds.index(line[0]) if line[0] else 0)
-        assert [line[:3] for line in own] == [line[:3] for line in wanted[key]], key
-        assert [(key, *pair) for pair in zip(own, wanted[key], strict=True) if not same(*pair)][:1] == []
+        same_lines(key, own, wanted[key])
+
+
+def same_lines(key, found, wanted):
+    assert [line[:3] for line in found] == [line[:3] for line in wanted], key
+    assert [(key, *pair) for pair in zip(found, wanted, strict=True) if not same(*pair)][:1] == []
