@@ -48,11 +48,13 @@ class KeyRows:
         self._aggregate = aggregate
         self._judge = Judge(windows, aggregate)
         self.columns = WaitingColumns(windows, aggregate, self._judge.cuts)
-        self._whole = {
-            name: _whole_from(windows[name], us)
-            for name, us in known.items()
-            if windows[name].needs_time and not isinstance(windows[name], Viewed)
+        # Where windows stand among those that end at one time; the others have no times to go by.
+        self._timed = {
+            name: place
+            for place, (name, window) in enumerate(windows.items())
+            if window.needs_time and not isinstance(window, Viewed)
         }
+        self._whole = {name: _whole_from(windows[name], us) for name, us in known.items() if name in self._timed}
         # Between two windows, those over time know nothing that a new key does not know.
         self._forgets = all(isinstance(window, Session) or over_time(window) for window in windows.values())
 
@@ -76,7 +78,10 @@ class KeyRows:
         return held, time if moment is None else min(time, moment)
 
     def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
-        """What is over at a time; what is held then; and when there is more to do, if that follows from time."""
+        """What is over at a time; what is held then; and when there is more to do, if that follows from time.
+
+        Windows over time are told by their ends, then the others as rows ended them.
+        """
         now = Waiting(*held)
         windows = SharedWindows(self._aggregate, self._windows)
         if now.windows is not None:
@@ -91,9 +96,13 @@ class KeyRows:
             for result in results
             if result.query not in self._whole or result.bounds[0] >= self._whole[result.query]
         ]
+        told.sort(key=self._order)
         if self._forgets and not rows and not windows.open_windows:
             return told, None, None
         return told, tuple(Waiting(until, rows, windows.export())), min(moments, default=None)
+
+    def _order(self, told: Told) -> tuple[Any, ...]:
+        return (0, told.end, told.begin, self._timed[told.window]) if told.window in self._timed else (1,)
 
     def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
         """What a key held under other windows, for these.

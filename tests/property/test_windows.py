@@ -16,14 +16,18 @@ from millpond.windowing.stores import CHOICES, PREFIX
 from tests.property.windows_oracle import (
     AGGREGATES,
     DAY,
+    bursts,
     by_function,
     calendar,
     counted,
+    halved,
     landmarks,
+    latest,
     long_landmarks,
     measured,
     metres,
     punctuated,
+    same,
     session,
     sliding,
     varying,
@@ -43,7 +47,7 @@ CASES = st.one_of(
 )
 KINDS = [
     sliding(7, 3), sliding(3, 7), sliding(6, 2), counted(5, 2), counted(2, 5), by_function(4, 2), measured(9, 4),
-    session(3), punctuated(), landmarks(), long_landmarks(6), varying(),
+    session(3), punctuated(), landmarks(), long_landmarks(6), varying(), bursts(), latest(4, 3), halved(),
 ]  # fmt: skip
 # Equal times, small steps, and gaps in which whole windows pass.
 STEPS = st.lists(st.tuples(st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 9, 40]), st.integers(0, 20)), min_size=1)
@@ -55,18 +59,12 @@ def make_stream(steps, start=100):
         now += step
         metres += value % 4
         times.append(now)
-        values.append((value, metres))
+        values.append({"n": value, "m": metres})
     return times, values
 
 
-def same(left, right):
-    if isinstance(left, float) and isinstance(right, float | int):
-        return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)
-    return type(left) is type(right) and left == right
-
-
 def assert_equal(results, case, evaluate, times, values, now):
-    want = [(b, evaluate([values[n][0] for n in inside])) for b, inside in case.find(times, values, now)]
+    want = [(b, evaluate([values[n]["n"] for n in inside])) for b, inside in case.find(times, values, now)]
     assert [bounds for bounds, _ in results] == [bounds for bounds, _ in want], case.name
     assert all(same(got, wanted) for (_, got), (_, wanted) in zip(results, want, strict=True)), (
         case.name,
@@ -183,9 +181,9 @@ def test_calendar_windows_follow_the_clock_of_their_zone(unit, zone, every, time
     times = [day * DAY]
     for step in steps:
         times.append(times[-1] + step)
-    values = [(number, 0) for number in range(len(times))]
+    values = [{"n": number, "m": 0} for number in range(len(times))]
     told = run(w.SharedWindows(AGGREGATES["collect"][0], {"w": case.window}, check=True), times, values, times[-1])
-    want = [[values[n][0] for n in inside] for _, inside in case.find(times, values, times[-1])]
+    want = [[values[n]["n"] for n in inside] for _, inside in case.find(times, values, times[-1])]
     assert [value for _, value in told.get("w", [])] == want
 
 
@@ -205,7 +203,7 @@ def test_views_tell_the_last_records(steps, records, every, restart):
     want, due = [], None
     for position, time in enumerate(times):
         if due is not None and time >= due:
-            want.append([value[0] for value in values[max(0, position - records) : position]])
+            want.append([value["n"] for value in values[max(0, position - records) : position]])
         if due is None or time >= due:
             due = (time // every + 1) * every
     assert told == want
@@ -233,7 +231,7 @@ def test_a_measure_that_goes_back_stands_still(points, wide, slide, restored):
             if number in restored:
                 state, windows = windows.export(), w.SharedWindows(w.count(), {"m": w.measured(metres, wide, slide)})
                 windows.restore(state)
-            results += [(one.bounds, one.value) for one in windows.add((0, record))]
+            results += [(one.bounds, one.value) for one in windows.add({"m": record})]
         return results
 
     assert told(points) == told(list(accumulate(points, max)))
