@@ -140,7 +140,7 @@ def test_some_windows_over_time_with_some_aggregates_in_any_order(lateness, fres
     ("mixes", "lateness"), [(MIXES, 0), (IN_ANY_ORDER, 0), (IN_ANY_ORDER, LATENESS)], ids=["all", "any order", "late"]
 )
 def test_very_many_elements(mixes, lateness, fresh):  # noqa: F811
-    check_mixes(fresh, mixes, 2000, lateness)
+    check_mixes(fresh, mixes, 500, lateness)
 
 
 @pytest.mark.slow

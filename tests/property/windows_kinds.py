@@ -17,6 +17,7 @@ from millpond.compiler.compile import compile_program
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.simulated import Simulated
+from millpond.state.localstore import LocalStore
 from millpond.storage.memory import MemoryStorage
 from millpond.windowing import ClosedWindow
 from tests.property.timed import SECOND, START
@@ -191,10 +192,11 @@ def run(fresh, kinds, aggregates, told, *, lateness=0):
     for number, rows in enumerate(told.epochs):
         with epoch_time(START + number):
             if number in told.partitions:
+                folder, seen = fresh(), 0
+                LocalStore.close_below(folder.parent)  # Very many stories would have very many files open.
                 simulated = Simulated(
-                    compiled, fresh(), told.partitions[number], key_groups=8, event_time=feeds, checkpoint=checkpoint
+                    compiled, folder, told.partitions[number], key_groups=8, event_time=feeds, checkpoint=checkpoint
                 )
-                seen = 0
             before = simulated.times.event
             for key, happened, record in rows:
                 floor = happened if before is None or before.horizon_us is None else before.horizon_us
