@@ -11,7 +11,7 @@ import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.hoist import ITEMS
@@ -40,7 +40,8 @@ class Share:
 Shares = frozenset[Share]
 NOTHING: Shares = frozenset()
 
-_ROUNDS_MAX: Final = 12
+_DEPTH_MAX: Final = 4
+"""In so many lists within each other nothing is told of a value: loops may put a list into another in every turn."""
 
 STORING: Final = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault"))
 """Methods of builtin containers that put what they are given into them."""
@@ -87,13 +88,12 @@ class Sharing:
             for name, value in _bindings(node):
                 self._values.setdefault(name, []).append(value)
         # Statements are taken in any order, until nothing is found any more: loops carry things round.
-        for _ in range(_ROUNDS_MAX):
+        before = None
+        while before != (self._shares, self._links):
             before = (dict(self._shares), dict(self._links))
             for node in nodes:
                 self._take(node)
             self._spread()
-            if before == (self._shares, self._links):
-                break
 
     def of(self, name: str) -> Shares:
         """What a variable shares with state."""
@@ -263,7 +263,9 @@ class Sharing:
 
     def _spread(self) -> None:
         """Let linked variables share what either shares."""
-        for _ in self._links:
+        before = None
+        while before != self._shares:
+            before = dict(self._shares)
             for pair, sure in self._links.items():
                 one, other = pair
                 for name, source in ((one, other), (other, one)):
@@ -522,7 +524,15 @@ def given_to(node: ast.Call) -> list[ast.expr]:
 
 def _holding(shares: Iterable[Share]) -> Shares:
     """What a new object shares that holds values with these shares."""
-    return frozenset(replace(share, hint=list[share.hint]) for share in shares)  # type: ignore[name-defined]
+    return frozenset(replace(share, hint=_list_of(share.hint)) for share in shares)
+
+
+def _list_of(hint: Any) -> Any:
+    within, depth = hint, 1
+    while get_origin(within) is list and depth < _DEPTH_MAX:
+        (within,) = get_args(within)
+        depth += 1
+    return Any if depth == _DEPTH_MAX else list[hint]
 
 
 def _suspected(shares: Iterable[Share]) -> Shares:
