@@ -11,6 +11,7 @@ import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from millpond.compiler.draft import Method, Site
@@ -43,6 +44,12 @@ NOTHING: Shares = frozenset()
 _DEPTH_MAX: Final = 4
 """In so many lists within each other nothing is told of a value: loops may put a list into another in every turn."""
 
+_MOVING: Final = (
+    *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.Call, ast.Match),
+    *(ast.For, ast.comprehension, ast.withitem, ast.FunctionDef),
+)
+"""What binds a variable, or puts one value into another."""
+
 STORING: Final = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault"))
 """Methods of builtin containers that put what they are given into them."""
 
@@ -73,12 +80,6 @@ class Sharing:
         self._shares: dict[str, Shares] = {}
         self._values: dict[str, list[ast.AST]] = {}
         self._links: dict[frozenset[str], bool] = {}
-        self._helpers = {
-            name: member
-            for base in reversed(method.owner.__mro__)
-            for name, member in vars(base).items()
-            if isinstance(member, types.FunctionType | staticmethod | classmethod)
-        }
         finder = Sites(method, elements)
         self._sites = {id(site.node): site for statement in statements for site in finder.of(statement)}
         # A key is of its element's key type, which can't be changed.
@@ -88,12 +89,22 @@ class Sharing:
             for name, value in _bindings(node):
                 self._values.setdefault(name, []).append(value)
         # Statements are taken in any order, until nothing is found any more: loops carry things round.
+        moving = [node for node in nodes if isinstance(node, _MOVING)]
         before = None
         while before != (self._shares, self._links):
             before = (dict(self._shares), dict(self._links))
-            for node in nodes:
+            for node in moving:
                 self._take(node)
             self._spread()
+
+    @cached_property
+    def _helpers(self) -> dict[str, Any]:
+        return {
+            name: member
+            for base in reversed(self._method.owner.__mro__)
+            for name, member in vars(base).items()
+            if isinstance(member, types.FunctionType | staticmethod | classmethod)
+        }
 
     def of(self, name: str) -> Shares:
         """What a variable shares with state."""
