@@ -251,7 +251,7 @@ def test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one(viewed
     )
 
     def number(record):
-        return FLOATS[record[0] % len(FLOATS)]
+        return FLOATS[record["n"] % len(FLOATS)]
 
     alone = w.sum_of(number)
     together = w.several(total=alone, many=w.count(), first=w.first_of(number), all=w.collect(number))
