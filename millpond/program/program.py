@@ -14,6 +14,7 @@ from millpond.program.entries import MARK, EntryPoint, entry_points
 from millpond.program.evolution import check_dropped
 from millpond.program.row_random import RowRandom
 from millpond.program.undo import abort, wrap_aborting
+from millpond.program.written import note_files
 from millpond.state.storekey import ELEMENTS_MAX
 
 
@@ -37,6 +38,7 @@ class ProgramBase:
             )
         cls._elements = MappingProxyType(elements)
         cls._dropped = check_dropped(dropped, elements)
+        note_files(cls)
         timed = any(element.timed for element in elements.values())
         wrap_entries(cls, MARK, timed=timed)
         wrap_aborting(cls, MARK)

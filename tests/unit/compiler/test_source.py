@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,19 @@ def test_a_class_without_source_is_refused():
     with pytest.raises(ProgramError) as refused:
         compile_program(namespace["Gone"])
     assert refused.value.code == "MP110"
+
+
+def test_a_file_that_was_changed_after_the_import_is_refused(tmp_path):
+    text = "class Edited(Program):\n    @entry\n    def go(self, x: int) -> int:\n        return x + 1\n"
+    edited = program_in(load(text, tmp_path))
+    derived = type("Derived", (edited,), {})
+    path = Path(edited.entries()["go"].function.__code__.co_filename)
+    assert compile_program(edited).steps == 1
+    path.write_text(path.read_text(encoding="utf-8").replace("x + 1", "x + 22"), encoding="utf-8")
+    for program in (edited, derived):
+        with pytest.raises(ProgramError, match="was changed after the class was imported") as refused:
+            compile_program(program)
+        assert refused.value.code == "MP110"
 
 
 def test_a_wrapped_method_is_refused():
