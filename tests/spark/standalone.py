@@ -15,6 +15,7 @@ import psutil
 from millpond.runtime.spark.java import find_java
 from millpond.runtime.spark.session import LOOPBACK
 from tests.spark.connectserver import ROOT, SPARK_HOME, free_port
+from tests.spark.listening import below
 
 START_SECONDS_MAX = 120
 SUBMIT_SECONDS_MAX = 400
@@ -48,13 +49,17 @@ class Standalone:
             command, env=self._environ(), capture_output=True, text=True, timeout=SUBMIT_SECONDS_MAX, check=False
         )
 
+    def processes(self) -> list[psutil.Process]:
+        """The master and the workers, and what they started."""
+        return [process for one in self._started for process in below(one.pid)]
+
     def log(self, name: str) -> str:
         """What one of the processes said."""
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
     def stop(self) -> None:
         """End all processes, those that workers started first."""
-        below = [child for one in self._started for child in _below(one.pid)]
+        started = [child for one in self._started for child in below(one.pid)[1:]]
         for process in reversed(self._started):
             process.terminate()
         for process in self._started:
@@ -63,7 +68,7 @@ class Standalone:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(timeout=30)
-        _, alive = psutil.wait_procs(below, timeout=30)
+        _, alive = psutil.wait_procs(started, timeout=30)
         for child in alive:
             child.kill()
 
@@ -101,10 +106,3 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Standalone]:
         yield cluster
     finally:
         cluster.stop()
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []

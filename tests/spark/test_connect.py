@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 
-import psutil
 import pytest
 from pyspark.errors import StreamingQueryException
 
@@ -17,6 +16,7 @@ from tests.spark.conftest import CONNECT
 from tests.spark.drivers import Driver, wait_for
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, write_parts
 from tests.spark.gated import Gated
+from tests.spark.listening import LOOPBACK, addresses, below
 from tests.spark.programs import Totals, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.test_driver_kill import check, epochs_in, rows_for
 
@@ -42,15 +42,9 @@ def test_the_session_is_known_as_a_client_whose_workers_may_be_anywhere(spark):
 
 @pytest.mark.connect
 def test_the_server_listens_on_loopback_only(spark, server):
-    server_and_below = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
-    listens = [
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in server_and_below
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
+    listens = addresses(below(server.pid))
     assert listens
-    assert set(listens) <= {"127.0.0.1", "::1"}
+    assert listens <= LOOPBACK
 
 
 @pytest.mark.timeout(600)

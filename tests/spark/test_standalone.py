@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.feeding import replies_in, write_parts
+from tests.spark.listening import LOOPBACK, addresses
 from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.standalone import standalone
 
@@ -40,6 +41,7 @@ def test_a_submitted_job_equals_plain_python_and_uses_all_workers(tmp_path):
         say(done.stderr[-4000:])
         assert done.returncode == 0
         assert cluster.log("master").count("Registering app submitted") == 1
+        assert addresses(cluster.processes()) <= LOOPBACK
     assert replies_in(tmp_path / "out") == wanted.replies
     assert committed_state(tmp_path / "ck") == wanted.state
     epochs = json.loads((tmp_path / "epochs").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pytest
 
@@ -16,6 +17,7 @@ from millpond.testing.transactions.campaign import case_of
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds import WORLDS
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
+from tests.spark.listening import LOOPBACK, addresses
 from tests.spark.programs import fresh_seed
 from tests.spark.transactions_feeding import LAYOUT, check, run_job, streams, tables, write
 from tests.spark.transactions_job import BankDriver
@@ -94,9 +96,15 @@ def test_generated_transactions_equal_plain_python(spark, tmp_path):
 
 
 @pytest.mark.timeout(600)
-def test_the_bank_on_a_cluster_of_two_executors_equals_plain_python(tmp_path):
+def test_the_bank_on_a_cluster_of_two_executors_equals_plain_python_and_listens_on_loopback(tmp_path):
     rows = make_rows(11, ROWS)
     write(tmp_path / "in", Bank, rows, 2)
     driver = BankDriver(tmp_path, master="local-cluster[2,1,1024]")
+    listened = []
+    while not driver.ended():
+        listened.append(addresses(driver.below()))
+        time.sleep(0.5)
     assert driver.end() == 0
+    assert set().union(*listened) <= LOOPBACK
+    assert any(listened)
     check(tmp_path, Bank, rows)
