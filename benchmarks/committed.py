@@ -14,7 +14,8 @@ from millpond.epochs.deltas import within
 from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
 from millpond.storage.open import open_storage
 
-PIECES = 32
+PIECE_BYTES = 512 * 1024 * 1024
+"""About so much of the files is held at a time; each piece of the key groups reads all deltas."""
 
 
 def committed_entries(checkpoint: Path) -> Iterator[tuple[bytes, bytes]]:
@@ -25,7 +26,8 @@ def committed_entries(checkpoint: Path) -> Iterator[tuple[bytes, bytes]]:
     if genesis is None or head is None:
         raise BenchmarkError("there is no checkpoint")
     groups = genesis[0].key_groups
-    step = max(1, groups // PIECES)
+    size_bytes = sum(file.file.size_bytes for file in restore_files(head[0], 0, groups - 1))
+    step = max(1, groups // (1 + size_bytes // PIECE_BYTES))
     for first in range(0, groups, step):
         last = min(first + step, groups) - 1
         state: dict[bytes, bytes | None] = {}

@@ -73,7 +73,7 @@ class Options:
     gigabytes: tuple[float, ...] = GIGABYTES
     rows: int = 20_000
     epochs: int = 40
-    every: int = 10
+    every: int | None = None
     turns: int = 2
     partitions: int = 2
     seed: int = 1
@@ -84,7 +84,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gigabytes", type=_sizes, default=GIGABYTES, help="sizes of the state (default: 0.25,1,2)")
     parser.add_argument("--rows", type=positive, default=20_000, help="rows of an epoch, 1 kB each (default: 20000)")
     parser.add_argument("--epochs", type=positive, default=40, help="epochs of a turn (default: %(default)s)")
-    parser.add_argument("--every", type=positive, default=10, help="epochs between snapshots (default: %(default)s)")
+    parser.add_argument(
+        "--every", type=positive, default=None, help="epochs between snapshots (default: when Millpond takes them)"
+    )
     parser.add_argument("--turns", type=positive, default=2, help="turns of each way (default: %(default)s)")
     parser.add_argument("--partitions", type=positive, default=2, help="partitions and cores (default: %(default)s)")
     add_seed(parser)
@@ -100,13 +102,15 @@ def read_options(args: argparse.Namespace) -> Options:
 
 
 @contextmanager
-def snapshots_taken(way: Way, every: int) -> Iterator[None]:
-    """Let a job take snapshots in this way, after so many epochs each."""
-    due = NEVER if way is Way.NONE else every
+def snapshots_taken(way: Way, every: int | None) -> Iterator[None]:
+    """Let a job take snapshots in this way, after so many epochs each, or when it would by itself."""
+    due, least = (every, NEVER) if every else (snapshots.DELTA_EPOCHS_MAX, snapshots.DELTA_BYTES_MIN)
+    if way is Way.NONE:
+        due = least = NEVER
     at_once = NEVER if way is Way.SYNCHRONOUS else 0
     with (
         patch.object(snapshots, "DELTA_EPOCHS_MAX", due),
-        patch.object(snapshots, "DELTA_BYTES_MIN", NEVER),
+        patch.object(snapshots, "DELTA_BYTES_MIN", least),
         patch.object(background, "AT_ONCE_BYTES", at_once),
     ):
         yield
@@ -222,7 +226,7 @@ def _figures(contestants: list[Contestant], gigabytes: float, made: int) -> Figu
 
 
 def _fill(stage: Stage, data: Data, one: Contestant, keys: int) -> None:
-    with snapshots_taken(Way.NONE, 1):
+    with snapshots_taken(Way.NONE, None):
         for first in range(0, keys, FILL_ROWS):
             every = np.arange(first, min(keys, first + FILL_ROWS), dtype=np.int64)
             file = data.write(one.folder / "fill.parquet", every, np.zeros(len(every), np.int64))

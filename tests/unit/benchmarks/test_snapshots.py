@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import snapshots
+from benchmarks import committed, snapshots
 from benchmarks.report import BenchmarkError
 from benchmarks.snapshots import Data, Store, Way, check_state, snapshots_taken
 from millpond.compiler.compile import compile_program
@@ -24,7 +24,9 @@ def filled(tmp_path):
     return tmp_path / "checkpoint", data
 
 
-def test_the_right_state_passes(filled):
+@pytest.mark.parametrize("piece_bytes", [committed.PIECE_BYTES, 3000, 1])
+def test_the_right_state_passes(filled, monkeypatch, piece_bytes):
+    monkeypatch.setattr(committed, "PIECE_BYTES", piece_bytes)
     checkpoint, data = filled
     check_state(checkpoint, data, np.array([0, 1, 0]))
 
@@ -42,14 +44,22 @@ def test_a_missing_checkpoint_does_not(tmp_path):
 
 
 def test_the_ways_differ_in_when_and_where_a_snapshot_is_made():
-    before = (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
-    seen = {}
-    for way in Way:
-        with snapshots_taken(way, 7):
-            seen[way] = (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
-    never = snapshots.NEVER
-    assert seen == {Way.NONE: (never, 0), Way.BACKGROUND: (7, 0), Way.SYNCHRONOUS: (7, never)}
-    assert before == (due.DELTA_EPOCHS_MAX, background.AT_ONCE_BYTES)
+    def now():
+        return due.DELTA_EPOCHS_MAX, due.DELTA_BYTES_MIN, background.AT_ONCE_BYTES
+
+    def seen(every):
+        found = {}
+        for way in Way:
+            with snapshots_taken(way, every):
+                found[way] = now()
+        return found
+
+    before, never = now(), snapshots.NEVER
+    none = {Way.NONE: (never, never, 0)}
+    assert seen(7) == none | {Way.BACKGROUND: (7, never, 0), Way.SYNCHRONOUS: (7, never, never)}
+    usual = before[:2]
+    assert seen(None) == none | {Way.BACKGROUND: (*usual, 0), Way.SYNCHRONOUS: (*usual, never)}
+    assert before == now()
 
 
 def test_what_a_checkpoint_holds_is_measured_by_its_files(filled):
