@@ -21,7 +21,7 @@ from millpond.compiler.scope import Names, Scope
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint
 from millpond.program.timers import handler_point, timer_elements
-from millpond.program.written import is_changed
+from millpond.program.written import changed_file
 
 NOTHING_TOLD: Final = "nothing_told"
 """What a handler returns, by a name that begins so, if no window of its key is over: no reply at all."""
@@ -29,6 +29,15 @@ NOTHING_TOLD: Final = "nothing_told"
 
 def read_sources(draft: Draft) -> Draft:
     """Parse all entry points."""
+    changed = changed_file(draft.program)
+    if changed is not None:
+        raise ProgramError(
+            "MP110",
+            f"a file of {draft.program.__name__} was changed after the class was imported",
+            expected="the text that the class was made of",
+            found=f"{changed} as it is now",
+            hint="start Python anew, or reload the module: what is compiled must be what runs as plain Python",
+        )
     points = draft.program.entries().values()
     if not points:
         raise ProgramError(
@@ -52,14 +61,6 @@ def _read(program: type, point: EntryPoint) -> Method:
             f"{where} is not a plain method",
             expected="a method with no decorator but @entry",
             found=repr(function),
-        )
-    if is_changed(program, function):
-        raise ProgramError(
-            "MP110",
-            f"the file of {where} was changed after the class was imported",
-            expected="the text that the class was made of",
-            found=f"{function.__code__.co_filename} as it is now",
-            hint="start Python anew, or reload the module: what is compiled must be what runs as plain Python",
         )
     source, tree = parse_function(function, where)
     if isinstance(tree, ast.AsyncFunctionDef):

@@ -12,17 +12,18 @@ _DIGESTS: WeakKeyDictionary[type, dict[str, bytes]] = WeakKeyDictionary()
 
 def note_files(owner: type) -> None:
     """Remember the files that the methods of a new class are in, as they are now; cells of a notebook are in none."""
-    methods = (member for member in vars(owner).values() if isinstance(member, FunctionType))
-    digests = {path: _digest(path) for path in {method.__code__.co_filename for method in methods}}
-    _DIGESTS[owner] = {path: digest for path, digest in digests.items() if digest is not None}
+    members = (member for base in owner.__mro__ for member in vars(base).values())
+    functions = (getattr(member, "__func__", member) for member in members)
+    paths = {function.__code__.co_filename for function in functions if isinstance(function, FunctionType)}
+    known = {path: digest for base in reversed(owner.__mro__) for path, digest in _DIGESTS.get(base, {}).items()}
+    found = {path: _digest(path) for path in paths - known.keys()}
+    _DIGESTS[owner] = known | {path: digest for path, digest in found.items() if digest is not None}
 
 
-def is_changed(owner: type, function: FunctionType) -> bool:
-    """Whether the file of a method is another since; one that is not where it was is no sign of it."""
-    path = function.__code__.co_filename
-    now = _digest(path)
-    noted = (_DIGESTS[base].get(path) for base in owner.__mro__ if base in _DIGESTS)
-    return now is not None and any(digest not in (None, now) for digest in noted)
+def changed_file(owner: type) -> str | None:
+    """A file of a class that is another since; one that is not where it was is no sign of it."""
+    noted = _DIGESTS.get(owner, {})
+    return next((path for path, digest in noted.items() if _digest(path) not in (None, digest)), None)
 
 
 def _digest(path: str) -> bytes | None:

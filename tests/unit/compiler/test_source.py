@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,16 +99,28 @@ def test_a_class_without_source_is_refused():
 
 
 def test_a_file_that_was_changed_after_the_import_is_refused(tmp_path):
+    """Also one that only a base is in, which is no program, and holds no entry point."""
+    mixin = load("class Adding:\n    @staticmethod\n    def _more(x: int) -> int:\n        return x + 1\n", tmp_path)
     text = "class Edited(Program):\n    @entry\n    def go(self, x: int) -> int:\n        return x + 1\n"
     edited = program_in(load(text, tmp_path))
-    derived = type("Derived", (edited,), {})
-    path = Path(edited.entries()["go"].function.__code__.co_filename)
-    assert compile_program(edited).steps == 1
-    path.write_text(path.read_text(encoding="utf-8").replace("x + 1", "x + 22"), encoding="utf-8")
-    for program in (edited, derived):
-        with pytest.raises(ProgramError, match="was changed after the class was imported") as refused:
-            compile_program(program)
-        assert refused.value.code == "MP110"
+    mixed = type("Mixed", (mixin.Adding, edited), {})
+    for file, refusing, accepting in ((mixin.__file__, [mixed], [edited]), (module_file(edited), [edited, mixed], [])):
+        Path(file).touch()
+        for program in (*refusing, *accepting):
+            assert compile_program(program).steps == 1
+        whole = Path(file).read_text(encoding="utf-8")
+        Path(file).write_text(whole.replace("x + 1", "x + 22"), encoding="utf-8")
+        for program in refusing:
+            with pytest.raises(ProgramError, match="was changed after the class was imported") as refused:
+                compile_program(program)
+            assert refused.value.code == "MP110"
+        for program in accepting:
+            assert compile_program(program).steps == 1
+        Path(file).write_text(whole, encoding="utf-8")
+
+
+def module_file(program):
+    return sys.modules[program.__module__].__file__
 
 
 def test_a_wrapped_method_is_refused():
