@@ -8,6 +8,7 @@ type than come, is left to the functions of the aggregate, which define it all; 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ Bools = npt.NDArray[np.bool_]
 Columns = Mapping[str | None, Array]
 """Values by the names of their columns; without a name, if they are the records themselves."""
 
+Keyed = tuple[int | None, tuple[Any, ...]]
+"""The moment at which a key has something to do, and what it holds: see `keyslices.Slices` and `keyrows.Waiting`."""
+
 Numbers = tuple[Array | None, ...]
 """What each aggregate reads of rows; None if it reads nothing."""
 
@@ -35,6 +39,26 @@ _WHOLE_MAX: Final = 2.0**62
 
 class OneByOneError(Exception):
     """These rows must be taken one by one."""
+
+
+class ByColumns(ABC):
+    """Takes in rows of many keys at once, if it is `_known` how: what keys hold then is as if rows came one by one."""
+
+    _known: bool
+
+    def add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None] | None:
+        """Take rows in, each into the key at its place; the moments of the keys then, of which each has rows.
+
+        None if rows must be taken one by one; nothing is changed then.
+        """
+        try:
+            return self._add(keyed, places, times, columns) if self._known else None
+        except OneByOneError:
+            return None
+
+    @abstractmethod
+    def _add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None]:
+        """Take rows in, or raise before anything is changed."""
 
 
 @dataclass(frozen=True, slots=True)

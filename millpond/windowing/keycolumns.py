@@ -15,11 +15,8 @@ import numpy as np
 
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.cuts import FAR_US, NEVER_US, Cuts
-from millpond.windowing.keycells import Cells, Columns, Folding, Ints, Numbers, OneByOneError
+from millpond.windowing.keycells import ByColumns, Cells, Columns, Folding, Ints, Keyed, Numbers, OneByOneError
 from millpond.windowing.keysessions import Rows, Session, add_to_sessions
-
-Keyed = tuple[int | None, tuple[Any, ...]]
-"""The moment at which a key has something to tell, and what it holds: see `keyslices.Slices`."""
 
 
 class _Stretch(NamedTuple):
@@ -48,7 +45,7 @@ class _Sliced(NamedTuple):
     stretches: list[_Stretch]
 
 
-class KeyColumns:
+class KeyColumns(ByColumns):
     """The rules by which columns of rows change what their keys hold.
 
     `cuts` says which slices there are, `gaps` which sessions, and `next_moment` when something is to be told of them.
@@ -68,16 +65,6 @@ class KeyColumns:
         self._folding = Folding(aggregate)
         self._next_moment = next_moment
         self._known = self._folding.can and max(lateness, *gaps.values(), 0) < FAR_US
-
-    def add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None] | None:
-        """Take rows in, each into the key at its place; the moments of the keys then, of which each has rows.
-
-        None if rows must be taken one by one; nothing is changed then.
-        """
-        try:
-            return self._add(keyed, places, times, columns) if self._known else None
-        except OneByOneError:
-            return None
 
     def _add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None]:
         untils = _untils(keyed)

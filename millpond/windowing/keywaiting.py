@@ -16,16 +16,13 @@ import numpy as np
 from millpond.windowing.aggregates import ANY, Aggregate
 from millpond.windowing.cuts import FAR_US, Cuts
 from millpond.windowing.driven import Session
-from millpond.windowing.keycells import Columns, Ints, OneByOneError, refusing
+from millpond.windowing.keycells import ByColumns, Columns, Ints, Keyed, OneByOneError, refusing
 from millpond.windowing.periodic import COUNT, TIME, Periodic
-
-Keyed = tuple[int | None, tuple[Any, ...]]
-"""The moment at which a key has something to do, and what it holds: see `keyrows.Waiting`."""
 
 _TIME = itemgetter(0)
 
 
-class WaitingColumns:
+class WaitingColumns(ByColumns):
     """The rules by which columns of rows begin to wait."""
 
     def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate, cuts: Cuts | None) -> None:
@@ -36,16 +33,6 @@ class WaitingColumns:
         ready = bool(parts) and all(ANY not in part.reads or part.itself for part in parts)
         self._known = ready and all(map(_without_functions, windows.values()))
         self._reads = {None if name == ANY else name for part in parts for name in part.reads}
-
-    def add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None] | None:
-        """Let rows wait, each at the key at its place; the moments of the keys then, of which each has rows.
-
-        None if rows must be taken one by one; nothing is changed then.
-        """
-        try:
-            return self._add(keyed, places, times, columns) if self._known else None
-        except OneByOneError:
-            return None
 
     def _add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None]:
         if not self._reads.issubset(columns) or any(values.dtype.kind not in "if" for values in columns.values()):
