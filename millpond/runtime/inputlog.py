@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from millpond.epochs.manifest import EpochInput, Ownership
 from millpond.epochs.work import EpochWork
 from millpond.errors import StorageError
 from millpond.ids import PartitionId
+from millpond.runtime.arrowstream import read_stream
 from millpond.runtime.plan import Durability, EpochPlan, ProgramPlan
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Storage
@@ -47,23 +49,13 @@ def read_input(storage: Storage, told: EpochInput) -> pa.Table | None:
     """The rows of an epoch, each with its partition; None if there were none."""
     tables: list[pa.Table] = []
     for partition, name in told.rows:
-        table = _decode(unseal(FrameKind.INPUT, storage.get(name), name), name)
+        table = read_stream(unseal(FrameKind.INPUT, storage.get(name), name), partial(_nonsense, name))
         if "part" in table.schema.names:
             table = table.drop_columns(["part"])
         if tables and tables[0].schema.remove(len(table.schema.names)) != table.schema:
             raise _nonsense(name, f"other columns than the first partition has: {table.schema.names}")
         tables.append(table.append_column("part", pa.array([partition] * table.num_rows, pa.int32())))
     return pa.concat_tables(tables).combine_chunks() if tables else None
-
-
-def _decode(payload: bytes, name: str) -> pa.Table:
-    try:
-        with pa.ipc.open_stream(payload) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _nonsense(name, str(error)) from error
-    return table
 
 
 def _nonsense(name: str, found: str) -> StorageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from millpond.epochs.recovery import read_changes
 from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
+from millpond.runtime.arrowstream import read_stream
 from millpond.runtime.messages import MESSAGE_SCHEMA, decode_control
 from millpond.runtime.plan import ProgramPlan
 from millpond.storage.content import FileRef, get_content, put_content
@@ -77,12 +79,7 @@ def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) 
 
 def decode_pending(payload: bytes, name: str) -> pa.Table:
     """Read the messages of a file, or raise a `StorageError` that names it."""
-    try:
-        with pa.ipc.open_stream(payload) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _nonsense(name, str(error)) from error
+    table = read_stream(payload, partial(_nonsense, name))
     if not table.schema.equals(MESSAGE_SCHEMA):
         raise _nonsense(name, str(table.schema))
     if any(column.null_count for column, told in zip(table.columns, MESSAGE_SCHEMA, strict=True) if not told.nullable):

@@ -56,3 +56,12 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         session = local_session("millpond tests", cores=2)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def in_utc(spark):
+    """Let the session show times in UTC, for as long as a test runs."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", before)

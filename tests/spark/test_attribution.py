@@ -8,13 +8,7 @@ from examples.attribution import DISORDER, SEED, Attribution, make_events
 from millpond import memory
 from tests.unit.examples.test_attribution import by_brute_force
 
-
-@pytest.fixture(autouse=True)
-def _utc(spark):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", before)
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 def test_pairs_and_lone_rows_are_those_of_brute_force(spark, tmp_path):

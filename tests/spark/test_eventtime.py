@@ -25,6 +25,8 @@ from tests.property.timed import SECOND, START, Alarms, Moves, Pledges, committe
 from tests.spark.eventtime_job import DISORDER, Visits, VisitsDriver, visits
 from tests.spark.feeding import stream_of, write_part
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 EVENTS = 1_500_000_000 * SECOND
 SCHEMAS = {
     "touch": "place int, ts timestamp, key string, wait bigint",
@@ -34,14 +36,6 @@ SCHEMAS = {
     "move": "place int, ts timestamp, source string, target string, n bigint",
     "give": "place int, ts timestamp, source string, target string",
 }
-
-
-@pytest.fixture(autouse=True)
-def _utc(spark):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def made_up(program, seed, epochs=4, rows=12):

@@ -20,20 +20,14 @@ from millpond import windowing as w
 from millpond.errors import EpochError, RowError, WindowError
 from tests.spark.feeding import stream_of, write_part
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 PAGE = Path(__file__).parents[2] / "docs" / "WINDOWS.md"
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 DISORDER = timedelta(seconds=10)
 PARTS = 4
 KEYS = ["name", "size"]
 WITHIN = (timedelta(seconds=-2), timedelta(seconds=5))
-
-
-@pytest.fixture(autouse=True)
-def _utc(spark):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def made_up(seed, time, number, rows=30):

@@ -16,19 +16,13 @@ from tests.property.timed import SECOND, START, committed_state
 from tests.property.windowed import Corrected, Ordered, Watched
 from tests.spark.feeding import stream_of, write_part
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 EVENTS = 1_500_000_000 * SECOND
 NAMES = ("read", "visit")
 HANDLERS = {Corrected: ("spans", "visits"), Ordered: ("counted", "visits")}
 DISORDER = timedelta(seconds=2)
 LATENESS = {Corrected: timedelta(seconds=4), Ordered: timedelta()}
-
-
-@pytest.fixture(autouse=True)
-def _utc(spark):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def made_up(seed, epochs, rows=14):

@@ -16,6 +16,8 @@ from millpond import windowing as w
 from millpond.errors import MillpondError, WindowError
 from tests.spark.feeding import stream_of, write_part
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 DISORDER = timedelta(seconds=10)
 PARTS = 4
@@ -33,14 +35,6 @@ AGGREGATES = {
 }
 KEYS = ["name", "size"]
 PAIR = tuple[float, float]
-
-
-@pytest.fixture(autouse=True)
-def _utc(spark):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def made_up(seed, rows=60):

@@ -63,7 +63,10 @@ def test_a_folder_that_holds_something_else_is_no_checkpoint_of_another_kind(tmp
     (tmp_path / "x" / "notes.txt").write_text("mine")
     (tmp_path / "x" / "lock").write_text("")
     (tmp_path / "x" / "spark").mkdir()
-    close(open_storage(f"{kind}{tmp_path}/x"))
+    storage = open_storage(f"{kind}{tmp_path}/x")
+    assert storage.list("manifests") == []
+    close(storage)
+    assert (tmp_path / "x" / "notes.txt").read_text() == "mine"
 
 
 def test_a_checkpoint_of_which_the_manifests_are_lost_is_still_known(tmp_path):
