@@ -60,6 +60,7 @@ class Program(ProgramBase):
         durability: Level = "exactly_once",
         keep_in_place: bool = True,
         elastic: Mode | Elastic = "off",
+        memory_mb: int | None = 1024,
     ) -> Job:
         """Put the program on a Spark session, with its state in `checkpoint`; the session is taken as it is.
 
@@ -77,7 +78,8 @@ class Program(ProgramBase):
         for all), `durability` what a commit keeps of an epoch: what it changed, its rows (`"replay"`), or of each key
         what is due (`"lazy"`, `Lazy(...)`). On a cluster, partitions stay on the executor that has their state, unless
         `keep_in_place` is false. `elastic` says whether partitions come and go and key groups move as the load wants it
-        (`"act"`, `Elastic(...)`), or whether that is only told (`"advise"`).
+        (`"act"`, `Elastic(...)`), or whether that is only told (`"advise"`). `memory_mb` is about what a task may hold
+        of rows and of the state that they touch; more than that is worked on in portions (None for all at once).
         """
         from millpond.runtime.spark.job import Job
 
@@ -99,4 +101,5 @@ class Program(ProgramBase):
             durability=durability,
             keep_in_place=keep_in_place,
             elastic=elastic,
+            memory_mb=memory_mb,
         )

@@ -42,11 +42,15 @@ class Refused:
 class Delivery:
     """The results of one task of a step."""
 
-    def __init__(self, plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId) -> None:
+    def __init__(
+        self, plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId, portion: int = 0
+    ) -> None:
         self._plan = plan
         self._judged = epoch.judged
         self._task = step, partition
         self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
+        if portion:
+            self._place += f"-{portion:03}"
         self._replies: dict[int, list[pa.Table]] = {}
         self._dead: dict[int, list[BadRow]] = {}
         self._late: list[LateRows] = []

@@ -98,7 +98,7 @@ class FeedPlan:
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """What stays the same over the epochs of a run."""
+    """What stays the same over the epochs of a run; a task may hold rows and state of `memory_bytes`, 0 for any."""
 
     program: CompiledProgram
     layout: Layout
@@ -110,6 +110,7 @@ class ProgramPlan:
     durability: Durability = Durability.EXACTLY_ONCE
     elements: Elements = ()
     lazy: frozenset[str] = frozenset()
+    memory_bytes: int = 0
     tasks: tuple[CompiledTask, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +126,8 @@ class ProgramPlan:
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where it arrives, so that the classes are known there too.
         shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
-        return type(self), (*shape, self.steps_max, self.restore, self.durability, self.elements, self.lazy)
+        more = (self.steps_max, self.restore, self.durability, self.elements, self.lazy, self.memory_bytes)
+        return type(self), (*shape, *more)
 
     @property
     def steps(self) -> int:

@@ -84,6 +84,8 @@ class Simulated:
 
     With an `event_time` each entry point is a feed with such times, and the rows of an epoch come with theirs. `late`
     ones are kept in `late_rows` then, in memory or in the sinks given, or else worked on as others are.
+
+    A task that would hold more than `memory_bytes` runs in portions.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Simulated:
         event_time: FeedTime | Mapping[str, FeedTime] | None = None,
         late: Mapping[str, Sink] | bool = False,
         checkpoint: str | None = None,
+        memory_bytes: int = 0,
     ) -> None:
         self._adopt = adopt
         self._row_times: Sequence[int | None] = ()
@@ -140,6 +143,7 @@ class Simulated:
             durability=level,
             elements=elements,
             lazy=frozenset(lazy),
+            memory_bytes=memory_bytes,
         )
         self._numbers = {name: number for number, name in enumerate(program.entries)}
         head = self._checkpoint.head

@@ -51,7 +51,7 @@ CHUNK_ROWS = 8192
 class StepRun:
     """The run of one partition's task of one step of one epoch; `counted` is told with what it counts itself.
 
-    `where` is the executor that it runs on, if there are several.
+    `where` is the executor that it runs on, if there are several. A task may run in portions, one after the other.
     """
 
     plan: ProgramPlan
@@ -67,6 +67,7 @@ class StepRun:
     open_s: float = 0.0
     views: list[StoreView] = field(default_factory=list)
     gathered: tuple[Load, ...] = ()
+    portion: int = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
@@ -80,10 +81,14 @@ class StepRun:
                     self._read(batches, intake)
                 batch = self._work(intake)
             except MillpondError as error:
-                self.failures.append(failure_of(error))
-                batch = self._told_failure(intake)
+                batch = self.failed(error, intake)
         crashpoint("task.finished")
         return batch
+
+    def failed(self, error: MillpondError, intake: Intake | None = None) -> pa.RecordBatch:
+        """What a task tells that could not do its work."""
+        self.failures.append(failure_of(error))
+        return self._told_failure(intake or Intake())
 
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
@@ -104,7 +109,7 @@ class StepRun:
             interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
             base = Layered(view, interim) if interim else view
             for by_key in (True, False):
-                delivery = Delivery(self.plan, self.epoch, self.step, self.partition)
+                delivery = Delivery(self.plan, self.epoch, self.step, self.partition, self.portion)
                 state = WorkingState(self.plan, self.step, self.partition, base, over=self._over())
                 self._check_bad_rows(intake, delivery)
                 if self.failures or not intake.work:
@@ -137,7 +142,8 @@ class StepRun:
         number = self.epoch.epoch
         if self.step == self.plan.steps - 1:
             return {**(view.busy(number) if self.step else {}), self.step: took}
-        self._store().note_busy(number, self.step, took)
+        before = view.busy(number).get(self.step, 0.0) if self.portion else 0.0
+        self._store().note_busy(number, self.step, before + took)
         return {}
 
     def _store(self) -> LocalStore:
@@ -203,7 +209,7 @@ class StepRun:
         return {} if soonest is None else {soonest_name(self.step, self.partition, gathered=gathered): soonest}
 
     def _sweep(self, view: StoreView) -> None:
-        over = self._over() if self.step == 0 else {}
+        over = self._over() if self.step == self.portion == 0 else {}
         if over:
             groups = self.plan.layout.groups_of(self.partition)
             with self._timed("sweep"):

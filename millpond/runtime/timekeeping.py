@@ -33,6 +33,11 @@ def soonest_name(step: int, partition: int, *, gathered: bool) -> str:
     return f"{_SET}{step}.{partition}.{'gathered' if gathered else 'own'}"
 
 
+def is_soonest(counter: str) -> bool:
+    """Whether a counter is such a one."""
+    return counter.startswith(_SET)
+
+
 class Timekeeper:
     """Chooses the times of a checkpoint's epochs, and notes them in what is committed."""
 
@@ -177,7 +182,7 @@ class Timekeeper:
         """
         if not self.timed:
             return work
-        told = [us for name, us in work.counters.items() if name.startswith(_SET)]
+        told = [us for name, us in work.counters.items() if is_soonest(name)]
         others = {name: n for name, n in work.counters.items() if not _is_passing(name.removeprefix(_TOTAL))}
         last = self.last
         before = left_us if fires else last.soonest_us
@@ -212,7 +217,7 @@ class Timekeeper:
 
 def _is_passing(name: str) -> bool:
     """Whether a counter tells something of one epoch that its times are made of."""
-    return name.startswith(_SET) or is_told(name)
+    return is_soonest(name) or is_told(name)
 
 
 def _is_due(soonest_us: int | None, now: int | None) -> bool:

@@ -11,6 +11,7 @@ from millpond.program.epoch_time import epoch_time
 from millpond.runtime.messages import MESSAGE_SCHEMA
 from millpond.runtime.placing import Placement, gathered_feeds, place_surveyed, placed, survey
 from millpond.runtime.plan import EpochPlan, ProgramPlan
+from millpond.runtime.portions import run_task
 from millpond.runtime.step import StepRun
 
 
@@ -32,8 +33,9 @@ def run_whole(
     for step in range(plan.steps):
         parts = waiting.column("part").to_numpy()
         produced = [
-            StepRun(plan, epoch, step, PartitionId(partition), {} if step or partition else counted).run(
-                waiting.filter(pa.array(parts == partition)).to_batches()
+            run_task(
+                StepRun(plan, epoch, step, PartitionId(partition), {} if step or partition else counted),
+                waiting.filter(pa.array(parts == partition)).to_batches(),
             )
             for partition in range(plan.layout.partitions)
         ]

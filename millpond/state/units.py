@@ -54,6 +54,15 @@ def store_keys_of(element: int, codec: KeyCodec, units: Sequence[Any], key_group
     return _other_keys(element, codec, units, key_groups)[0]
 
 
+def groups_of_units(codec: KeyCodec, units: Sequence[Any] | Ints, key_groups: int) -> Ints:
+    """The key group of each unit."""
+    numbers = codec.integers(units)
+    if numbers is not None:
+        return hash_ints(numbers) % key_groups
+    listed = units.tolist() if isinstance(units, np.ndarray) else units
+    return np.fromiter((stable_hash(unit) % key_groups for unit in listed), dtype=np.int64, count=len(listed))
+
+
 def _integer_keys(element: int, numbers: Ints, groups: Ints) -> list[bytes]:
     encoded = encode_integers(numbers)
     bare = np.empty((len(numbers), PREFIX_BYTES + encoded.shape[1]), dtype=np.uint8)

@@ -20,6 +20,7 @@ from millpond.ids import InstanceId
 from millpond.keygroups import Layout
 from millpond.program import EntryPoint, ProgramBase
 from millpond.runtime.plan import STEPS_MAX
+from millpond.runtime.portions import ROW_BYTES
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
@@ -34,6 +35,9 @@ PARTITIONS: Final = (1, 2, 3, 7)
 EPOCHS_MAX: Final = 3
 OTHER_OWNERS: Final = 0.5
 """How likely any partition may own any key group in an epoch."""
+
+PORTION_ROWS_MAX: Final = 12
+"""So many rows a task holds at once at most, about; 0 for all of them."""
 
 
 class Verdict(enum.Enum):
@@ -218,8 +222,15 @@ class _Shuffled(Simulated):
 def _simulated(
     compiled: CompiledProgram, directory: Path, partitions: int, seed: int, steps_max: int = STEPS_MAX
 ) -> Simulated:
+    rows = Dice(seed).between(0, PORTION_ROWS_MAX)
     simulated = _Shuffled(
-        compiled, directory, partitions=partitions, key_groups=KEY_GROUPS, instances=INSTANCES, steps_max=steps_max
+        compiled,
+        directory,
+        partitions=partitions,
+        key_groups=KEY_GROUPS,
+        instances=INSTANCES,
+        steps_max=steps_max,
+        memory_bytes=rows * ROW_BYTES,
     )
     simulated.seed = seed
     dice = Dice(31 * seed + simulated.fed)

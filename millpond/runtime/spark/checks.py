@@ -14,6 +14,9 @@ from millpond.runtime.opening import Restore
 from millpond.runtime.plan import Order
 from millpond.runtime.spark.feeds import Feed, feed_name
 
+MEMORY_MB = 1024
+"""About what a task may hold of rows and the state that they touch, unless told otherwise."""
+
 
 def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
     """Refuse feeds of both kinds, or of the other kind than is run, or without a common order."""
@@ -53,6 +56,20 @@ def check_steps(steps: int) -> int:
             "MP519", "steps is how many steps an epoch may take", expected="1 or more", found=repr(steps)[:40]
         )
     return steps
+
+
+def check_memory(memory_mb: int | None) -> int:
+    """Return how many bytes a task may hold, 0 for any number, if it is a number of megabytes."""
+    if memory_mb is None:
+        return 0
+    if type(memory_mb) is not int or memory_mb < 1:
+        raise FeedError(
+            "MP525",
+            "memory_mb is how much a task may hold, in megabytes",
+            expected="1 or more, or None for all at once",
+            found=repr(memory_mb)[:40],
+        )
+    return memory_mb * 1_000_000
 
 
 def check_keep(keep: Keep | None) -> Keep:

@@ -43,8 +43,10 @@ from millpond.runtime.replaying import check_durability, has_input, replay_lost
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.spark.checks import (
+    MEMORY_MB,
     check_feeds,
     check_keep,
+    check_memory,
     check_restore,
     check_sources,
     check_steps,
@@ -103,6 +105,7 @@ class Job:
         durability: Level = "exactly_once",
         keep_in_place: bool = True,
         elastic: Mode | Elastic = "off",
+        memory_mb: int | None = MEMORY_MB,
     ) -> None:
         self._class = program
         self._spark = spark
@@ -138,6 +141,7 @@ class Job:
         self._retries = retries
         self._small = SmallEpochs.of(small_epoch, one_host=self._one_host)
         self._steps_max = check_steps(steps)
+        self._memory_bytes = check_memory(memory_mb)
         self._feeds: list[Feed] = []
         self._loads: list[Load] = []
         self._times = Timekeeper(self._program, lambda: self._checkpoint.head)
@@ -395,6 +399,7 @@ class Job:
             elements=self._schemas.elements,
             durability=self._durability,
             lazy=frozenset(self._lazily.settings),
+            memory_bytes=self._memory_bytes,
         )
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
         sources = tuple(feed.signature for feed in self._feeds)

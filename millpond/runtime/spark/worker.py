@@ -16,6 +16,7 @@ from millpond.runtime.messages import Found
 from millpond.runtime.opening import drop_old_copies
 from millpond.runtime.placing import Placement, encode_survey, placed, survey
 from millpond.runtime.plan import EpochPlan
+from millpond.runtime.portions import run_task
 from millpond.runtime.spark.executor import executor_name, is_own
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.step import StepRun
@@ -43,7 +44,7 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> PartitionF
     def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(shipment)
         task = StepRun(plan, epoch, step, partition, where=executor_name())
-        told = task.run(_own(batches, partition, plan.layout))
+        told = run_task(task, _own(batches, partition, plan.layout))
         if task.seen.found in _CAME and is_own(plan.local_root):
             # Others may have left.
             drop_old_copies(plan.local_root, epoch.parent)
