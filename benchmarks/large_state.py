@@ -1,4 +1,4 @@
-"""Large state: memory of the workers and rate of events as the number of keys grows, with epochs of one size."""
+"""Large state: memory of the workers and rate of events as the number of keys grows, and as an epoch does."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class Options:
     rows: int = 250_000
     epochs: int = 8
     partitions: int = 2
+    large_rows: int = 4_000_000
+    memory_mb: int = 256
     seed: int = 1
 
 
@@ -55,12 +57,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=positive, default=250_000, help="rows of every epoch (default: %(default)s)")
     parser.add_argument("--epochs", type=positive, default=8, help="epochs measured at each size (default: 8)")
     parser.add_argument("--partitions", type=positive, default=2, help="partitions and cores (default: %(default)s)")
+    parser.add_argument("--large-rows", type=positive, default=4_000_000, help="rows of a large epoch (default: 4M)")
+    parser.add_argument("--memory", type=positive, default=256, help="what its tasks may hold in MB (default: 256)")
     add_seed(parser)
 
 
 def read_options(args: argparse.Namespace) -> Options:
     """Make options of what was chosen."""
-    return Options(tuple(sorted(args.keys)), args.rows, args.epochs, args.partitions, args.seed)
+    return Options(
+        tuple(sorted(args.keys)), args.rows, args.epochs, args.partitions, args.large_rows, args.memory, args.seed
+    )
 
 
 class Grown:
@@ -84,7 +90,11 @@ class Grown:
         """Visit keys anywhere in the state, an epoch's worth; return how long it took."""
         return self._epoch(self._rng.integers(0, len(self.visits), self._options.rows))
 
-    def _epoch(self, keys: NDArray[np.int64]) -> float:
+    def visit_many(self, memory_mb: int | None) -> float:
+        """Visit as many keys as a large epoch has rows, anywhere in the state; return how long it took."""
+        return self._epoch(self._rng.integers(0, len(self.visits), self._options.large_rows), memory_mb)
+
+    def _epoch(self, keys: NDArray[np.int64], memory_mb: int | None = None) -> float:
         stage = self._stage
         file = stage.folder / "epoch.parquet"
         pq.write_table(pa.table({"key": keys}), file, row_group_size=ROW_GROUP_ROWS)
@@ -94,6 +104,7 @@ class Grown:
             partitions=stage.partitions,
             local_root=stage.folder / "local",
             progress=False,
+            memory_mb=memory_mb,
         )
         job.feed("visit", stage.spark.read.parquet(str(file)))
         self._runs += 1
@@ -126,6 +137,7 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
             rates[str(keys)] = round(options.rows / min(seconds), 1)
             local = folder / "local"
             stored[str(keys)] = round(sum(path.stat().st_blocks * 512 for path in local.rglob("*")) / 1e6, 1)
+        large = _large_epochs(grown, options, teller)
         with teller.doing("checking"):
             check_state(grown.checkpoint, grown.visits)
         shutil.rmtree(folder / "local", ignore_errors=True)
@@ -137,9 +149,30 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
         "rates": rates,
         "rate_ratio": ratio(rates[smallest], rates[largest]),
         "store_mb": stored,
+        **large,
         "checked": True,
         "unit": "peak of the largest worker's own memory in MB, pages of the local store left out; events/s",
         "settings": asdict(options),
+    }
+
+
+def _large_epochs(grown: Grown, options: Options, teller: Teller) -> Figures:
+    """One large epoch at once, and one in portions; the first of each is a warm-up."""
+    memory: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for name, memory_mb in (("in_portions", options.memory_mb), ("at_once", None)):
+        grown.visit_many(memory_mb)
+        watch = WorkerMemory(private=True)
+        with teller.doing(f"a large epoch, {name}"), watch.watching():
+            seconds = grown.visit_many(memory_mb)
+        teller.done(f"a large epoch, {name}", options.large_rows, "events", seconds)
+        memory[name] = watch.peak_each_mb
+        rates[name] = round(options.large_rows / seconds, 1)
+    return {
+        "large_epoch_mb": memory,
+        "large_epoch_mb_ratio": ratio(memory["in_portions"], memory["at_once"]),
+        "large_epoch_rates": rates,
+        "large_epoch_rate_ratio": ratio(rates["in_portions"], rates["at_once"]),
     }
 
 

@@ -169,6 +169,8 @@ def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
         steps_max=told.steps_max,
         durability=Durability.EXACTLY_ONCE,
         lazy=frozenset(),
+        # It ran at once, so that its files are the same whatever memory there is now.
+        memory_bytes=0,
     )
 
 

@@ -10,7 +10,7 @@ from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
 from millpond.errors import FeedError, RowError, StateError
 from millpond.runtime.simulated import Simulated
-from millpond.runtime.spark.checks import check_steps
+from millpond.runtime.spark.checks import check_memory, check_steps
 from millpond.state.localstore import LocalStore
 
 
@@ -45,3 +45,10 @@ def test_a_number_of_steps_that_is_none_is_refused(steps):
     with pytest.raises(FeedError) as caught:
         check_steps(steps)
     assert caught.value.code == "MP519"
+
+
+@pytest.mark.parametrize("memory_mb", [0, -1, True, 1.5, "2"])
+def test_memory_that_is_no_number_of_megabytes_is_refused(memory_mb):
+    with pytest.raises(FeedError) as caught:
+        check_memory(memory_mb)
+    assert caught.value.code == "MP525"

@@ -78,9 +78,11 @@ def test_snapshots_reports_what_is_kept_and_finishes_some_in_the_background(spar
 
 
 def test_large_state_reports_memory_and_rate_at_every_size(spark, teller, tmp_path):
-    figures = large_state.run(large_state.Options(keys=(100, 300), rows=100, epochs=1), spark, teller, tmp_path)
+    options = large_state.Options(keys=(100, 300), rows=100, epochs=1, large_rows=3000, memory_mb=1)
+    figures = large_state.run(options, spark, teller, tmp_path)
     assert figures["worker_mb"].keys() == figures["rates"].keys() == {"100", "300"}
     assert figures["worker_mb_ratio"] > 0
+    assert figures["large_epoch_mb"].keys() == {"in_portions", "at_once"}
     assert json.loads(json_line(figures))["checked"] is True
 
 
