@@ -86,9 +86,14 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     >>> both.lower(both.combine(both.lift(3), both.lift(4)))
     {'n': 2, 'total': 7}
     """
+    given: object = aggregates
+    if given is not None and not isinstance(given, Mapping):
+        raise bad_aggregate("aggregates by their names", repr(given)[:60])
     parts = {**(aggregates or {}), **named}
     if not parts:
         raise bad_aggregate("at least one aggregate", "none")
+    for name, part in parts.items():
+        must_be_aggregate(part, f" as {name!r}")
     names = tuple(parts)
     lifts = tuple(part.lift for part in parts.values())
     combines = tuple(part.combine for part in parts.values())
@@ -118,6 +123,12 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
         tuple[tuple(part.partial_type for part in parts.values())],  # type: ignore[misc]
         parts=tuple(parts.items()),
     )
+
+
+def must_be_aggregate(given: object, where: str = "") -> None:
+    """Refuse what is no aggregate."""
+    if not isinstance(given, Aggregate):
+        raise bad_aggregate(f"an aggregate such as count(){where}", repr(given)[:60])
 
 
 def read_by(*fields: Field) -> tuple[str, ...]:

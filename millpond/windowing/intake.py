@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.errors import WindowError
-from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.aggregates import Aggregate, several
 from millpond.windowing.columnar import NUMBER, Array, ColumnForm, State
 from millpond.windowing.grids import SlicedGrid
 
@@ -94,7 +94,7 @@ class Closed:
 def forms_of(aggregates: Mapping[str, Aggregate]) -> dict[str, ColumnForm]:
     """The forms over columns, or the error that names an aggregate without one."""
     forms: dict[str, ColumnForm] = {}
-    for name, aggregate in aggregates.items():
+    for name, aggregate in several(aggregates).parts:
         if aggregate.columns is None:
             raise not_columnar(f"sum, count, mean, variance, min, max, first, last, argmin, argmax as {name!r}",
                                aggregate.name)  # fmt: skip
