@@ -150,6 +150,17 @@ def reader(of: Field) -> Callable[[Any], Any]:
     raise bad_aggregate("the name of a column, a function of the record, or nothing", repr(of)[:60])
 
 
+def numbers_reader(of: Field) -> Callable[[Any], Any]:
+    """Return the function that reads a number out of a record: True and False count as 1 and 0, as they do in sums."""
+    read = reader(of)
+
+    def number(record: Any) -> Any:
+        value = read(record)
+        return int(value) if value is True or value is False else value
+
+    return number
+
+
 def bad_aggregate(expected: str, found: str) -> WindowError:
     """Return the error for an aggregate that is not described as it must be."""
     return WindowError(
