@@ -69,12 +69,12 @@ def line_chart(
     ]
     for height in heights:
         _, y = at(0, height)
-        marked = f"{height:,g}" if even else f"{height:,.0f}"
+        marked = f"{height:,.10g}" if even else f"{height:,.0f}"
         lines.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
         lines.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{marked}</text>')
     below = HEIGHT - BOTTOM + 16
     marks = [mark for mark in _even(widest)[1] if mark <= widest] if even else _marks(xs)
-    words = named or {mark: f"{mark:,g}" for mark in marks}
+    words = named or {mark: f"{mark:,.10g}" for mark in marks}
     lines += [
         f'<text x="{at(x, heights[0])[0]}" y="{below}" text-anchor="middle">{escape(word)}</text>'
         for x, word in words.items()

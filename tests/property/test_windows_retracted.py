@@ -166,3 +166,20 @@ def test_a_row_inside_a_told_session_corrects_it_and_takes_nothing_back():
     assert [(one.begin, one.end, one.value["many"], one.corrected, one.retracted) for one in told] == [
         (0, 15, 3, True, False)
     ]
+
+
+def test_what_is_to_be_taken_back_stays_so_when_windows_get_other_names():
+    keys = KeySlices({"b": session(10), "a": session(4)}, AGGREGATE, 100)
+    held, moment = keys.start(), None
+    held, moment = keys.add(held, 0, {"v": 1}, moment)
+    _, held, moment = keys.close(held, 30)
+    held, moment = keys.add(held, 3, {"v": 2}, moment)
+    others = KeySlices({"x": session(10), "y": session(4)}, several(many=count()), 100)
+    held = others.carried(held, {"b": "x", "a": "y"}, lambda whole: whole[1:])
+    told, _, _ = others.close(held, 30)
+    assert [(one.window, one.begin, one.end, one.value["many"], one.corrected, one.retracted) for one in told] == [
+        ("y", 0, 4, 1, False, True),
+        ("x", 0, 10, 1, False, True),
+        ("y", 0, 7, 2, True, False),
+        ("x", 0, 13, 2, True, False),
+    ]

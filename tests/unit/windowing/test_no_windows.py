@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from millpond import windowing as w
@@ -53,3 +55,25 @@ def test_windows_and_aggregates_have_names(odd):
 def test_there_is_no_such_store(odd):
     with pytest.raises(WindowError, match="MP615"):
         w.SharedWindows(w.count(), {"w": TEN}, store=odd)
+
+
+@pytest.mark.parametrize("odd", [3, None, [[1]], np.array(["NaT"], "M8[us]")], ids=repr)
+def test_times_are_a_column_of_moments(odd):
+    with pytest.raises(WindowError, match="MP628"):
+        ColumnWindows(TEN, {"n": w.count()}).add([0], odd, {})
+
+
+@pytest.mark.parametrize(
+    "made", [lambda times: pa.array(times, pa.timestamp("ns")), lambda times: np.array(times, "M8[ns]")]
+)
+def test_parts_of_a_microsecond_are_cut_off_towards_the_past(made):
+    windows = ColumnWindows(TEN, {"n": w.count()})
+    windows.add([0, 0, 0], made([-1, 1, 10_001]), {})
+    assert windows.close(100).begins.tolist() == [-10, 0, 10]
+
+
+def test_the_largest_of_nothing_but_numbers_says_nothing_about_nan(recwarn):
+    windows = ColumnWindows(TEN, {"best": w.argmax("v", "v")})
+    windows.add([0, 0], [1, 2], {"v": [1.0, float("nan")]})
+    assert str(windows.close(100).values["best"].tolist()) == "[nan]"
+    assert not recwarn.list
