@@ -77,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         teller.failed(error)
         return 1
     teller.table(args.name, figures)
+    for chart in figures.get("charts", ()):
+        teller.say(f"chart: {chart}")
     print(line, flush=True)
     return 0
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 
-WIDTH, HEIGHT = 620, 360
-LEFT, RIGHT, TOP, BOTTOM = 70, 150, 44, 48
+WIDTH, HEIGHT = 650, 360
+LEFT, RIGHT, TOP, BOTTOM = 100, 150, 44, 48
+FOLDER = "out/charts"
 MARKS_MAX = 16
 COLOURS = ("#0b6e99", "#c2571a", "#3d7a3d", "#8a4f9e", "#666666")
 
@@ -20,8 +23,32 @@ Scale = tuple[Callable[[float], float], list[float]]
 """Which part of the height a number has, and the numbers that are marked."""
 
 
-def line_chart(title: str, across: str, up: str, series: Mapping[str, Points], *, even: bool = False) -> str:
-    """Draw series of points; heights are above zero, and logarithmic unless they shall be `even`."""
+def add_charts(parser: argparse.ArgumentParser) -> None:
+    """Declare where charts go."""
+    parser.add_argument("--svg", default=FOLDER, help="folder for the charts, '' for none (default: %(default)s)")
+
+
+def write_charts(folder: str, charts: Mapping[str, str]) -> list[str]:
+    """Write charts into a folder; their paths."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, chart in charts.items():
+        (Path(folder) / name).write_text(chart, encoding="utf-8")
+    return [str(Path(folder) / name) for name in charts]
+
+
+def line_chart(
+    title: str,
+    across: str,
+    up: str,
+    series: Mapping[str, Points],
+    *,
+    even: bool = False,
+    named: Mapping[float, str] | None = None,
+) -> str:
+    """Draw series of points; heights are above zero, and logarithmic unless they shall be `even`.
+
+    Numbers across may be `named`, and are marked then.
+    """
     xs = [x for points in series.values() for x, _ in points]
     ys = [y for points in series.values() for _, y in points if y > 0]
     part_of, heights = _even(max(ys)) if even else _logarithmic(ys)
@@ -42,12 +69,16 @@ def line_chart(title: str, across: str, up: str, series: Mapping[str, Points], *
     ]
     for height in heights:
         _, y = at(0, height)
-        marked = f"{height:,g}" if even else f"{height:,.0f}"
+        marked = f"{height:,.10g}" if even else f"{height:,.0f}"
         lines.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
         lines.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{marked}</text>')
     below = HEIGHT - BOTTOM + 16
     marks = [mark for mark in _even(widest)[1] if mark <= widest] if even else _marks(xs)
-    lines += [f'<text x="{at(x, heights[0])[0]}" y="{below}" text-anchor="middle">{x:g}</text>' for x in marks]
+    words = named or {mark: f"{mark:,.10g}" for mark in marks}
+    lines += [
+        f'<text x="{at(x, heights[0])[0]}" y="{below}" text-anchor="middle">{escape(word)}</text>'
+        for x, word in words.items()
+    ]
     ends = _apart(sorted((at(*points[-1])[1], name) for name, points in series.items()))
     for colour, (name, points) in zip(COLOURS, series.items(), strict=False):
         path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in points))

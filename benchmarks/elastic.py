@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.charts import Points, line_chart
+from benchmarks.charts import Points, add_charts, line_chart, write_charts
 from benchmarks.data import OUT, work_folder
 from benchmarks.options import add_seed, positive, seconds
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio, rounded
@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pace", type=seconds, default=defaults.pace, help="seconds between files under rising load (default: 3)"
     )
-    parser.add_argument("--svg", help="folder for the charts; none are drawn without it")
+    add_charts(parser)
     add_seed(parser)
 
 
@@ -169,10 +169,8 @@ def draw(
     options: Options, scaled: Mapping[str, Sequence[Followed]], relieved: Mapping[str, Sequence[Robbed]]
 ) -> list[str]:
     """Write the charts of the last turn; their paths."""
-    if options.svg is None:
+    if not options.svg:
         return []
-    folder = Path(options.svg)
-    folder.mkdir(parents=True, exist_ok=True)
     rates: dict[str, Points] = {f"{name} partitions": turns[-1].rates() for name, turns in scaled.items()}
     sizes = [commit.rows for commit in scaled[FIXED][-1].commits]
     rates["files come"] = [(at * options.pace, rows / options.pace) for at, rows in enumerate(sizes)]
@@ -184,6 +182,4 @@ def draw(
         "elastic-rising.svg": line_chart("Rising load", "seconds", "rows per second", rates, even=True),
         "elastic-slow.svg": line_chart("One slow executor", "epoch", "seconds of an epoch", epochs, even=True),
     }
-    for name, chart in charts.items():
-        (folder / name).write_text(chart, encoding="utf-8")
-    return [str(folder / name) for name in charts]
+    return write_charts(options.svg, charts)

@@ -7,13 +7,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
 
-from benchmarks.charts import Points, line_chart
+from benchmarks.charts import Points, add_charts, line_chart, write_charts
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.report import BenchmarkError, Figures, Teller, rate, timed
 from millpond.windowing import (
@@ -96,7 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--events", type=positive, default=known.events, help="rows over columns (default: %(default)s)"
     )
-    parser.add_argument("--svg", help="folder for the charts; none are drawn without it")
+    add_charts(parser)
     add_seed(parser)
 
 
@@ -222,22 +221,18 @@ def columns_rate(options: Options, range_s: int, keys: int, seconds: int) -> flo
 
 def draw(options: Options, periodic: dict[str, dict[int, Cost]], sessions: dict[str, dict[int, Cost]]) -> list[str]:
     """Write the charts; their paths."""
-    if options.svg is None:
+    if not options.svg:
         return []
-    folder = Path(options.svg)
-    folder.mkdir(parents=True, exist_ok=True)
     charts: dict[str, tuple[str, str, dict[str, Points]]] = {
         "windows_reduce_calls.svg": ("Calls of combine, periodic queries", "calls", _series(periodic, "reduce_calls")),
         "windows_sessions.svg": ("Calls of combine, by sensors", "calls", _series(sessions, "reduce_calls")),
         "windows_sessions_slices.svg": ("Most slices kept, by sensors", "slices", _series(sessions, "slices_kept")),
         "windows_sessions_rate.svg": ("Throughput, by sensors", "records/s", _series(sessions, "records_per_second")),
     }
-    for name, (title, up, series) in charts.items():
-        (folder / name).write_text(line_chart(title, "queries", up, series), encoding="utf-8")
+    drawn = {name: line_chart(title, "queries", up, series) for name, (title, up, series) in charts.items()}
     changes = [(number + 1, max(1, sum(sensor_changes(number, options)))) for number in range(SENSORS)]
-    chart = line_chart("How often sensors change", "sensor", "changes", {"sensors": changes})
-    (folder / DISTRIBUTION).write_text(chart, encoding="utf-8")
-    return [str(folder / name) for name in (*charts, DISTRIBUTION)]
+    drawn[DISTRIBUTION] = line_chart("How often sensors change", "sensor", "changes", {"sensors": changes})
+    return write_charts(options.svg, drawn)
 
 
 def _series(costs: dict[str, dict[int, Cost]], what: str) -> dict[str, Points]:

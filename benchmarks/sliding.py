@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.charts import line_chart
+from benchmarks.charts import add_charts, line_chart, write_charts
 from benchmarks.data import OUT, timed_events, work_folder
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.report import EXCLUDED, BenchmarkError, Figures, Teller, rate, ratio, rounded
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partitions", type=positive, default=2, help="cores (default: %(default)s)")
     parser.add_argument("--repeat", type=positive, default=known.repeat, help="turns of each (default: %(default)s)")
     parser.add_argument("--heap", type=positive, default=known.heap_mb, help="MB of Java heap that each may use")
-    parser.add_argument("--svg", help="folder for the chart; none is drawn without it")
+    add_charts(parser)
     add_seed(parser)
 
 
@@ -143,12 +143,10 @@ def _inputs(options: Options, out: Path) -> tuple[Path, Path, Path]:
 
 
 def _draw(options: Options, rates: dict[str, float]) -> list[str]:
-    if options.svg is None:
+    if not options.svg:
         return []
-    folder = Path(options.svg)
-    folder.mkdir(parents=True, exist_ok=True)
     points = [(math.log10(int(overlap)), each) for overlap, each in rates.items()]
     title = "Sliding sums: events a second by overlap"
-    chart = line_chart(title, "overlap, as a power of ten", "events/s", {"Millpond": points})
-    (folder / CHART).write_text(chart, encoding="utf-8")
-    return [str(folder / CHART)]
+    named = {math.log10(int(overlap)): f"{int(overlap):,}" for overlap in rates}
+    chart = line_chart(title, "windows that an event is in", "events/s", {"Millpond": points}, even=True, named=named)
+    return write_charts(options.svg, {CHART: chart})

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from millpond.joining.results import bad_join
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import Grid
-from millpond.windowing.kinds import Window
+from millpond.windowing.kinds import Window, described
 from millpond.windowing.periodic import TIME, Periodic
 
 LEFT, RIGHT = 0, 1
@@ -282,7 +282,7 @@ def key_windows(window: Window, alone: tuple[bool, bool], lateness: int = 0) -> 
         return KeySessions(window.gap, alone, lateness)
     if isinstance(window, Periodic) and window.measure == TIME:
         return KeyWindows(window.grid, alone, lateness)
-    raise bad_join("tumbling, sliding, calendar or session windows over time", window.describe())
+    raise bad_join("tumbling, sliding, calendar or session windows over time", described(window))
 
 
 def _sides(alone: tuple[bool, bool]) -> str:

@@ -69,7 +69,7 @@ def joined(
 
 def check_how(how: str) -> str:
     """The kind of join, if there is such a one."""
-    if how not in {INNER, LEFT}:
+    if how not in (INNER, LEFT):
         raise bad_join(f"how={INNER!r} or {LEFT!r}", repr(how)[:60])
     return how
 

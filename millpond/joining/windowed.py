@@ -12,7 +12,7 @@ from millpond.joining.sides import Batch, Kept, Side
 from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
 from millpond.windowing.intake import NUMBER_MAX, Bools, Ints, Late, sliced
-from millpond.windowing.kinds import Window, backwards
+from millpond.windowing.kinds import Window, backwards, described
 from millpond.windowing.ordering import places, ranges
 from millpond.windowing.periodic import TIME, Periodic
 
@@ -207,4 +207,4 @@ def _edges(window: Window) -> Edges:
         return _InSessions(window.gap)
     if isinstance(window, Periodic) and window.measure == TIME:
         return _OnGrid(window.grid)  # type: ignore[arg-type]
-    raise bad_join("tumbling, sliding, calendar or session windows over time", window.describe())
+    raise bad_join("tumbling, sliding, calendar or session windows over time", described(window))

@@ -58,7 +58,7 @@ def _add(plan: WindowPlan, codes: KeyCodes, queries: Mapping[str, _Query], waiti
     table = pa.concat_tables(waiting)
     keys = codes.encode([table[key_column(place)] for place in range(len(plan.keys))])
     times = table[TIME_COLUMN].cast(pa.int64()).to_numpy()
-    columns = {name: table[name] for name, _ in plan.columns}
+    columns = plan.values(table)
     for query in queries.values():
         query.add(keys, times, columns)
 

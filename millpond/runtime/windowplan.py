@@ -24,8 +24,8 @@ BEGIN, END = "window_begin", "window_end"
 FROM, TO = "window_from", "window_to"
 """Bounds of windows that lie over something else than time."""
 
-CORRECTED = "corrected"
-"""Whether a window was told before, if late rows may correct some."""
+CHANGE = "change"
+"""What a row does to a table of results by key and window, if late rows may correct some: tell, correct or retract."""
 
 TIME_COLUMN = "t"
 
@@ -68,7 +68,7 @@ class WindowPlan:
         )
 
     def opened(self, batch: pa.RecordBatch) -> pa.Table:
-        """Rows as they came to a task, the columns that aggregates read under their own names again."""
+        """Rows as they came to a task, if nothing is missing in them."""
         table = pa.Table.from_batches([batch])
         if table[TIME_COLUMN].null_count:
             raise WindowError(
@@ -87,8 +87,11 @@ class WindowPlan:
                     found=f"{table[value_column(place)].null_count} nulls among {len(table)} rows",
                     hint="leave those rows out, or say what they count: `coalesce(amount, 0)`",
                 )
-        keys = [key_column(place) for place in range(len(self.keys))]
-        return table.rename_columns([*keys, TIME_COLUMN, *(name for name, _ in self.columns)])
+        return table
+
+    def values(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """The columns that aggregates read, by their own names; a table can't have these, which may be any."""
+        return {name: table[value_column(place)] for place, (name, _) in enumerate(self.columns)}
 
     @property
     def _named(self) -> set[str]:
@@ -108,7 +111,7 @@ class WindowPlan:
             fields += [pa.field(name, pa.float64() if measured else pa.int64()) for name in (FROM, TO)]
         fields += [pa.field(name, told.kind) for name, told in zip(self.aggregates, self.results, strict=True)]
         if self.corrects:
-            fields.append(pa.field(CORRECTED, pa.bool_()))
+            fields.append(pa.field(CHANGE, pa.string()))
         return pa.schema(fields)
 
 

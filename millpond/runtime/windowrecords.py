@@ -30,37 +30,56 @@ from millpond.windowing.shared import Result, SharedWindows
 BATCH_ROWS = 1 << 14
 """Windows that are held back before they go to Spark; each is a handful of Python objects."""
 
+ROWS_AT_ONCE_MIN = 1 << 6
+ROWS_AT_ONCE_MAX = 1 << 12
+"""Rows of a key that are taken in at once, at first and at most."""
+
 Key = tuple[Any, ...]
 
 
 def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The windows of all rows, key by key, as they end."""
-    names = [name for name, _ in plan.columns]
     told: list[tuple[Key, Result]] = []
     windows: SharedWindows | None = None
     key: Key = ()
     carried: list[pa.Array] = []
+    rows_at_once = ROWS_AT_ONCE_MIN
     for batch in batches:
         table = plan.opened(batch)
         keys = [table[key_column(place)] for place in range(len(plan.keys))]
-        times = table[TIME_COLUMN].cast(pa.int64()).to_pylist()
-        columns = [table[name].to_pylist() for name in names]
+        rows = _rows(plan, table)
         for low, high, new in _stretches(carried, keys):
             if new:
                 told += _ended(key, windows)
                 windows = SharedWindows(several(plan.aggregates), plan.queries)
                 key = tuple(column[low].as_py() for column in keys)
             assert windows is not None
-            for place in range(low, high):
-                record = {name: column[place] for name, column in zip(names, columns, strict=True)}
-                told += [(key, result) for result in windows.add(record, times[place])]
-                if len(told) >= BATCH_ROWS:
-                    yield _batch(plan, told)
-                    told = []
+            place = low
+            while place < high:
+                following = min(place + rows_at_once, high)
+                results = windows.add_all(rows[place:following])
+                # Windows that overlap much end in great numbers: then few rows are taken in at once.
+                many = len(results) / (following - place)
+                rows_at_once = max(1, min(2 * rows_at_once, ROWS_AT_ONCE_MAX, int(BATCH_ROWS / max(many, 1.0))))
+                told += [(key, result) for result in results]
+                place = following
+                while len(told) >= BATCH_ROWS:
+                    yield _batch(plan, told[:BATCH_ROWS])
+                    del told[:BATCH_ROWS]
         carried = [column.slice(len(column) - 1).combine_chunks() for column in keys] if len(table) else carried
     told += _ended(key, windows)
     for begin in range(0, len(told), BATCH_ROWS):
         yield _batch(plan, told[begin : begin + BATCH_ROWS])
+
+
+def _rows(plan: WindowPlan, table: pa.Table) -> list[tuple[int, dict[str, Any]]]:
+    """The times and records of rows."""
+    times = table[TIME_COLUMN].cast(pa.int64()).to_pylist()
+    columns = plan.values(table)
+    if not columns:
+        return [(time, {}) for time in times]
+    values = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+    return [(time, dict(zip(columns, row, strict=True))) for time, row in zip(times, values, strict=True)]
 
 
 def _stretches(carried: list[pa.Array], keys: list[pa.ChunkedArray]) -> Iterator[tuple[int, int, bool]]:

@@ -86,9 +86,14 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     >>> both.lower(both.combine(both.lift(3), both.lift(4)))
     {'n': 2, 'total': 7}
     """
+    given: object = aggregates
+    if given is not None and not isinstance(given, Mapping):
+        raise bad_aggregate("aggregates by their names", repr(given)[:60])
     parts = {**(aggregates or {}), **named}
     if not parts:
         raise bad_aggregate("at least one aggregate", "none")
+    for name, part in parts.items():
+        must_be_aggregate(part, f" as {name!r}")
     names = tuple(parts)
     lifts = tuple(part.lift for part in parts.values())
     combines = tuple(part.combine for part in parts.values())
@@ -120,6 +125,12 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     )
 
 
+def must_be_aggregate(given: object, where: str = "") -> None:
+    """Refuse what is no aggregate."""
+    if not isinstance(given, Aggregate):
+        raise bad_aggregate(f"an aggregate such as count(){where}", repr(given)[:60])
+
+
 def read_by(*fields: Field) -> tuple[str, ...]:
     """The columns that are read, each once, as the text of an aggregate tells them."""
     return tuple(dict.fromkeys(of if isinstance(of, str) else ANY for of in fields))
@@ -137,6 +148,17 @@ def reader(of: Field) -> Callable[[Any], Any]:
     if callable(of):
         return _present(of, "what is aggregated")
     raise bad_aggregate("the name of a column, a function of the record, or nothing", repr(of)[:60])
+
+
+def numbers_reader(of: Field) -> Callable[[Any], Any]:
+    """Return the function that reads a number out of a record: True and False count as 1 and 0, as they do in sums."""
+    read = reader(of)
+
+    def number(record: Any) -> Any:
+        value = read(record)
+        return int(value) if value is True or value is False else value
+
+    return number
 
 
 def bad_aggregate(expected: str, found: str) -> WindowError:

@@ -161,6 +161,22 @@ def _edge(unit: str, zone: ZoneInfo, number: int) -> int:
         day = EPOCH.toordinal() + number if unit == "day" else MONDAY_BEFORE_1970 + number * 7
     cycles = _cycles(day)
     first = date.fromordinal(day - cycles * CYCLE_DAYS)
-    # Fold 0: the first of two midnights. A midnight that is skipped counts as the moment when clocks are put forward.
+    # Fold 0: the first of two midnights.
     midnight = datetime(first.year, first.month, first.day, tzinfo=zone)
-    return (midnight - EPOCH) // MICROSECOND + cycles * CYCLE_DAYS * DAY_US
+    earliest, latest = ((midnight.replace(fold=fold) - EPOCH) // MICROSECOND for fold in (1, 0))
+    if earliest < latest:
+        latest = _forward(zone, earliest, latest)
+    return latest + cycles * CYCLE_DAYS * DAY_US
+
+
+def _forward(zone: ZoneInfo, before: int, after: int) -> int:
+    """The moment at which clocks are put forward over a midnight: a day without one begins then."""
+    late = _offset(zone, after)
+    while after - before > 1:
+        middle = (before + after) // 2
+        before, after = (before, middle) if _offset(zone, middle) == late else (middle, after)
+    return after
+
+
+def _offset(zone: ZoneInfo, point: int) -> timedelta | None:
+    return (EPOCH + point * MICROSECOND).astimezone(zone).utcoffset()

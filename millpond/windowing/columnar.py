@@ -372,7 +372,8 @@ def _worst(dtype: np.dtype[Any], *, largest: bool) -> Any:
 def _best_rows(slots: Array, ranks: Array, size: int, *, largest: bool) -> Array:
     """The rows whose rank is the best of their slot, in order; NaN is better than any number."""
     best = np.full(size, _worst(ranks.dtype, largest=largest), ranks.dtype)
-    (np.maximum if largest else np.minimum).at(best, slots, ranks)
+    with np.errstate(invalid="ignore"):  # NaN is seen to below.
+        (np.maximum if largest else np.minimum).at(best, slots, ranks)
     mine = best[slots]
     held = ranks == mine
     if ranks.dtype.kind == "f":

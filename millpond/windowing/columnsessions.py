@@ -13,7 +13,7 @@ from millpond.windowing.columnar import Array, Rows, State
 from millpond.windowing.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.driven import Session
 from millpond.windowing.intake import Bools, Closed, Intake, Ints, Late, forms_of, not_columnar, pack, start_states
-from millpond.windowing.kinds import Window, backwards
+from millpond.windowing.kinds import Window, backwards, described
 
 
 class ColumnSessions:
@@ -45,7 +45,7 @@ class ColumnSessions:
     ) -> None:
         self._allowed = Allowed.of(lateness, corrections)
         if not isinstance(window, Session):
-            raise not_columnar("sessions; other windows over time by `ColumnWindows`", window.describe())
+            raise not_columnar("sessions; other windows over time by `ColumnWindows`", described(window))
         self._gap = window.gap
         self._forms = forms_of(aggregates)
         self._intake = Intake(self._forms)

@@ -31,7 +31,7 @@ class Allowed:
         waited = lateness // MICROSECOND if isinstance(lateness, timedelta) else lateness
         if type(waited) is not int or waited < 0:
             raise _bad("a lateness of at least 0 microseconds, or a timedelta", repr(lateness)[:60])
-        if corrections not in {RETRACT, REPLACE}:
+        if corrections not in (RETRACT, REPLACE):
             raise _bad(f"corrections={RETRACT!r} or {REPLACE!r}", repr(corrections)[:60])
         return cls(waited, corrections)
 

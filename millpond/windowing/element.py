@@ -47,7 +47,8 @@ class ClosedWindow:
 
     `name` is that of the window if there are several, else "". `begin` and `end` are moments in UTC; of windows over
     records or a measure, numbers. One that is `corrected` takes the place of what was told of the window before, if
-    anything was.
+    anything was. One that is `retracted` was told with these bounds and values, and is no window any more: a session
+    that grew or was joined. `change` says which of these it is: "tell", "correct" or "retract".
     """
 
     name: str
@@ -55,16 +56,22 @@ class ClosedWindow:
     end: Any
     values: Mapping[str, Any]
     corrected: bool = False
+    retracted: bool = False
 
     def __getitem__(self, name: str) -> Any:
         """The value of an aggregate."""
         return self.values[name]
 
+    @property
+    def change(self) -> str:
+        """What to do to a table of results by key and window: "tell", "correct" or "retract"."""
+        return "retract" if self.retracted else "correct" if self.corrected else "tell"
+
 
 carry(
     ClosedWindow,
     "closed window",
-    lambda one: (one.name, one.begin, one.end, dict(one.values), one.corrected),
+    lambda one: (one.name, one.begin, one.end, dict(one.values), one.corrected, one.retracted),
     ClosedWindow,
 )
 
@@ -168,7 +175,7 @@ class WindowRules:
         if self._over_time[told.window]:
             begin, end = _moment(begin), _moment(end)
         values = {name: _own(value) for name, value in told.value.items()}
-        return ClosedWindow(told.window, begin, end, values, told.corrected)
+        return ClosedWindow(told.window, begin, end, values, told.corrected, told.retracted)
 
 
 class Windows(Generic[K]):

@@ -11,12 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.errors import WindowError
-from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.aggregates import Aggregate, several
 from millpond.windowing.columnar import NUMBER, Array, ColumnForm, State
 from millpond.windowing.grids import SlicedGrid
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+NANOSECONDS = 1000
+"""So many are a microsecond."""
 
 TIME_MAX = 2**62
 """Some 146,000 years from 1970 either way: the edges of windows around a time fit 64 bits too."""
@@ -94,7 +97,7 @@ class Closed:
 def forms_of(aggregates: Mapping[str, Aggregate]) -> dict[str, ColumnForm]:
     """The forms over columns, or the error that names an aggregate without one."""
     forms: dict[str, ColumnForm] = {}
-    for name, aggregate in aggregates.items():
+    for name, aggregate in several(aggregates).parts:
         if aggregate.columns is None:
             raise not_columnar(f"sum, count, mean, variance, min, max, first, last, argmin, argmax as {name!r}",
                                aggregate.name)  # fmt: skip
@@ -204,6 +207,9 @@ def to_numpy(name: str, column: Any) -> Array:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         if column.null_count:
             raise unfit(name, "no nulls", f"{column.null_count} nulls")
+        if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+            # A cast would refuse parts of a microsecond, or cut them off towards 1970.
+            return np.asarray(column.cast(pa.int64()).to_numpy() // NANOSECONDS)
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
         converted: Array = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
@@ -242,7 +248,11 @@ def _signed(name: str, column: Array) -> Ints:
 def integers(name: str, column: Any) -> Ints:
     """A column of integers or moments as 64-bit integers."""
     found = to_numpy(name, column)
+    if found.ndim != 1:
+        raise unfit(name, "a column", f"{found.ndim} dimensions")
     if found.dtype.kind == "M":
+        if np.isnat(found).any():
+            raise unfit(name, "no nulls", "NaT")
         found = found.astype("datetime64[us]").astype(np.int64)
     if found.dtype.kind not in "iu" and len(found):
         raise unfit(name, "integers", str(found.dtype))

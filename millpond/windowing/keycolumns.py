@@ -16,7 +16,7 @@ import numpy as np
 from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.cuts import FAR_US, NEVER_US, Cuts
 from millpond.windowing.keycells import ByColumns, Cells, Columns, Folding, Ints, Keyed, Numbers, OneByOneError
-from millpond.windowing.keysessions import Rows, Session, add_to_sessions
+from millpond.windowing.keysessions import Rows, Session, add_to_sessions, note_replaced
 
 
 class _Stretch(NamedTuple):
@@ -80,6 +80,7 @@ class KeyColumns(ByColumns):
             return _moments(keyed, sliced)
         for name, sessions in grown.items():
             for (_, held), mine in zip(keyed, sessions, strict=True):
+                note_replaced(held[4], name, held[3].get(name, ()), mine)
                 held[3][name] = mine
         return [self._next_moment(held) for _, held in keyed]
 
@@ -138,7 +139,7 @@ def _untils(keyed: Sequence[Keyed]) -> Ints | None:
 
 def _note_late(keyed: Keyed, begin: int, known: Mapping[int, Any]) -> None:
     """Note a slice of told windows that changed, and whether it began with that."""
-    _, (_, _, late, _) = keyed
+    _, (_, _, late, _, _) = keyed
     if not marks(late, begin):
         insort(late, (begin, begin not in known))
 

@@ -8,8 +8,8 @@ half of them is taken first, then the other: by then most pieces are one. A few 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -32,12 +32,17 @@ ROWS_MIN: Final = 16
 Session = tuple[int, int, int, Any]
 """Its first row, its last row, what is known of it, and its partial."""
 
+Replaced = tuple[str, int, int, Any]
+"""A session as it was told, which has changed since: its window, its first row, its last row, and its partial then."""
+
 _FIRST = itemgetter(0)
 _LAST = itemgetter(1)
 
 
-def join(sessions: list[Session], gap: int, time: int, lifted: Any, combine: Callable[[Any, Any], Any]) -> None:
-    """Let a row begin a session of a key, go into one, or join several."""
+def join(
+    sessions: list[Session], gap: int, time: int, lifted: Any, combine: Callable[[Any, Any], Any]
+) -> list[Session]:
+    """Let a row begin a session of a key, go into one, or join several; gives those that were there before."""
     low = bisect_right(sessions, time - gap, key=_LAST)
     high = bisect_left(sessions, time + gap, low, key=_FIRST)
     near = sessions[low:high]
@@ -50,6 +55,7 @@ def join(sessions: list[Session], gap: int, time: int, lifted: Any, combine: Cal
         whole = combine(whole, lifted)
     first, last = min([time, *(one[0] for one in near)]), max([time, *(one[1] for one in near)])
     sessions[low:high] = [(first, last, known, whole)]
+    return near
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +209,22 @@ def _grown(
         known[cell] = OPEN if old[at][2] == OPEN else CHANGED
     firsts, lasts = pieces.firsts[whole].tolist(), pieces.lasts[whole].tolist()
     return list(zip(firsts, lasts, known, folding.folded(found, rows.numbers), strict=True))
+
+
+def note_replaced(
+    replaced: list[Replaced], window: str, before: Iterable[Session], now: Iterable[Session] = ()
+) -> None:
+    """Note the sessions of a window that were told, and are not among those now; by windows, then by first rows."""
+    stay = {one[0] for one in now if one[2] == TOLD}
+    for first, last, known, partial in before:
+        if known == TOLD and first not in stay:
+            insort(replaced, (window, first, last, partial), key=itemgetter(0, 1))
+
+
+def taken_back(replaced: Sequence[Replaced], sessions: Mapping[str, Sequence[Session]]) -> Iterator[Replaced]:
+    """The sessions that were told, and whose bounds are those of none now; the others are only told anew."""
+    bounds = {window: {one[:2] for one in sessions.get(window, ())} for window in {one[0] for one in replaced}}
+    return (one for one in replaced if one[1:3] not in bounds[one[0]])
 
 
 def sessions_over(sessions: list[Session], gap: int, until: int) -> Iterator[Session]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from millpond.windowing.aggregates import Aggregate
@@ -17,7 +18,7 @@ from millpond.windowing.driven import Session
 from millpond.windowing.grids import SlicedGrid
 from millpond.windowing.keyblocks import Spot, spots_over, whole_windows
 from millpond.windowing.keycolumns import KeyColumns, marks
-from millpond.windowing.keysessions import CHANGED, TOLD, join, sessions_over
+from millpond.windowing.keysessions import CHANGED, TOLD, Replaced, join, note_replaced, sessions_over, taken_back
 from millpond.windowing.keysessions import Session as HeldSession
 from millpond.windowing.kinds import LAST_TIME, check_told
 from millpond.windowing.periodic import TIME, Periodic
@@ -27,26 +28,32 @@ Held = tuple[Any, ...]
 
 
 class Told(NamedTuple):
-    """A window that is over: its name, its bounds, its value, and whether it was told before."""
+    """A window that is over: its name, its bounds, its value, and whether it was told before.
+
+    One that is `retracted` was told like this, and no longer is a window.
+    """
 
     window: str
     begin: Any
     end: Any
     value: Any
     corrected: bool = False
+    retracted: bool = False
 
 
 class Slices(NamedTuple):
     """What a key holds. Windows that end at `until` or before are told.
 
     Slices are pairs of begin and partial. `late` are those of told windows that changed since, and whether they began
-    with that. Sessions, by window, have a first row, a last row, what is known of them, and a partial. All are sorted.
+    with that. Sessions, by window, have a first row, a last row, what is known of them, and a partial; those that were
+    told, and changed since, are also among the replaced, as they were told. All are sorted.
     """
 
     until: int | None
     slices: list[tuple[int, Any]]
     late: list[tuple[int, bool]]
     sessions: dict[str, list[HeldSession]]
+    replaced: list[Replaced]
 
 
 class KeySlices:
@@ -86,15 +93,16 @@ class KeySlices:
         """The type of what a key holds, as a state element declares it."""
         partial = aggregate.partial_type
         slices, sessions = list[tuple[int, partial]], list[tuple[int, int, int, partial]]  # type: ignore[valid-type]
-        return tuple[int | None, slices, list[tuple[int, bool]], dict[str, sessions]]  # type: ignore[valid-type]
+        replaced = list[tuple[str, int, int, partial]]  # type: ignore[valid-type]
+        return tuple[int | None, slices, list[tuple[int, bool]], dict[str, sessions], replaced]  # type: ignore[valid-type]
 
     def start(self) -> Held:
         """What a key holds before its first row."""
-        return tuple(Slices(None, [], [], {}))
+        return tuple(Slices(None, [], [], {}, []))
 
     def add(self, held: Held, time: int, record: Any, moment: int | None) -> tuple[Held, int | None]:
         """Take a row in; what is held then, and the moment at which there is something to tell, which was `moment`."""
-        until, slices, late, sessions = held
+        until, slices, late, sessions, replaced = held
         if until is not None and time < until - self._lateness:
             # What is before that can't be told any more: such a row counts as the earliest that can.
             time = until - self._lateness
@@ -111,23 +119,28 @@ class KeySlices:
         if not self._gaps:
             return held, moment
         for name, gap in self._gaps.items():
-            join(sessions.setdefault(name, []), gap, time, lifted, self._aggregate.combine)
+            before = join(sessions.setdefault(name, []), gap, time, lifted, self._aggregate.combine)
+            note_replaced(replaced, name, before)
         return held, self._next(Slices(*held))
 
     def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
-        """What is over at a time, in the order of ends; what is held then, if anything; and when there is more."""
+        """What is over at a time, in the order of ends; what is held then, if anything; and when there is more.
+
+        Before that comes what was told and no longer holds.
+        """
         now = Slices(*held)
         begins, partials = [begin for begin, _ in now.slices], [partial for _, partial in now.slices]
         told = [one for name in self._grids for one in self._over(name, now, begins, partials, until)]
+        told += self._taken_back(now)
         told += [one for name in self._gaps for one in self._sessions_over(name, now, until)]
-        told.sort(key=lambda one: (one.end, one.begin, self._places[one.window]))
+        told.sort(key=lambda one: (not one.retracted, one.end, one.begin, self._places[one.window]))
         final = until - self._lateness
         # The later a slice, the later its last window.
         slices = now.slices[bisect_right(begins, final, key=self._last_end) :]
         sessions = {
             name: [one for one in found if one[1] + self._gaps[name] > final] for name, found in now.sessions.items()
         }
-        left = Slices(until, slices, [], {name: found for name, found in sessions.items() if found})
+        left = Slices(until, slices, [], {name: found for name, found in sessions.items() if found}, [])
         empty = not left.slices and not left.sessions
         return told, None if empty else tuple(left), self._next(left)
 
@@ -155,7 +168,12 @@ class KeySlices:
             for name, found in now.sessions.items()
             if name in names
         }
-        return tuple(Slices(now.until, list(slices.items()), [(place, fresh[place]) for place in late], sessions))
+        replaced = sorted(
+            ((names[name], *bounds, pick(partial)) for name, *bounds, partial in now.replaced if name in names),
+            key=itemgetter(0, 1),
+        )
+        changed = [(place, fresh[place]) for place in late]
+        return tuple(Slices(now.until, list(slices.items()), changed, sessions, replaced))
 
     # --- periodic windows
 
@@ -223,6 +241,11 @@ class KeySlices:
             if first >= self._whole.get(name, first):
                 yield Told(name, first, last + gap, self._aggregate.lower(partial), known == CHANGED)
 
+    def _taken_back(self, now: Slices) -> Iterator[Told]:
+        for name, first, last, partial in taken_back(now.replaced, now.sessions):
+            if first >= self._whole.get(name, first):
+                yield Told(name, first, last + self._gaps[name], self._aggregate.lower(partial), retracted=True)
+
     # --- when
 
     def _next(self, now: Slices) -> int | None:
@@ -234,6 +257,7 @@ class KeySlices:
         for name, sessions in now.sessions.items():
             last = next((last for _, last, known, _ in sessions if known != TOLD), None)
             untold.append(None if last is None else last + self._gaps[name])
+        untold += [last + self._gaps[name] for name, _, last, _ in now.replaced]
         ends = [end for end in untold if end is not None]
         if ends:
             return min(ends)

@@ -190,6 +190,11 @@ def bad_window(expected: str, found: str) -> WindowError:
     )
 
 
+def described(window: Any) -> str:
+    """A window in words; something else as it is."""
+    return str(window.describe()) if hasattr(window, "describe") else repr(window)[:60]
+
+
 def backwards(what: str, last: Any, found: Any) -> WindowError:
     """Return the error for a time that does not grow."""
     return WindowError(

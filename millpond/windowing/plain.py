@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import add, sub
 from typing import Any
 
-from millpond.windowing.aggregates import Aggregate, Field, read_by, reader
+from millpond.windowing.aggregates import Aggregate, Field, numbers_reader, read_by, reader
 from millpond.windowing.columnar import (
     CountForm,
     ExtremeForm,
@@ -29,7 +29,7 @@ Moments = tuple[int, float, float, float]
 def sum_of(of: Field = None, *, integers: bool = False) -> Aggregate:
     """Add numbers up; say `integers` if they are, and old slices can be subtracted without loss."""
     return Aggregate(
-        "sum", reader(of), add, _same, 0, commutative=True, inverse=sub if integers else None,
+        "sum", numbers_reader(of), add, _same, 0, commutative=True, inverse=sub if integers else None,
         partial_type=int if integers else int | float, columns=SumForm(column_of(of)),
         reads=read_by(of), options=("integers",) if integers else (), itself=of is None,
     )  # fmt: skip
@@ -44,7 +44,7 @@ def count() -> Aggregate:
 
 def mean_of(of: Field = None) -> Aggregate:
     """The arithmetic mean; None of nothing."""
-    read = reader(of)
+    read = numbers_reader(of)
 
     def lift(record: Any) -> tuple[int, Number]:
         return 1, read(record)

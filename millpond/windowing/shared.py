@@ -18,10 +18,10 @@ from functools import reduce
 from typing import Any, TypedDict
 
 from millpond.errors import WindowError
-from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.aggregates import Aggregate, must_be_aggregate
 from millpond.windowing.counters import Counters
 from millpond.windowing.discretiser import Cut, Discretiser, Ended, taken_name
-from millpond.windowing.kinds import Bounds, Moment, Window
+from millpond.windowing.kinds import Bounds, Moment, Window, bad_window
 from millpond.windowing.stores import AUTO, LAZY, PREFIX, Store, choose_store, make_store
 from millpond.windowing.userdefined import Viewed
 from millpond.windowing.views import Views
@@ -74,14 +74,18 @@ class SharedWindows:
         check: bool = False,
         cutting: Cutting = at_begins,
     ) -> None:
+        must_be_aggregate(aggregate)
+        given: object = queries
+        if not isinstance(given, Mapping):
+            raise bad_window("windows by their names", repr(given)[:60])
         self.aggregate = aggregate
         self.counters = Counters()
         self._discretiser = Discretiser()
         self._views = Views(aggregate, self.counters)
         self._auto = store == AUTO
-        own = store if isinstance(store, str) else OWN
+        own = OWN if callable(store) else store
         self._kind = (PREFIX if aggregate.inverse is not None else LAZY) if self._auto else own
-        self._make = make_store if isinstance(store, str) else (lambda _kind, *given: store(*given))
+        self._make = (lambda _kind, *given: store(*given)) if callable(store) else make_store
         self._store: Store = self._make(self._kind, aggregate, self.counters)
         self._check = check
         self._cutting = cutting
@@ -105,6 +109,8 @@ class SharedWindows:
 
     def add_query(self, name: str, window: Window | Viewed) -> None:
         """Add a query; it sees the records from the next one on."""
+        if not isinstance(window, Viewed) and not hasattr(window, "start"):
+            raise bad_window("a window such as tumbling(timedelta(minutes=1))", repr(window)[:60])
         if self._views.holds(name) or (isinstance(window, Viewed) and self._discretiser.holds(name)):
             raise taken_name(name)
         if isinstance(window, Viewed):

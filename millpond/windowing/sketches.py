@@ -9,7 +9,8 @@ records.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 from millpond.errors import WindowError
@@ -30,9 +31,7 @@ def quantiles_of(ranks: Sequence[float], of: Field = None, *, compression: int =
 
     The error is smallest at the ends: about 1/compression of the ranks in the middle, far less near 0 and 1.
     """
-    wanted = tuple(ranks)
-    if not wanted or not all(0 <= rank <= 1 for rank in wanted):
-        raise bad_aggregate("ranks between 0 and 1", repr(ranks)[:60])
+    wanted = _ranks(ranks)
     if type(compression) is not int or not 10 <= compression <= 65_535:
         raise bad_aggregate("a compression between 10 and 65535", repr(compression)[:60])
     digest = _library().tdigest_double
@@ -68,6 +67,13 @@ def quantiles_of(ranks: Sequence[float], of: Field = None, *, compression: int =
         "quantiles", lift, combine, lower, EMPTY, partial_type=tuple[bytes, tuple[float, ...]],
         reads=read_by(of), options=options,
     )  # fmt: skip
+
+
+def _ranks(given: Any) -> tuple[float, ...]:
+    found = tuple(given) if isinstance(given, Iterable) else ()
+    if not found or not all(isinstance(rank, Real) and 0 <= float(rank) <= 1 for rank in found):
+        raise bad_aggregate("ranks between 0 and 1, such as [0.5, 0.99]", repr(given)[:60])
+    return found
 
 
 def distinct_count(of: Field = None, *, log2_buckets: int = LOG2_BUCKETS) -> Aggregate:

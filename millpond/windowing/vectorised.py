@@ -39,7 +39,7 @@ from millpond.windowing.intake import (
     sliced,
     start_states,
 )
-from millpond.windowing.kinds import Window, backwards
+from millpond.windowing.kinds import Window, backwards, described
 from millpond.windowing.narrow import narrow_results
 from millpond.windowing.ordering import ranges, unique_pairs, without
 from millpond.windowing.periodic import TIME, Periodic
@@ -274,5 +274,5 @@ def _sliced_grid(window: Window) -> SlicedGrid:
     if isinstance(window, Periodic) and window.measure == TIME:
         grid: SlicedGrid = window.grid  # type: ignore[assignment]
         return grid
-    hint = "ColumnSessions" if isinstance(window, Session) else window.describe()
+    hint = "ColumnSessions" if isinstance(window, Session) else described(window)
     raise not_columnar("tumbling, sliding or calendar windows over time; sessions by `ColumnSessions`", hint)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millpond import Program, entry, on_window
@@ -99,6 +99,10 @@ def batches(kind, numbers):
     return st.lists(st.tuples(rows, st.integers(-30, 45)), min_size=1, max_size=5)
 
 
+JOINING = (0, 4, 2, 20, 34, 27, -9, -7, -8)
+"""Of three, the last joins the other two to one session, by one gap or the other."""
+
+
 class Entries:
     """The windows of an element, rows of which are added one by one or by columns."""
 
@@ -163,6 +167,7 @@ def test_what_is_held_has_the_same_bits(kind, numbers, one_by_one_rows, monkeypa
     taken, told, added = [], [], []
 
     @many(60)
+    @example([([("a", time, 1, 1.0) for time in JOINING], 0)], SUMS, 0, {}, 2)
     @given(
         batches(kind, numbers),
         st.sampled_from((SUMS, EXTREMES, MOMENTS)),

@@ -78,7 +78,7 @@ def check_by_force(program, plain):
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_plain_python_tells_what_a_brute_force_over_all_rows_says(program, late):
-    seen = {"told": 0, "corrected": 0, "late": 0}
+    seen = {"told": 0, "corrected": 0, "retracted": 0, "late": 0}
 
     @many(150)
     @given(EPOCHS, feeds(program), st.booleans())
@@ -90,12 +90,13 @@ def test_plain_python_tells_what_a_brute_force_over_all_rows_says(program, late)
         check_by_force(program, plain)
         seen["told"] += len(plain.fired)
         seen["corrected"] += sum("True" in reply for _, reply in plain.fired)
+        seen["retracted"] += sum("retract" in reply for _, reply in plain.fired)
         seen["late"] += plain.counted_late
 
     check()
     assert seen["told"] > 100
     assert seen["late"] > 0
-    assert (seen["corrected"] > 0) == (program is Corrected)
+    assert (seen["corrected"] > 0) == (seen["retracted"] > 0) == (program is Corrected)
 
 
 def test_rows_that_handlers_add_are_told_once_and_no_window_is_told_twice():

@@ -38,8 +38,17 @@ def spans():
 
 
 def lines(closed):
-    """Windows as plain values."""
-    return [[one.name, plain(one.begin), plain(one.end), *one.values.values(), one.corrected] for one in closed]
+    """Windows as plain values; the last says whether it is corrected, or that it is taken back."""
+    return [
+        [
+            one.name,
+            plain(one.begin),
+            plain(one.end),
+            *one.values.values(),
+            "retract" if one.retracted else one.corrected,
+        ]
+        for one in closed
+    ]
 
 
 def plain(bound):
@@ -238,18 +247,20 @@ def runs_of(rows):
 
 
 def sessions_told():
-    """Sessions of all rows so far: those that are over and were not told as they are."""
-    known = []
+    """Sessions of all rows so far: those that are over and were not told as they are, and those that are none now."""
+    known, standing = [], {}
 
     def said(rows, _number, watermark, _before):
         numbered = [(came, time, (place, n)) for place, (came, time, n) in enumerate(rows)]
-        told = []
-        for run in runs_of(numbered):
+        runs = {(run[0][1], run[-1][1] + GAP * SECOND): run for run in runs_of(numbered)}
+        gone = sorted(standing.keys() - runs.keys(), key=lambda bounds: bounds[::-1])
+        told = [["", *bounds, *standing.pop(bounds), "retract"] for bounds in gone]
+        for (begin, end), run in runs.items():
             members = {place for _, _, (place, _) in run}
-            end = run[-1][1] + GAP * SECOND
             if end <= watermark and members not in known:
                 corrected = any(members & one for one in known)
-                told.append(["", run[0][1], end, sum(n for _, _, (_, n) in run), len(run), corrected])
+                standing[begin, end] = sum(n for _, _, (_, n) in run), len(run)
+                told.append(["", begin, end, *standing[begin, end], corrected])
                 known.append(members)
         return told
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
@@ -147,7 +148,7 @@ def table(*rows):
 
 
 def told(sink):
-    return [(row["key"], (row["window_begin"] - NOON).seconds, row["total"], row.get("corrected")) for row in sink]
+    return [(row["key"], (row["window_begin"] - NOON).seconds, row["total"], row.get("change")) for row in sink]
 
 
 def test_late_rows_correct_windows_or_go_to_their_sink(spark, tmp_path):
@@ -161,12 +162,12 @@ def test_late_rows_correct_windows_or_go_to_their_sink(spark, tmp_path):
             w.tumbling(timedelta(seconds=10)), to=sinks[name], checkpoint=tmp_path / name, total=w.sum_of("n")
         ).run(close=True)
     assert told(sinks["corrected"].rows()) == [
-        ("a", 0, 1, False),
-        ("a", 0, 5, True),
-        ("a", 10, 2, False),
-        ("a", 10, 18, True),
-        ("b", 20, 8, False),
-        ("a", 40, 32, False),
+        ("a", 0, 1, "tell"),
+        ("a", 0, 5, "correct"),
+        ("a", 10, 2, "tell"),
+        ("a", 10, 18, "correct"),
+        ("b", 20, 8, "tell"),
+        ("a", 40, 32, "tell"),
     ]
     late = options["late"].rows()
     assert [(row["window_key"], row["window_row"]["_1"], row["late_by"]) for row in late] == [
@@ -174,6 +175,27 @@ def test_late_rows_correct_windows_or_go_to_their_sink(spark, tmp_path):
         ("a", 16, 21.0),
     ]
     assert sum(row["total"] for row in sinks["late"].rows()) == 1 + 2 + 8 + 32
+
+
+def test_the_last_word_on_each_window_is_what_the_batch_gives(spark, tmp_path):
+    """Sessions grow and join after they were told, in every part and across a restart."""
+    parts = made_up(3, rows=25)
+    parts = [parts[1], parts[3], parts[0], parts[2]]
+    windows = {"visit": w.session(timedelta(seconds=2)), "five": w.tumbling(timedelta(seconds=5))}
+    for first in (0, 2):
+        stream = fed(spark, tmp_path / "in", enumerate(parts[first : first + 2], first))
+        millpond.windows(stream, key=KEYS, time="at", lateness=timedelta(minutes=5)).job(
+            windows, to=parquet(tmp_path / "out"), checkpoint=tmp_path / "ck", total=w.sum_of("n"), many=w.count()
+        ).run(close=first == 2)
+    told = spark.read.parquet(str(tmp_path / "out"))
+    windowed = Window.partitionBy(*KEYS, "window", "window_begin", "window_end")
+    last = told.withColumn("place", F.row_number().over(windowed.orderBy(F.desc("_metadata.file_name"))))
+    table = last.where("place = 1 and change != 'retract'").drop("place", "change")
+    batch = spark.read.parquet(str(tmp_path / "in"))
+    wanted = millpond.windows(batch, key=KEYS, time="at").aggregate(windows, total=w.sum_of("n"), many=w.count())
+    assert batch_lines(table) == batch_lines(wanted)
+    changes = {(row["window"], row["change"]) for row in told.select("window", "change").distinct().collect()}
+    assert changes == {*((name, one) for name in windows for one in ("tell", "correct")), ("visit", "retract")}
 
 
 def test_a_count_needs_no_column(spark, tmp_path):
@@ -199,7 +221,7 @@ def test_what_a_stream_cant_have_is_refused_before_it_starts(spark, tmp_path):
         return millpond.windows(frame, key=key, time=time).job(window, **rows, **(aggregates or {"many": w.count()}))
 
     def corrected(frame):
-        return millpond.windows(frame, key="key", time="at", lateness=DISORDER).job(ten, **rows, corrected=w.count())
+        return millpond.windows(frame, key="key", time="at", lateness=DISORDER).job(ten, **rows, change=w.count())
 
     ntz = stream.withColumn("at", F.col("at").cast("timestamp_ntz"))
     decimal = stream.withColumn("n", F.col("n").cast(T.DecimalType(10, 2)))

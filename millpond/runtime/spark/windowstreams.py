@@ -66,7 +66,7 @@ def _program(plan: WindowPlan, key: Hints, row: Hints, lateness: datetime.timede
             if shape in kinds:
                 bounds += (one.begin, one.end) if timed is shape else (None, None)
         named = () if single else (one.name,)
-        return (*named, *bounds, *one.values.values(), *((one.corrected,) if corrects else ()))
+        return (*named, *bounds, *one.values.values(), *((one.change,) if corrects else ()))
 
     class Windowed(ProgramBase):
         @entry

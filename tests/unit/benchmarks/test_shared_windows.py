@@ -60,6 +60,18 @@ def test_a_run_in_which_no_window_ends_leaves_no_number():
 def test_options_are_read():
     args = front.make_parser().parse_args(["shared_windows", "--queries", "1,5", "--records", "10", "--svg", "out"])
     assert shared_windows.read_options(args) == Options(records=10, queries=(1, 5), svg="out")
+    usual = shared_windows.read_options(front.make_parser().parse_args(["shared_windows"]))
+    assert usual == Options(svg="out/charts")
+
+
+def test_a_chart_has_room_for_its_numbers_and_names_across():
+    chart = line_chart("t", "a", "u", {"x": [(1, 10_000_000), (2, 20)]}, named={1: "one", 2: "two & more"})
+    root = ET.fromstring(chart)
+    labels = [one for one in root.iter() if one.get("text-anchor") == "end"]
+    assert "10,000,000" in [one.text for one in labels]
+    # A digit of this size is some seven points wide, and the name of the scale stands at 14.
+    assert all(float(one.get("x")) - 7 * len(one.text) > 20 for one in labels)
+    assert {"one", "two & more"} <= {one.text for one in root.iter()}
 
 
 def test_a_chart_names_its_lines_and_its_steps():

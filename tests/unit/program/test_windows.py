@@ -418,3 +418,23 @@ def test_moments_are_in_utc():
     (one, *_) = climate.recent.fired("a", datetime(2024, 1, 1, tzinfo=UTC))
     assert (one.begin, one.end) == (moment_of(-5 * SECOND), moment_of(5 * SECOND))
     assert (one.name, one.corrected, dict(one.values)) == ("", False, {"mean": 21.0, "hottest": 21.0})
+
+
+class Flags(Program):
+    @entry
+    def put(self, key: str, up: bool) -> None:
+        self.told.add(key, up=up)
+
+    @on_window(tumbling(TEN), many=sum_of("up"), whole=sum_of("up", integers=True), share=mean_of("up"))
+    def told(self, key: str, closed: list[ClosedWindow]) -> str:
+        return f"{key} {[list(one.values.values()) for one in closed]}"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_true_and_false_are_numbers_alone_and_together(alone, tmp_path):
+    simulated = Simulated(compile_program(Flags), tmp_path, 1, event_time=FeedTime(disorder_us=20 * SECOND))
+    rows, times = [("put", ("a", up)) for up in (True, False, True)], [1 * SECOND, 12 * SECOND, 13 * SECOND]
+    for row, time in zip(rows, times, strict=True) if alone else ():
+        simulated.epoch([row], [time])
+    simulated.epoch([] if alone else rows, [] if alone else times, ends=True)
+    assert [row["reply"] for row in simulated.sinks["told"].rows()] == ["a [[1, 1, 1.0], [1, 1, 0.5]]"]

@@ -11,7 +11,7 @@ import pytest
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.runtime import windowcolumns
+from millpond.runtime import windowcolumns, windowrecords
 from millpond.runtime.keycodes import KeyCodes
 from millpond.runtime.windowcolumns import column_results
 from millpond.runtime.windowplan import WindowPlan
@@ -192,3 +192,31 @@ def test_the_smallest_of_what_is_no_number_is_found_record_by_record(kind, value
     assert not plan.columnar
     (batch,) = record_results(plan, [batch_of({"v": kind}, [1, 2], values)])
     assert batch.column("low").to_pylist() == [low]
+
+
+@pytest.mark.parametrize("name", ["t", "k0", "v1", "window_begin", "key", "a.b", "a b"])
+def test_columns_may_have_any_names(name):
+    kinds = {name: pa.int64(), "x": pa.int64()}
+    batch = batch_of(kinds, [1, 2], [5, 6], [70, 80])
+    for way, window in ((column_results, w.tumbling(10)), (record_results, w.count_tumbling(2))):
+        plan = plan_of(window, kinds, total=w.sum_of(name), top=w.max_of("x"))
+        (found,) = [row for told in way(plan, [batch]) for row in told.to_pylist()]
+        assert (found["total"], found["top"]) == (11, 80)
+
+
+def test_windows_that_overlap_much_leave_in_pieces(monkeypatch):
+    monkeypatch.setattr(windowrecords, "BATCH_ROWS", 100)
+    kinds = {"n": pa.int64()}
+    plan = plan_of(w.sliding(50, 1), kinds, all=w.aggregate(lift=size, combine=max, lower=longest, identity=""))
+    times = list(range(0, 3000, 30))
+    batches = [
+        batch_of(kinds, times[low : low + 30], range(low, low + len(times[low : low + 30])))
+        for low in range(0, 100, 30)
+    ]
+    told = [batch.num_rows for batch in record_results(plan, batches)]
+    assert max(told) == 100
+    assert sum(told) == 3000 - 30 + 50
+
+
+def size(record):
+    return "x" * record["n"]

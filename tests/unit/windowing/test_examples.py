@@ -81,7 +81,8 @@ def test_days_are_23_and_25_hours_long_where_clocks_change():
 
 
 @pytest.mark.parametrize(
-    ("zone", "year", "month", "day"), [("America/St_Johns", 2006, 10, 29), ("Pacific/Apia", 2011, 12, 29)]
+    ("zone", "year", "month", "day"),
+    [("America/St_Johns", 2006, 10, 29), ("Pacific/Apia", 2011, 12, 29), ("America/Toronto", 1919, 3, 31)],
 )
 def test_days_touch_whatever_clocks_do_at_midnight(zone, year, month, day):
     grid = w.days(zone).grid
@@ -112,3 +113,10 @@ def test_columns_come_from_arrow_and_leave_as_a_table():
     assert closed.column_names == ["key", "window_begin", "window_end", "total", "first"]
     assert closed["window_begin"].to_pylist() == [datetime(2026, 1, 1)] * 2  # noqa: DTZ001 - a timestamp without zone
     assert closed["total"].to_pylist() == [1.5, 2.5]
+
+
+def test_a_day_without_a_midnight_begins_when_clocks_are_put_forward():
+    # In Toronto, half past eleven of 30 March 1919 was followed by half past twelve of the next day.
+    grid = w.days("America/Toronto").grid
+    forward = int(datetime(1919, 3, 31, 4, 30, tzinfo=UTC).timestamp()) * 1_000_000
+    assert grid.begin(grid.newest(forward)) == grid.end(grid.newest(forward - 1)) == forward

@@ -1,0 +1,79 @@
+"""What is no window and no aggregate is refused with a code, wherever it is given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from millpond import windowing as w
+from millpond.errors import WindowError
+from millpond.joining import IntervalJoin, WindowJoin
+from millpond.windowing.columnsessions import ColumnSessions
+from millpond.windowing.vectorised import ColumnWindows
+
+TEN = w.tumbling(10)
+ODD = (None, 0, "x", 1.5, [], {}, (), object(), w.count, w.tumbling)
+"""Among it a function that was not called, which happens most."""
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("MP610", lambda odd: w.several(n=odd)),
+        ("MP610", lambda odd: w.several({"n": odd})),
+        ("MP610", w.quantiles_of),
+        ("MP610", lambda odd: w.SharedWindows(odd, {"w": TEN})),
+        ("MP617", lambda odd: w.SharedWindows(w.count(), {"w": odd})),
+        ("MP610", lambda odd: ColumnWindows(TEN, {"n": odd})),
+        ("MP629", lambda odd: ColumnWindows(odd, {"n": w.count()})),
+        ("MP629", lambda odd: ColumnSessions(odd, {"n": w.count()})),
+        ("MP650", lambda odd: ColumnWindows(TEN, {"n": w.count()}, corrections=odd)),
+        ("MP651", WindowJoin),
+        ("MP651", lambda odd: WindowJoin(TEN, how=odd)),
+        ("MP651", lambda odd: IntervalJoin(0, 1, how=odd)),
+    ],
+)
+def test_what_is_no_window_or_aggregate_is_refused(code, call, odd):
+    with pytest.raises(WindowError, match=code):
+        call(odd)
+
+
+@pytest.mark.parametrize("odd", [0, "x", 1.5, [1], w.count])
+def test_windows_and_aggregates_have_names(odd):
+    for code, call in (
+        ("MP610", lambda: w.several(odd)),
+        ("MP617", lambda: w.SharedWindows(w.count(), odd)),
+        ("MP610", lambda: ColumnWindows(TEN, odd)),
+    ):
+        with pytest.raises(WindowError, match=code):
+            call()
+
+
+@pytest.mark.parametrize("odd", [None, 0, "x", 1.5, []])
+def test_there_is_no_such_store(odd):
+    with pytest.raises(WindowError, match="MP615"):
+        w.SharedWindows(w.count(), {"w": TEN}, store=odd)
+
+
+@pytest.mark.parametrize("odd", [3, None, [[1]], np.array(["NaT"], "M8[us]")], ids=repr)
+def test_times_are_a_column_of_moments(odd):
+    with pytest.raises(WindowError, match="MP628"):
+        ColumnWindows(TEN, {"n": w.count()}).add([0], odd, {})
+
+
+@pytest.mark.parametrize(
+    "made", [lambda times: pa.array(times, pa.timestamp("ns")), lambda times: np.array(times, "M8[ns]")]
+)
+def test_parts_of_a_microsecond_are_cut_off_towards_the_past(made):
+    windows = ColumnWindows(TEN, {"n": w.count()})
+    windows.add([0, 0, 0], made([-1, 1, 10_001]), {})
+    assert windows.close(100).begins.tolist() == [-10, 0, 10]
+
+
+def test_the_largest_of_nothing_but_numbers_says_nothing_about_nan(recwarn):
+    windows = ColumnWindows(TEN, {"best": w.argmax("v", "v")})
+    windows.add([0, 0], [1, 2], {"v": [1.0, float("nan")]})
+    assert str(windows.close(100).values["best"].tolist()) == "[nan]"
+    assert not recwarn.list
