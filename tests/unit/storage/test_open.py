@@ -64,6 +64,8 @@ def test_a_worker_opens_the_storage_of_the_driver_by_its_url(tmp_path):
         "file:///a?query",
         "nul\0",
         "file:///nul%00",
+        "lone\ud800",
+        "file:///lone\ud800",
         MemoryStorage().url,
     ],
 )
