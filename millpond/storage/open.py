@@ -130,7 +130,7 @@ def _open_address(scheme: str, url: str) -> Storage | None:
 
 def _local_path(parts: SplitResult) -> str | None:
     """The path of an address on this machine, as `file:///data/recs` has it."""
-    return unquote(parts.path) or None if parts.netloc in {"", "localhost"} else None
+    return unquote(parts.path, errors="surrogateescape") or None if parts.netloc in {"", "localhost"} else None
 
 
 def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:
