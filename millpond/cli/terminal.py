@@ -14,9 +14,34 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
+from typer.core import TyperGroup
 
 from millpond.errors import MillpondError, SetupError
 from millpond.state.shown import ascii_surrogates
+
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+"""What every error about the words of a command line is; Typer brings its own, under no public name."""
+
+
+class Commands(TyperGroup):
+    """Commands that tell a program about a command line that makes no sense as they tell it about anything else."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; with --json, what is wrong with its words is JSON too, and the exit code is 2 as ever."""
+        words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
+        if "--" in words:
+            words = words[: words.index("--")]
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            if "--json" not in words:
+                raise
+            print_json({"ok": False, "error": error_fields(_senseless(error.format_message()))})
+            raise typer.Exit(error.exit_code) from None
+
+
+def _senseless(found: str) -> SetupError:
+    return SetupError("MP721", "the command line makes no sense", found=found, hint="--help says what there is")
 
 
 @contextmanager

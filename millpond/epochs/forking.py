@@ -45,9 +45,10 @@ from millpond.epochs.savepoints import (
 )
 from millpond.errors import EpochError, MillpondError, StateError
 from millpond.ids import ManifestHash
+from millpond.storage.content import get_content
 from millpond.storage.contract import PutOutcome, Storage, shown_url
 from millpond.storage.layered import BASE_NAME, Base, encode_base
-from millpond.storage.open import forks, open_storage
+from millpond.storage.open import forks, holds_password, open_storage
 from millpond.storage.places import overlap, places_behind, places_of
 
 Told = Callable[[int], None]
@@ -95,6 +96,9 @@ def fork(
     manifest = _fit(base, point)
     if not copy and not forks(str(new)):
         raise _unfit_place("a folder, log:// or perkey://", shown_url(target.url), "copy it: copy=True, or --copy")
+    if not copy and holds_password(base.url):
+        hint = "leave the password to MILLPOND_REDIS_PASSWORD; or copy it: copy=True, or --copy"
+        raise _unfit_place("a source whose address may be written down", shown_url(base.url), hint)
     if target.list(""):
         raise _unfit_place(_EMPTY, f"files in {shown_url(target.url)}", "choose another one")
     genesis = replace(History(base).genesis, uuid=str(uuid.uuid4()), created_ms=clock.now_ms())
@@ -102,12 +106,7 @@ def fork(
     sizes = {state.file.name: state.file.size_bytes for state in states}
     base_uuid = History(base).genesis.uuid
     if copy:
-        told = begun(sum(sizes.values()))
-        for name in sorted(names_of(manifest)):
-            if base.contains(name):
-                target.put(name, base.get(name))
-                crashpoint("fork.copied")
-                told(sizes.get(name, 0))
+        _copy(base, target, point, begun(sum(sizes.values())))
         _begin(target, genesis, manifest, base_uuid)
     else:
         with _held(base, target, genesis, point, clock):
@@ -160,6 +159,18 @@ def _fit(base: Storage, point: Point) -> Manifest:
             hint = "choose another epoch; changes that are only logged (durability replay) must be in a snapshot first"
             raise _unfit_epoch("every file of the state", found, hint)
     return manifest
+
+
+def _copy(base: Storage, target: Storage, point: Point, told: Told) -> None:
+    """Copy what a manifest names; what the epoch needs is looked at on the way, so that no damage is copied unseen."""
+    assert point.manifest is not None, point.epoch
+    needed = {state.file.name: state.file for state in point.files()}
+    for name in sorted(names_of(point.manifest)):
+        if base.contains(name):
+            data = get_content(base, needed[name]) if name in needed else base.get(name)
+            target.put(name, data)
+            crashpoint("fork.copied")
+            told(len(data))
 
 
 @contextmanager

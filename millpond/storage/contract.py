@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from enum import Enum, auto
+from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from millpond.errors import StorageError
 
@@ -101,6 +103,11 @@ def shown_url(url: str) -> str:
     if near is not None:
         return shown_url(unquote(near[1]))
     return _USER.sub(r"\1***@", url)
+
+
+def folder_url(scheme: str, folder: Path) -> str:
+    """The address of a folder of this machine, whatever characters its path has."""
+    return f"{scheme}://{quote(os.fsencode(folder))}"
 
 
 def missing(name: str, url: str) -> StorageError:

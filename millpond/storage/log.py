@@ -25,7 +25,7 @@ from pathlib import Path
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, inside, missing
+from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, folder_url, inside, missing
 from millpond.storage.diskerrors import coded
 from millpond.storage.door import Door, usual_door
 from millpond.storage.durable import Durable
@@ -103,7 +103,7 @@ class LogStorage:
     @property
     def url(self) -> str:
         """The address of the log's folder."""
-        return f"log://{self._root}"
+        return folder_url("log", self._root)
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a free name, durable on return."""

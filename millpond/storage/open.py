@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -42,14 +43,22 @@ def folder_of(url: str) -> Path | None:
     """The folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
     scheme = _SCHEME.match(url)
     if scheme is None:
-        return Path(url).absolute() if url and "\0" not in url else None
+        return Path(url).absolute() if _is_path(url) else None
     if scheme[1].lower() not in _LAYOUTS:
         return None
     try:
         path = _local_path(urlsplit(url))
     except ValueError:
         return None
-    return Path(path).absolute() if path and "\0" not in path else None
+    return Path(path).absolute() if path and _is_path(path) else None
+
+
+def _is_path(text: str) -> bool:
+    """Whether a file system can have such a path at all."""
+    try:
+        return bool(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _open(url: str) -> Storage:
@@ -58,7 +67,7 @@ def _open(url: str) -> Storage:
     if folder is not None:
         refuse_other_layouts(folder, _LAYOUTS[scheme[1].lower() if scheme else "file"])
     if scheme is None:
-        storage: Storage | None = FileStorage(url) if url and "\0" not in url else None
+        storage: Storage | None = FileStorage(url) if _is_path(url) else None
     else:
         storage = _open_address(scheme[1].lower(), url)
     if storage is None:
@@ -70,6 +79,12 @@ def forks(url: str) -> bool:
     """Whether a fork can be kept at this address; to look for its base at a server would cost every opening a call."""
     scheme = _SCHEME.match(url)
     return scheme is None or scheme[1].lower() in _FORKS
+
+
+def holds_password(url: str) -> bool:
+    """Whether an address tells a user or a password, so that it must not be written down."""
+    roots = [root for _, root in read_roots(url)] if url.lower().startswith(f"{SPREAD}://") else [url]
+    return any(folder_of(root) is None and shown_url(root) != root for root in roots)
 
 
 def register_backend(scheme: str, opener: Opener) -> None:
@@ -100,7 +115,7 @@ def _open_address(scheme: str, url: str) -> Storage | None:
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError:
         return None
-    if parts.fragment or "\0" in unquote(url):
+    if parts.fragment or not _is_path(unquote(url)):
         return None
     opener = _OPENERS.get(scheme)
     if opener is not None:
@@ -115,7 +130,7 @@ def _open_address(scheme: str, url: str) -> Storage | None:
 
 def _local_path(parts: SplitResult) -> str | None:
     """The path of an address on this machine, as `file:///data/recs` has it."""
-    return unquote(parts.path) or None if parts.netloc in {"", "localhost"} else None
+    return unquote(parts.path, errors="surrogateescape") or None if parts.netloc in {"", "localhost"} else None
 
 
 def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:

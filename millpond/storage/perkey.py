@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from millpond.errors import StorageError
-from millpond.storage.contract import Names, PutOutcome, check_name, inside, missing
+from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, inside, missing
 from millpond.storage.diskerrors import coded
 from millpond.storage.files import FileStorage
 
@@ -44,7 +44,7 @@ class PerKeyStorage(FileStorage):
     @property
     def url(self) -> str:
         """The address of the folder."""
-        return f"perkey://{self._root}"
+        return folder_url("perkey", self._root)
 
     def list(self, prefix: str) -> Names:
         """All keys inside a folder of keys, sorted."""
@@ -65,7 +65,7 @@ class FaithfulPerKeyStorage:
     @property
     def url(self) -> str:
         """The address of the folder; `open_storage` refuses it."""
-        return f"perkey+faithful://{self._root}"
+        return folder_url("perkey+faithful", self._root)
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Write `data` under a free name, in place: neither whole nor durable if anything happens meanwhile."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from millpond.clock import Clock, SystemClock
 from millpond.errors import StorageError
-from millpond.storage.contract import Names, PutOutcome, check_name, missing
+from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, missing
 from millpond.storage.diskerrors import coded
 from millpond.storage.door import Door
 from millpond.storage.durable import Durable
@@ -55,7 +55,7 @@ class RocksStorage:
     @property
     def url(self) -> str:
         """The address of the database's folder."""
-        return f"rocksdb://{self._root}" + ("?owner=one" if self._one_owner else "")
+        return folder_url("rocksdb", self._root) + ("?owner=one" if self._one_owner else "")
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a free name, durable on return."""

@@ -22,12 +22,12 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+from pathlib import Path
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.content import NAME_DIGITS
-from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, missing, shown_url
+from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, folder_url, missing, shown_url
 from millpond.storage.layouts import SPREAD_MARK
 
 SCHEME = "spread"
@@ -62,7 +62,7 @@ class Root:
         url = self.storage.url
         if SEPARATOR in url:
             # Only a plain path can hold one: addresses were quoted when they were given.
-            url = f"file://{quote(url)}"
+            url = folder_url("file", Path(url))
         return f"{self.weight}*{url}"
 
 
@@ -145,7 +145,7 @@ class SpreadStorage:
             root.storage.put(MARK, identity)
             crashpoint("spread.marked")
             # After the mark: a root that is remembered and bears none was lost.
-            self._home.put(_remembered(root), root.shown.encode())
+            self._home.put(_remembered(root), os.fsencode(root.shown))
             crashpoint("spread.remembered")
         self._ready.add(root.shown)
 
@@ -184,7 +184,7 @@ def rendezvous(root: str, weight: int, name: str) -> float:
 
     Each root wins with a probability of its share of all weights, whatever the others are.
     """
-    digest = hashlib.blake2b(name.encode(), key=hashlib.sha256(root.encode()).digest(), digest_size=8).digest()
+    digest = hashlib.blake2b(name.encode(), key=hashlib.sha256(os.fsencode(root)).digest(), digest_size=8).digest()
     return -weight / math.log((int.from_bytes(digest, "big") + 0.5) / 2**64)
 
 
@@ -225,7 +225,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _remembered(root: Root) -> str:
-    return f"{MARKED}/{hashlib.sha256(root.shown.encode()).hexdigest()[:32]}"
+    return f"{MARKED}/{hashlib.sha256(os.fsencode(root.shown)).hexdigest()[:32]}"
 
 
 def _no_roots(expected: str, url: str) -> StorageError:

@@ -8,7 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from millpond.errors import StorageError
+from millpond.clock import ManualClock
+from millpond.epochs.forking import fork
+from millpond.epochs.recovery import read_state
+from millpond.epochs.retention import Keep
+from millpond.errors import EpochError, StorageError
 from millpond.storage import objects
 from millpond.storage.contract import PutOutcome, shown_url
 from millpond.storage.open import open_storage
@@ -16,6 +20,7 @@ from millpond.storage.redis import PASSWORD_VARIABLE
 from tests.contract.conftest import redis_url, s3_url
 from tests.contract.s3_server import CREDENTIALS
 from tests.contract.servers import REDIS_PASSWORD, RedisServer, free_port
+from tests.unit.epochs.keeping import Driver, stored
 
 SECRETS = (REDIS_PASSWORD, quote(REDIS_PASSWORD, safe=""), CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
 
@@ -116,6 +121,22 @@ def test_a_password_is_shown_nowhere(redis_server):
     assert_no_secrets(shown_url(url))
     assert_no_secrets(shown_url(f"redis://user:{REDIS_PASSWORD}@host/0/recs"))
     storage.close()
+
+
+def test_a_fork_does_not_write_the_password_of_its_source_down(redis_server, tmp_path, monkeypatch):
+    url = redis_url(redis_server)
+    driver = Driver(open_storage(url), Keep.all(), ManualClock())
+    driver.epoch({"a": "x"})
+    with pytest.raises(EpochError, match="MP423") as caught:
+        fork(url, tmp_path / "new")
+    assert_no_secrets(texts_of(caught.value))
+    assert not (tmp_path / "new").exists()
+    fork(url, tmp_path / "copy", copy=True)
+    monkeypatch.setenv(PASSWORD_VARIABLE, REDIS_PASSWORD)
+    fork(url.replace(f":{quote(REDIS_PASSWORD, safe='')}@", ""), tmp_path / "new")
+    for folder in ("new", "copy"):
+        assert read_state(open_storage(str(tmp_path / folder))) == stored({"a": "x"})
+        assert_no_secrets("".join(repr(path.read_bytes()) for path in (tmp_path / folder).rglob("*") if path.is_file()))
 
 
 def test_a_wrong_password_is_a_coded_error_that_does_not_show_it(redis_server):

@@ -122,6 +122,31 @@ def test_numbers_without_end_are_errors(checkpoint, tmp_path):
     assert told("ls", f"redis://host/{'1' * 5000}/x", code=1)["error"]["code"] == "MP311"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "--epoch", 0],
+        ["show", "--epoch", "x"],
+        ["shw"],
+        ["get"],
+        ["verify", "--all", "--epoch", 2],
+        ["savepoint", "a", "--epoch", 1, "--delete"],
+        ["gc", "--last", 0],
+        ["ls", "--jsno"],
+    ],
+    ids=str,
+)
+def test_a_command_line_without_sense_is_told_as_it_is_asked_for(checkpoint, words):
+    name, *rest = words
+    error = told(name, checkpoint, *rest, code=2)
+    assert (error["ok"], error["error"]["code"]) == (False, "MP721")
+    assert error["error"]["found"]
+    result = state(name, checkpoint, *rest, code=2)
+    assert (result.stdout, "Usage" in result.stderr) == ("", True)
+    # A key that is called so asks for nothing.
+    assert state("get", checkpoint, "words", "a", "b", "c", "--", "--json", code=2).stdout == ""
+
+
 def test_an_output_without_room_is_told_in_short(checkpoint):
     for words in (["ls", checkpoint], ["verify", checkpoint, "--json"], ["ls", checkpoint / "none", "--json"]):
         with Path("/dev/full").open("wb") as full:

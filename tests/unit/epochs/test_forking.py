@@ -313,3 +313,16 @@ def test_removing_a_savepoint_of_ours_does_not_ask_for_forks(tmp_path):
     add_savepoint(storage, "mine")
     remove_savepoint(storage, "mine")
     assert savepoints(storage) == ()
+
+
+def test_a_copy_takes_no_damage_along(tmp_path):
+    folder = tmp_path / "base"
+    driver = Driver(open_storage(str(folder)), Keep.all(), ManualClock())
+    for number in range(3):
+        driver.epoch({"a": str(number)})
+    name = History(FileStorage(folder)).point(2).files()[0].file.name
+    (folder / name).write_bytes((folder / name).read_bytes()[:-1])
+    with pytest.raises(StorageError, match="MP310"):
+        fork(folder, tmp_path / "copy", copy=True)
+    with pytest.raises(StorageError, match="MP350"):
+        History(FileStorage(tmp_path / "copy"))

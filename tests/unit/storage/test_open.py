@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from urllib.parse import quote
+
 import pytest
 
 from millpond.errors import StorageError
 from millpond.storage import open as opening
+from millpond.storage.contract import folder_url
 from millpond.storage.files import FileStorage
 from millpond.storage.log import LogStorage
 from millpond.storage.memory import MemoryStorage
@@ -64,6 +69,8 @@ def test_a_worker_opens_the_storage_of_the_driver_by_its_url(tmp_path):
         "file:///a?query",
         "nul\0",
         "file:///nul%00",
+        "lone\ud800",
+        "file:///lone\ud800",
         MemoryStorage().url,
     ],
 )
@@ -78,8 +85,29 @@ def test_each_local_kind_is_opened_by_its_scheme_and_by_its_own_url(tmp_path):
         storage = open_storage(f"{scheme}://{tmp_path}/{scheme}%20here")
         assert isinstance(storage, kind)
         storage.put("a", b"x")
-        assert open_storage(storage.url.replace(" ", "%20")).get("a") == b"x"
+        assert open_storage(storage.url).get("a") == b"x"
         assert (tmp_path / f"{scheme} here").is_dir()
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "log://{}", "perkey://{}", "rocksdb://{}", "spread://{0}|{0}-too"])
+@pytest.mark.parametrize("odd", ["%41", "a#b", "a?b=c", "100%", "a|b", "a b", os.fsdecode(b"\xff"), "ä", "a@b", "a+b"])
+def test_the_address_of_a_storage_opens_its_folder_whatever_that_is_called(tmp_path, form, odd):
+    """Tasks open the driver's storage by its address: if that led elsewhere, commits would name what is not there."""
+    plain = form == "{}"
+    folder = f"{tmp_path}/{odd}"
+    storage = open_storage(form.format(folder if plain else quote(os.fsencode(folder))))
+    if form.startswith("spread"):
+        storage = open_storage(f"spread://{folder_url('file', Path(folder))}|{tmp_path}/too")
+    if "rocksdb" in form and not odd.isprintable():
+        with pytest.raises(StorageError, match="MP309"):
+            storage.put("a", b"x")
+        return
+    storage.put("deltas/" + "0" * 40, b"x")
+    storage.put("a", b"x")
+    again = open_storage(storage.url)
+    assert again.get("a") == again.get("deltas/" + "0" * 40) == b"x"
+    assert again.url == storage.url
+    assert Path(folder).is_dir()
 
 
 def test_s4s_way_can_not_hold_a_checkpoint():
