@@ -21,7 +21,8 @@ class TaskLoad:
 
     The seconds of a step are shared out among its task elements by their rows. `worked` is on how many rows each
     partition was at work, also of key groups that it does not own: rows over several keys run anywhere, and so do those
-    of a `free` task, which meets no state.
+    of a `free` task, which meets no state. `group_seconds` and `group_bytes` are by key group: what was measured of
+    each partition and step, shared out by rows.
     """
 
     task: str
@@ -30,6 +31,8 @@ class TaskLoad:
     size_bytes: int
     worked: tuple[int, ...] = ()
     free: bool = False
+    group_seconds: tuple[float, ...] = ()
+    group_bytes: tuple[float, ...] = ()
 
     @property
     def total_rows(self) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millpond.elastic.observed import HotKey, Observed, TaskLoad
+from millpond.elastic.observed import Floats, HotKey, Observed, TaskLoad
 from millpond.elastic.sketch import Sketch
 from millpond.graph.model import Dispatch
 from millpond.ids import InstanceId, PartitionId
@@ -83,32 +84,54 @@ def _load(
     return Load(task, met.astype("<u2").tobytes(), rows[met].astype("<u4").tobytes(), hot)
 
 
+@dataclass(slots=True)
+class _Sums:
+    """What one task element had to do, while it is put together."""
+
+    rows: Ints
+    seconds: Floats
+    worked: Ints
+    group_seconds: Floats
+    group_bytes: Floats
+
+    @classmethod
+    def of(cls, layout: Layout) -> _Sums:
+        groups, partitions = layout.key_groups, layout.partitions
+        rows, worked = np.zeros(groups, np.int64), np.zeros(partitions, np.int64)
+        return cls(rows, np.zeros(partitions), worked, np.zeros(groups), np.zeros(groups))
+
+    def add(self, partition: int, groups: npt.NDArray[np.uint16], counts: Ints, row_s: float, row_bytes: float) -> None:
+        total = int(counts.sum())
+        self.rows[groups] += counts
+        self.seconds[partition] += total * row_s
+        self.worked[partition] += total
+        self.group_seconds[groups] += counts * row_s
+        self.group_bytes[groups] += counts * row_bytes
+
+
 def task_loads(layout: Layout, controls: Sequence[Control], free: Collection[str] = ()) -> tuple[TaskLoad, ...]:
     """What each task element had to do, over all partitions; some are `free` to run anywhere."""
-    rows: dict[str, Ints] = defaultdict(lambda: np.zeros(layout.key_groups, dtype=np.int64))
-    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * layout.partitions)
-    sizes: dict[str, float] = defaultdict(float)
-    worked: dict[str, list[int]] = defaultdict(lambda: [0] * layout.partitions)
+    sums: dict[str, _Sums] = defaultdict(lambda: _Sums.of(layout))
     times = _times(controls)
     for control in controls:
         counted = [(load, np.frombuffer(load.rows, dtype="<u4").astype(np.int64)) for load in control.loads]
-        total = sum(int(counts.sum()) for _, counts in counted)
+        total = sum(int(counts.sum()) for _, counts in counted) or 1
+        row_s, row_bytes = times.get((control.partition, control.step), 0.0) / total, control.size_bytes / total
         for load, counts in counted:
-            rows[load.task][np.frombuffer(load.groups, dtype="<u2")] += counts
-            worked[load.task][control.partition] += int(counts.sum())
-            share = int(counts.sum()) / total if total else 0.0
-            seconds[load.task][control.partition] += share * times.get((control.partition, control.step), 0.0)
-            sizes[load.task] += share * control.size_bytes
+            groups = np.frombuffer(load.groups, dtype="<u2")
+            sums[load.task].add(control.partition, groups, counts, row_s, row_bytes)
     return tuple(
         TaskLoad(
             task,
-            tuple(rows[task].tolist()),
-            tuple(seconds[task]),
-            round(sizes[task]),
-            tuple(worked[task]),
+            tuple(found.rows.tolist()),
+            tuple(found.seconds.tolist()),
+            round(float(found.group_bytes.sum())),
+            tuple(found.worked.tolist()),
             task in free,
+            tuple(found.group_seconds.tolist()),
+            tuple(found.group_bytes.tolist()),
         )
-        for task in sorted(rows)
+        for task, found in sorted(sums.items())
     )
 
 

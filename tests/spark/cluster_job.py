@@ -2,8 +2,9 @@
 
 `python -m tests.spark.cluster_job FOLDER SMALL_EPOCH MASTER` reads FOLDER/in, a part per epoch, and ends when nothing
 is left. FOLDER/options may hold other options; `program` names another program, and `resizes` lets the number of
-partitions change after every few epochs. Every committed epoch is a line of FOLDER/epochs. FOLDER/stores says
-which stores the executors held behind the last one, and FOLDER/stores.after which are left when the job has ended.
+partitions change after every few epochs. Windows are closed in the end. Every committed epoch is a line of
+FOLDER/epochs. FOLDER/stores says which stores the executors held behind the last one, and FOLDER/stores.after which are
+left when the job has ended.
 """
 
 from __future__ import annotations
@@ -12,18 +13,25 @@ import json
 import sys
 import tempfile
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from millpond import parquet
 from millpond.runtime.spark.executor import ON_EXECUTOR
 from millpond.runtime.spark.job import Job
 from millpond.runtime.spark.progress import EpochReport, Progress
 from millpond.runtime.spark.session import local_session
-from tests.spark.feeding import feed_all, streams
+from tests.property.windowed import Corrected
+from tests.spark.continued_job import Walks
+from tests.spark.feeding import feed_all, stream_of, streams
 from tests.spark.gated import Gated
 from tests.spark.programs import Mixed
 
 PARTITIONS = 3
-NAMED = {program.__name__: program for program in (Gated, Mixed)}
+NAMED = {program.__name__: program for program in (Gated, Mixed, Walks, Corrected)}
+DISORDER, LATENESS = timedelta(seconds=2), timedelta(seconds=4)
 
 SETTINGS = {
     # Else the master gives the application up after some executors that died in a row.
@@ -58,6 +66,15 @@ def stores_of(job: Job) -> list[str]:
     return sorted(map(str, found))
 
 
+def fed(job: Job, program: type, spark: SparkSession, folder: Path) -> Job:
+    """Feed the parts of a folder to a job."""
+    if program is not Corrected:
+        return feed_all(job, program, streams(spark, program, folder / "in"), folder / "out")
+    rows = stream_of(spark, folder / "in" / "read")
+    job.feed("read", rows, order_by="place", time="ts", disorder=DISORDER, lateness=LATENESS)
+    return job.on_window("spans", to=parquet(folder / "out" / "spans"))
+
+
 def main(folder: Path, master: str) -> None:
     spark = local_session("cluster job", master=master, conf=SETTINGS)
     spark.sparkContext.setLogLevel("WARN")  # the tests look for the deaths that they caused
@@ -68,7 +85,7 @@ def main(folder: Path, master: str) -> None:
     program, resizes = NAMED[options.pop("program", Gated.__name__)], options.pop("resizes", False)
     job = program.on(spark, checkpoint=folder / "ck", **options)
     job._progress = Telling(folder, job, resizes=resizes)
-    feed_all(job, program, streams(spark, program, folder / "in"), folder / "out").run()
+    fed(job, program, spark, folder).run(close=program is Corrected)
     (folder / "stores.after").write_text(json.dumps(stores_of(job)))
     spark.stop()
 

@@ -53,6 +53,19 @@ class ClusterDriver(Driver):
             rng.choice(found).kill()
         return True
 
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """For a while nothing of this driver runs, nor of what it started."""
+        own = [psutil.Process(self._process.pid), *self.below()]
+        for process in own:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in reversed(own):
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+
 
 def told(folder: Path) -> list[dict[str, Any]]:
     """The epochs that the drivers of a folder committed, as they told of them."""

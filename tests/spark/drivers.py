@@ -34,17 +34,23 @@ class Driver:
     JOB = "tests.spark.driver_job"
 
     def __init__(
-        self, folder: Path, crash_at: str | None = None, master: str | None = None, small_epoch: int = 0
+        self,
+        folder: Path,
+        crash_at: str | None = None,
+        master: str | None = None,
+        small_epoch: int = 0,
+        log: str = "log",
     ) -> None:
         self.folder = folder
+        self._log = folder / log
         (folder / "started").unlink(missing_ok=True)
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         if crash_at is not None:
             environ[VARIABLE] = crash_at
         command = [sys.executable, "-m", self.JOB, str(folder), str(small_epoch)]
         command += [master] if master else []
-        with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log)
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=out, stderr=out)
         self._below: dict[int, psutil.Process] = {}
 
     def below(self) -> list[psutil.Process]:
@@ -88,7 +94,7 @@ class Driver:
 
     def log(self) -> str:
         """What the driver and Spark said."""
-        return (self.folder / "log").read_text(errors="replace")
+        return self._log.read_text(errors="replace")
 
     def ended(self) -> bool:
         """Whether the driver itself is gone."""

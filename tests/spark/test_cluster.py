@@ -18,6 +18,7 @@ from tests.spark.feeding import write_parts
 from tests.spark.gated import Gated
 from tests.spark.programs import Mixed, fresh_seed, random_rows, say
 from tests.spark.test_driver_kill import check, rows_for
+from tests.spark.two_queries_job import LONG, SHORT
 
 THREE, TWO_BY_TWO = "local-cluster[3,1,1024]", "local-cluster[2,2,1024]"
 HITS_MIN = 0.95
@@ -82,9 +83,51 @@ def test_over_200_epochs_nearly_all_partitions_find_their_state(tmp_path, master
     assert share >= HITS_MIN
 
 
+class TwoQueries(ClusterDriver):
+    JOB = "tests.spark.two_queries_job"
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+def test_two_queries_at_once_keep_stores_of_their_own_and_each_takes_only_these_with_it(tmp_path):
+    rows = {name: rows_for(seed, parts) for name, seed, parts in ((SHORT, 24, 3), (LONG, 25, 20))}
+    for name, own in rows.items():
+        write_parts(tmp_path / name / "in", Gated, own, 3 if name == SHORT else 20)
+    assert TwoQueries(tmp_path, master=TWO_BY_TWO).end() == 0
+    for name, own in rows.items():
+        check(tmp_path / name, own)
+    both, one, none = json.loads((tmp_path / "held").read_text())
+    say(both, one)
+    assert both[SHORT]
+    assert both[LONG]
+    assert not {*both[SHORT]} & {*both[LONG]}
+    assert one[SHORT] == []
+    assert one[LONG], "the one that goes on has lost its stores"
+    assert none == {SHORT: [], LONG: []}
+
+
 HARM_SECONDS = 150
 EXPECTED_ENDS = ("MP3", "MP4", "MP5", "Job aborted", "Connection refused", "SparkContext was shut down")
 """What a driver may tell that was not killed itself: storage that is not there, and epochs that were tried in vain."""
+
+
+def suffer(folder, master, name, epochs, seed, record_property):
+    """Run a job of so many epochs to its end, with everything dying under it, and tell how long commits took then."""
+    nemesis = Nemesis(lambda: ClusterDriver(folder, master=master), random.Random(seed))
+    nemesis.harm_for(HARM_SECONDS, epochs)
+    nemesis.finish()
+    for line in nemesis.told():
+        record_property("told", f"{master}, {name}: {line}")
+    done = nemesis.counts()
+    say(done, [code for code, _ in nemesis.ends])
+    assert {"executor", "worker", "driver", "checkpoint"} <= done.keys()
+    assert sum(done.values()) >= 8
+    unexpected = [
+        log[-3000:]
+        for code, log in nemesis.ends
+        if code not in {0, -signal.SIGKILL} and not any(word in log for word in EXPECTED_ENDS)
+    ]
+    assert unexpected == []
 
 
 @pytest.mark.campaign
@@ -100,21 +143,7 @@ def test_a_feed_with_everything_dying_under_it_equals_plain_python(tmp_path, rec
     rows = rows_for(seed, parts) if program is Gated else random_rows(program, seed, parts * 60)
     write_parts(tmp_path / "in", program, rows, parts)
     (tmp_path / "options").write_text(json.dumps({"program": program.__name__, **options}))
-    nemesis = Nemesis(lambda: ClusterDriver(tmp_path, master=master), random.Random(seed))
-    nemesis.harm_for(HARM_SECONDS, parts)
-    nemesis.finish()
-    for line in nemesis.told():
-        record_property("told", f"{master}, {program.__name__}: {line}")
-    done = nemesis.counts()
-    say(done, [code for code, _ in nemesis.ends])
-    assert {"executor", "worker", "driver", "checkpoint"} <= done.keys()
-    assert sum(done.values()) >= 8
-    unexpected = [
-        log[-3000:]
-        for code, log in nemesis.ends
-        if code not in {0, -signal.SIGKILL} and not any(word in log for word in EXPECTED_ENDS)
-    ]
-    assert unexpected == []
+    suffer(tmp_path, master, program.__name__, parts, seed, record_property)
     check(tmp_path, rows, program)
 
 

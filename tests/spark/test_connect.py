@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import random
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.functions import udf
 
 from millpond import foreach_epoch
 from millpond.errors import MillpondError
 from millpond.runtime.spark.connect import Relay, over_connect
+from millpond.runtime.spark.executor import ON_EXECUTOR, STORES, local_folder, root_on_executor
 from millpond.runtime.spark.placement import one_host
+from millpond.storage.open import open_storage
 from tests.spark.conftest import CONNECT
 from tests.spark.drivers import Driver, wait_for
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, write_parts
@@ -32,6 +37,12 @@ class Client(Driver):
 def totals_job(spark, folder):
     job = Totals.on(spark, checkpoint=folder / "ck", partitions=2)
     return feed_all(job, Totals, streams(spark, Totals, folder / "in"), folder / "out")
+
+
+def stores_of(folder):
+    """The stores of a checkpoint on the server, which is its own executor."""
+    name = root_on_executor(open_storage(str(folder / "ck")).url, "*").removeprefix(ON_EXECUTOR)
+    return sorted(Path(tempfile.gettempdir()).glob(f"blockmgr-*/{STORES}/{name}"))
 
 
 @pytest.mark.connect
@@ -62,8 +73,10 @@ def test_a_client_killed_again_and_again_neither_loses_nor_repeats_anything(spar
             assert client.end() == -signal.SIGKILL
         say("killed with", epochs_in(tmp_path), "epochs")
     assert epochs_in(tmp_path) < parts, "there was nothing left to recover"
+    assert stores_of(tmp_path), "the killed clients left no stores"
     assert Client(tmp_path, master=server.url).end() == 0
     check(tmp_path, rows)
+    assert stores_of(tmp_path) == []
 
 
 @pytest.mark.connect
@@ -101,12 +114,19 @@ def test_what_fails_at_the_client_ends_the_query_and_is_told_by_both(spark, tmp_
 @pytest.mark.connect
 def test_a_query_whose_client_is_gone_ends(spark, tmp_path):
     write_parts(tmp_path / "in", Totals, random_rows(Totals, 1, 10), 1)
-    silent = Relay(spark, patience_s=1.0)
+    job = totals_job(spark, tmp_path)
+    job.run()
+    # Nobody but the query can remove these now.
+    root = job._store_root
+    spark.range(1).select(udf(lambda _: Path(local_folder(root)).mkdir(parents=True), "int")("id")).collect()
+    assert len(stores_of(tmp_path)) == 1
+    silent = Relay(spark, root, patience_s=1.0)
     writer = stream_of(spark, tmp_path / "in" / "add").writeStream.foreachBatch(silent.function)
     query = writer.option("checkpointLocation", str(tmp_path / "spark")).start()
     with pytest.raises(StreamingQueryException, match="MP670"):
         query.awaitTermination()
     silent.end()
+    assert stores_of(tmp_path) == []
 
 
 def test_nothing_is_left_in_the_session_when_a_query_has_ended(spark, tmp_path):

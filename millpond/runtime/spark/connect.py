@@ -6,7 +6,8 @@ client works on the batch and commits it as it does without Connect, by Spark's 
 talk through settings of the session that they share: public API, over the connection that is there anyway.
 
 Whichever of them dies, nothing is lost or repeated. A batch that was not committed is offered again by the next query,
-and one that was committed is known by its numbers. A client that is gone no longer beats, and its query ends.
+and one that was committed is known by its numbers. A client that is gone no longer beats: its query ends, and removes
+the stores of the job from the executors, since the client can't.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from millpond.clock import SystemClock
 from millpond.errors import ConnectError, QueryStopped
+from millpond.runtime.spark.forgetting import forget_stores
 
 OnBatch: TypeAlias = Callable[[str, DataFrame, int], None]
 """What is done with a batch: by the id of its query and its own number."""
@@ -42,6 +44,9 @@ BEAT_S = 0.5
 
 PATIENCE_S = 60.0
 """How long the server waits for a client that says nothing."""
+
+FORGET_TASKS = 64
+"""So many short tasks come to all executors of a server, or to most of them if it has very many."""
 
 START_TRIES = 6
 """How often a query is started whose process for batches is late: Spark waits 10 s for it, however busy the host is."""
@@ -102,10 +107,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Handing:
-    """The function that the server runs for each batch; `session` is the client's, as the server knows it."""
+    """The function that the server runs for each batch; `session` is the client's, as the server knows it.
+
+    The stores of the job lie below `local_root`.
+    """
 
     session: SparkSession
     words: Words
+    local_root: str = ""
     patience_s: float = PATIENCE_S
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -138,6 +147,9 @@ class Handing:
                 heard = now if beat != before else heard
             if now - heard > self.patience_s:
                 self.session.catalog.dropGlobalTempView(self.words.view)
+                # Stores that stay because nobody can be reached take disk, and nothing else.
+                with suppress(PySparkException):
+                    forget_stores(self.session, self.local_root, FORGET_TASKS)
                 raise ConnectError(
                     "MP670",
                     f"batch {batch_id} waits for a client that is gone",
@@ -154,13 +166,13 @@ class Handing:
 class Relay:
     """The client's side of one query: takes the batches that its server hands over, one by one, in a thread."""
 
-    def __init__(self, spark: SparkSession, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, spark: SparkSession, local_root: str = "", *, patience_s: float = PATIENCE_S) -> None:
         self._spark = spark
         self._words = Words(uuid4().hex)
         self._ended = threading.Event()
         self._taking: threading.Thread | None = None
         self._query: StreamingQuery | None = None
-        self.function = Handing(spark, self._words, patience_s)
+        self.function = Handing(spark, self._words, local_root, patience_s)
 
     def start(self, query: StreamingQuery, on_batch: OnBatch) -> None:
         """Take the batches of a query as long as it lives."""

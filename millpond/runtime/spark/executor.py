@@ -2,7 +2,9 @@
 
 The folder lies in Spark's own local directories, so Spark removes it with the executor. An executor that is killed with
 all that watches it leaves it behind. So every folder is noted in a register of the host, by a link that is named after
-the process of its executor, and whoever makes a folder later removes those of processes that are gone.
+the process of its executor, and whoever makes a folder later removes those of processes that are gone. An executor that
+outlives its jobs, as those of a Spark Connect server do, may hold stores of a job whose driver was killed: they go when
+the checkpoint is worked on again.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import socket
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from millpond.state.localstore import LocalStore
 
 ON_EXECUTOR = "on-executor:"
 """How a local root begins that is a name, for which each executor has a folder of its own."""
@@ -48,7 +52,22 @@ def local_folder(local_root: str) -> str:
         return local_root
     stores = _stores()
     _register(stores)
-    return str(stores / local_root.removeprefix(ON_EXECUTOR))
+    folder = stores / local_root.removeprefix(ON_EXECUTOR)
+    if not folder.exists():
+        _forget_earlier(folder)
+    # Files that are removed take disk as long as a process has them open.
+    LocalStore.close_below(stores, removed=True)
+    return str(folder)
+
+
+def _forget_earlier(folder: Path) -> None:
+    """Remove the stores that earlier jobs on the same checkpoint left here, because their drivers were killed.
+
+    A job that is not over after all makes them anew, until its next commit fails.
+    """
+    checkpoint, _, _ = folder.name.rpartition("-")
+    for earlier in folder.parent.glob(f"{checkpoint}-*"):
+        shutil.rmtree(earlier, ignore_errors=True)
 
 
 def is_own(folder: str) -> bool:
@@ -59,7 +78,9 @@ def is_own(folder: str) -> bool:
 def forget(local_root: str) -> None:
     """Remove the stores of a job that has ended from this executor."""
     if local_root.startswith(ON_EXECUTOR):
-        shutil.rmtree(_stores() / local_root.removeprefix(ON_EXECUTOR), ignore_errors=True)
+        folder = _stores() / local_root.removeprefix(ON_EXECUTOR)
+        LocalStore.close_below(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def register_folder() -> Path:

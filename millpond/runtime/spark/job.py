@@ -147,7 +147,7 @@ class Job:
         self._times = Timekeeper(self._program, lambda: self._checkpoint.head)
         self._timers = TimerFeeds(self._program, self._times.handlers)
         self._ticker: Ticker | None = None
-        self._streaming = Streaming(spark)
+        self._streaming = Streaming(spark, self._store_root)
         # Ticks come from a thread of their own, and an epoch is offered by one at a time.
         self._one_epoch = threading.RLock()
         self._reports: list[EpochReport] = []

@@ -19,17 +19,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.clock import SystemClock
 from millpond.elastic.observed import Observed
 from millpond.elastic.places import PartitionLoads, keep_places, relieved
 from millpond.ids import PartitionId
 from millpond.runtime.messages import Control
 from millpond.runtime.spark.collecting import running
 from millpond.runtime.spark.connect import over_connect
-from millpond.runtime.spark.executor import ON_EXECUTOR, executor_name, forget
+from millpond.runtime.spark.executor import ON_EXECUTOR
+from millpond.runtime.spark.forgetting import forget_stores, spread_tasks, telling
 from millpond.runtime.spark.worker import PartitionFunction
 
 SLOT = "millpond_slot"
@@ -41,9 +41,6 @@ LOOK_EPOCHS_MAX = 32
 BUILDS_MAX = 3
 """How often an anchor is built in the hope that Spark deals it out evenly."""
 
-HOLD_S = 0.05
-"""How long a task of a look holds its core, so that the next task goes to another one."""
-
 BUSY_SUMS = 50_000
 """What a task of an anchor adds up for the same reason."""
 
@@ -52,8 +49,6 @@ CLOSE_SECONDS_MAX = 10
 
 _SLOTS_LOOKED_AT = 64
 """Numbers per place among which one is found that belongs there: all places are met with certainty, near enough."""
-
-_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +125,9 @@ class Anchors:
 
     def close(self) -> None:
         """Let go of the anchor, and remove the job's stores from the executors."""
-        tasks = 2 * self._partitions if self._local_root.startswith(ON_EXECUTOR) else 0
         # Whatever is in the way, a session that ends or an executor that dies: Spark removes the stores then itself.
         with suppress(Exception):
-            if tasks:
-                forgetting = _telling(HOLD_S, self._local_root)
-                self._spark.range(0, tasks, 1, tasks).select(forgetting(F.col("id"))).collect()
+            forget_stores(self._spark, self._local_root, 2 * self._partitions)
             self._drop()
         self._anchor, self._partitions = None, 0
 
@@ -185,8 +177,7 @@ class Anchors:
 
     def _executors(self) -> set[str]:
         """The executors that tasks are given to now."""
-        tasks = 2 * self._partitions
-        frame = self._spark.range(0, tasks, 1, tasks).select(_telling(HOLD_S)(F.col("id")).alias("place"))
+        frame = spread_tasks(self._spark, 2 * self._partitions)
         return {row.place for row in running(frame.collect)}
 
     def _slots(self) -> list[int]:
@@ -217,7 +208,7 @@ class Anchors:
         busy = F.expr(f"aggregate(sequence(0, {busy_sums} + {SLOT} * 0), 0L, (sum, x) -> sum + x)")
         frame = numbers.repartition(count, F.col(SLOT)).withColumn("busy", busy).cache()
         running(frame.count)
-        told = frame.select(SLOT, _telling(0.0)(F.col(SLOT)).alias("place"))
+        told = frame.select(SLOT, telling(0.0)(F.col(SLOT)).alias("place"))
         return frame, {row[0]: row[1] for row in running(told.collect)}
 
 
@@ -241,18 +232,6 @@ def _at_slot(function: PartitionFunction, slots: tuple[int, ...]) -> Callable[[p
         return pa.Table.from_batches(list(function(partition, rows.drop_columns([SLOT]).to_batches())))
 
     return run
-
-
-def _telling(hold_s: float, forgotten: str = "") -> Callable[..., Column]:
-    """A column that tells on which executor it was computed, where the stores of a root are `forgotten`."""
-
-    def tell(_: int) -> str:
-        forget(forgotten)
-        _CLOCK.sleep(hold_s)
-        return executor_name()
-
-    telling: Callable[..., Column] = F.udf(tell, "string", useArrow=False).asNondeterministic()
-    return telling
 
 
 def one_host(spark: SparkSession) -> bool:

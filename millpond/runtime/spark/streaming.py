@@ -20,10 +20,11 @@ AVAILABLE_NOW = "available now"
 
 
 class Streaming:
-    """Starts the queries of a job, one after the other."""
+    """Starts the queries of a job, one after the other; its stores lie below `local_root`."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, local_root: str) -> None:
         self._spark = spark
+        self._local_root = local_root
         self._relay: Relay | None = None
         self._query: StreamingQuery | None = None
 
@@ -39,7 +40,7 @@ class Streaming:
                 raise EpochError("MP435", "Spark did not name the query in time", found=f"{START_SECONDS_MAX} s")
             on_batch(identity[0], batch, batch_id)
 
-        self._relay = Relay(self._spark) if over_connect(self._spark) else None
+        self._relay = Relay(self._spark, self._local_root) if over_connect(self._spark) else None
         writer = rows.writeStream.foreachBatch(self._relay.function if self._relay else here)
         writer = writer.option("checkpointLocation", checkpoint)
         if name is not None:

@@ -165,13 +165,27 @@ def test_a_server_waits_for_a_slow_client_and_gives_up_a_silent_one(monkeypatch)
             if turned["s"] < 300:
                 session.conf.set(words.beat, str(turned["s"]))
 
+    forgotten = []
     monkeypatch.setattr(connect, "_CLOCK", Turning())
+    monkeypatch.setattr(connect, "forget_stores", lambda spark, root, tasks: forgotten.append((spark, root, tasks)))
     session, words = FakeSession(), Words("t")
     with pytest.raises(ConnectError) as given_up:
-        Handing(session, words)(FakeBatch(session, "rows"), 7)
+        Handing(session, words, "root")(FakeBatch(session, "rows"), 7)
     assert given_up.value.code == "MP670"
+    assert forgotten == [(session, "root", connect.FORGET_TASKS)]
     assert 300 + connect.PATIENCE_S - connect.BEAT_S <= turned["s"] <= 300 + connect.PATIENCE_S + 2 * connect.BEAT_S
     assert session.views == {}
+
+
+def test_a_query_without_a_client_ends_also_if_its_stores_can_not_be_removed(monkeypatch):
+    def refuse(*_):
+        raise PySparkException("gone")
+
+    monkeypatch.setattr(connect, "forget_stores", refuse)
+    session = FakeSession()
+    with pytest.raises(ConnectError) as given_up:
+        Handing(session, Words("t"), patience_s=0.0)(FakeBatch(session, "rows"), 7)
+    assert given_up.value.code == "MP670"
 
 
 def test_a_word_of_another_batch_is_no_answer(monkeypatch):

@@ -19,6 +19,7 @@ from millpond.runtime.spark.executor import (
     root_on_executor,
     sweep_register,
 )
+from millpond.state.localstore import LocalStore, Stamp
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_executors_jobs_and_checkpoints_have_folders_of_their_own(host):
 
 def test_an_ended_job_leaves_nothing_and_takes_nothing_of_others(host, tmp_path):
     host("one")
-    ended, other = root_on_executor("ck", "x"), root_on_executor("ck", "y")
+    ended, other = root_on_executor("ck", "x"), root_on_executor("other", "x")
     for root in (ended, other):
         (Path(local_folder(root)) / "store").mkdir(parents=True)
     forget(ended)
@@ -57,6 +58,32 @@ def test_an_ended_job_leaves_nothing_and_takes_nothing_of_others(host, tmp_path)
     assert (Path(local_folder(other)) / "store").exists()
     forget(str(tmp_path))
     assert tmp_path.exists()
+
+
+def test_stores_that_a_killed_driver_left_go_when_its_checkpoint_is_worked_on_again(host):
+    """Executors of a Connect server outlive their clients."""
+    host("one")
+    left, other = (Path(local_folder(root_on_executor(url, "x"))) / "store" for url in ("ck", "other"))
+    for path in (left, other):
+        LocalStore.at(path).rebuild(Stamp("u", 1, "h"), (), ((0, 3),))
+    again = Path(local_folder(root_on_executor("ck", "y")))
+    assert not left.parent.exists()
+    assert [path for _, path in LocalStore._open if Path(path).is_relative_to(left.parent)] == [], "it takes disk"
+    # What is there already was not left by somebody else.
+    (again / "store").mkdir(parents=True)
+    assert local_folder(root_on_executor("ck", "y")) == str(again)
+    assert (again / "store").exists()
+    assert other.exists()
+
+
+def test_an_executor_lets_go_of_what_it_forgets(host):
+    host("one")
+    root = root_on_executor("ck", "x")
+    store = Path(local_folder(root)) / "store"
+    LocalStore.at(store)
+    forget(root)
+    assert not store.exists()
+    assert [path for _, path in LocalStore._open if path == str(store)] == []
 
 
 def note_dead(stores):

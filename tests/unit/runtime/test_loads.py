@@ -61,6 +61,31 @@ def test_rows_are_counted_by_task_and_key_group(tmp_path, seed):
         assert load.size_bytes > 0
         with_rows = {simulated.layout.owner_of(group) for group in truth}
         assert {at for at, took in enumerate(load.seconds) if took} == with_rows
+        for by_group in (load.group_seconds, load.group_bytes):
+            assert {group for group, cost in enumerate(by_group) if cost} == truth.keys()
+        owners = simulated.layout.owners()
+        assert np.bincount(owners, load.group_seconds, 3).tolist() == pytest.approx(load.seconds)
+        assert sum(load.group_bytes) == pytest.approx(load.size_bytes, abs=1)
+
+
+def test_seconds_and_bytes_of_a_partition_and_step_are_shared_out_by_rows():
+    def control(partition, loads, seconds, size_bytes):
+        packed = [
+            Load(
+                task, np.array(list(rows), dtype="<u2").tobytes(), np.array(list(rows.values()), dtype="<u4").tobytes()
+            )
+            for task, rows in loads.items()
+        ]
+        return Control(0, partition, 0, 0, loads=tuple(packed), busy={0: seconds}, size_bytes=size_bytes)
+
+    layout = Layout(4, 2, 1, aligned=False)
+    here, there = control(0, {"a": {0: 6, 1: 2}, "b": {1: 2}}, 1.0, 500), control(1, {"a": {2: 5, 3: 0}}, 3.0, 50)
+    a, b = task_loads(layout, [here, there])
+    assert a.group_seconds == pytest.approx((0.6, 0.2, 3.0, 0.0))
+    assert a.group_bytes == pytest.approx((300, 100, 50, 0))
+    assert b.group_seconds == pytest.approx((0.0, 0.2, 0.0, 0.0))
+    assert (a.size_bytes, b.size_bytes) == (450, 100)
+    assert (a.seconds, b.seconds) == (pytest.approx((0.8, 3.0)), pytest.approx((0.2, 0.0)))
 
 
 class Accounts(Program):

@@ -33,6 +33,25 @@ def test_rows_that_wait_are_shown(capsys, monkeypatch, queued, shown):
     assert ("12,000 rows wait" in capsys.readouterr().err) is shown
 
 
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        ({"executors": 1, "local_hits": 3}, None),
+        ({"executors": 3, "local_hits": 4}, "3 executors, 4 partitions in place"),
+        ({"caught_up": 1, "restored": 2, "restore_seconds": 1.25}, "3 moved in 1.2 s"),
+        ({"groups_moved": 9, "partitions": 4}, "9 key groups on 4 partitions moved"),
+        ({"hot_keys": (HotKey("visit.0", "'whale'", 0.43),)}, "key 'whale' has 43% of the rows of visit.0"),
+    ],
+)
+def test_where_partitions_ran_what_moved_and_hot_keys_are_shown(capsys, monkeypatch, seen, told):
+    monkeypatch.setenv("COLUMNS", "300")
+    progress = Progress("Visits", shown=True)
+    progress.epoch(report(**seen))
+    progress.stop()
+    cells = capsys.readouterr().err.strip().split(" · ")[5:]
+    assert cells == ([told] if told else [])
+
+
 @pytest.mark.parametrize("value", ODD)
 def test_replies_of_any_text_are_shown_as_they_are(capsys, value):
     kept = value.encode("utf-8", "replace").decode()

@@ -79,7 +79,7 @@ class Told:
     [("", None), (None, None), ("{", None), ("{}", None), (json.dumps({"sources": [KAFKA]}), 104)],
 )
 def test_a_query_that_does_not_tell_hinders_no_epoch(progress, rows):
-    streaming = Streaming(None)
+    streaming = Streaming(None, "nowhere")
     assert streaming.queued_rows() is None
     streaming._query = Told(progress)
     assert streaming.queued_rows() == rows

@@ -343,6 +343,24 @@ def test_a_killed_reader_leaves_the_store_usable_and_its_place_is_cleared(store)
     finish(readers)
 
 
+def test_disk_is_bounded_by_what_a_store_holds_however_often_it_is_written_and_whoever_dies(store):
+    """Every epoch writes all values anew; readers are killed, and others come in their place, as workers do."""
+    entries = {store_key(0, 2, b"%06d" % n): bytes([n % 251]) * 500 for n in range(300)}
+    store.rebuild(START, [loaded(entries)])
+    before = START
+    for epoch in range(1, 121):
+        after = Stamp("u", epoch, f"h{epoch}")
+        assert store.advance(before, after, [loaded({key: bytes([epoch]) * 500 for key in entries})])
+        before = after
+        if epoch % 40 == 1:
+            reader = start("view = LocalStore.at(path).view()\nsay('reads')\nwait()", store.path)
+            assert heard(reader) == "reads"
+            kill(reader)
+            finish(start("LocalStore.at(path)", store.path))
+    size_bytes = (store.path / "data.mdb").stat().st_size
+    assert size_bytes < 8 * sum(map(len, entries.values()))
+
+
 def test_a_writer_killed_in_the_middle_changes_nothing_and_blocks_nobody(store):
     store.rebuild(START, [loaded({A: b"1"})])
     writer = start(
