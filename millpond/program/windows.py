@@ -19,6 +19,7 @@ from millpond.program.timers import TimerElement, handler_point
 from millpond.state.expiry import Clock
 from millpond.windowing.aggregates import Aggregate, several
 from millpond.windowing.element import ClosedWindow, WindowRules, Windows, WindowsType
+from millpond.windowing.kinds import FIRST_TIME, LAST_TIME, MICROSECOND
 
 K = TypeVar("K")
 
@@ -72,7 +73,9 @@ def on_window(
     given: object = lateness
     if not isinstance(given, datetime.timedelta) or given < _NO_TIME:
         raise _bad("lateness=timedelta(...), not less than nothing", repr(lateness)[:60])
-    rules = WindowRules(named, several(aggregates), lateness // datetime.timedelta(microseconds=1))
+    # No two moments lie farther apart: more is for ever, too.
+    kept_us = min(lateness // MICROSECOND, LAST_TIME - FIRST_TIME)
+    rules = WindowRules(named, several(aggregates), kept_us)
     if lateness and not rules.any_order:
         raise WindowError(
             "MP649",

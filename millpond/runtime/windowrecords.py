@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from millpond.errors import WindowError
 from millpond.runtime.keycodes import KeyCodes
 from millpond.runtime.windowplan import (
     BEGIN,
@@ -78,8 +79,24 @@ def _rows(plan: WindowPlan, table: pa.Table) -> list[tuple[int, dict[str, Any]]]
     columns = plan.values(table)
     if not columns:
         return [(time, {}) for time in times]
-    values = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+    kinds = dict(plan.columns)
+    values = zip(*(_plain(name, column, kinds[name]) for name, column in columns.items()), strict=True)
     return [(time, dict(zip(columns, row, strict=True))) for time, row in zip(times, values, strict=True)]
+
+
+def _plain(name: str, column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
+    """Values as records have them: moments in UTC, whatever the zone of the session, as in streams."""
+    try:
+        found: list[Any] = (column if column.type == kind else column.cast(kind)).to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise WindowError(
+            "MP609",
+            f"the column `{name}` has a value that Python can't tell",
+            expected="moments of the years 1 to 9999 in UTC",
+            found=str(error).partition("\n")[0][:120],
+            hint="leave such rows out, or select only the columns that functions need",
+        ) from error
+    return found
 
 
 def _stretches(carried: list[pa.Array], keys: list[pa.ChunkedArray]) -> Iterator[tuple[int, int, bool]]:

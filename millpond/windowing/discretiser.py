@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from millpond.errors import WindowError
-from millpond.windowing.kinds import Bounds, Moment, Quiet, Window, Windowing, backwards
+from millpond.windowing.kinds import Bounds, Moment, Quiet, Window, Windowing, backwards, no_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,8 @@ class Discretiser:
         ended += [Ended(name, opened.popleft(), each) for each in bounds]
 
     def _pass_time(self, time: int) -> None:
+        if type(time) is not int:
+            raise no_time(time)
         if self._last_time is not None and time < self._last_time:
             raise backwards("time", self._last_time, time)
         self._last_time = time

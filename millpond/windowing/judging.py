@@ -17,7 +17,7 @@ from millpond.windowing.driven import Landmark, Session, Varying
 from millpond.windowing.grids import SlicedGrid
 from millpond.windowing.kinds import LAST_TIME, Moment, check_told
 from millpond.windowing.periodic import TIME, Periodic
-from millpond.windowing.userdefined import UserDefined, Viewed
+from millpond.windowing.userdefined import UserDefined, Viewed, asked_cut, asked_view
 
 _TIME = itemgetter(0)
 
@@ -105,16 +105,14 @@ def _try_cut(name: str, window: UserDefined, time: int, record: Any, state: Any)
     """How many windows are open in the row's turn is not known yet, but the function must be able to answer."""
     known = {} if state is None else state["discretiser"]["queries"]
     own = known[name]["state"][1] if name in known else window.initial
-    begun, ended, _ = window.cut(own, Moment(record, time, 0 if state is None else state["position"]))
-    _ignore(begun + ended)
+    asked_cut(window.cut, own, Moment(record, time, 0 if state is None else state["position"]))
 
 
 def _try_view(name: str, window: Viewed, time: int, record: Any, state: Any) -> None:
     position = 0 if state is None else state["position"]
     known = {} if state is None else state["views"]["views"]
     head, own = known.get(name, (position, window.initial))
-    leaving, _, _ = window.view(own, Moment(record, time, position), position - head)
-    _ignore(leaving + position)
+    asked_view(window.view, own, Moment(record, time, position), position - head)
 
 
 def _ignore(_answer: Any) -> None:

@@ -227,11 +227,16 @@ def check_told(begin: int, end: int) -> None:
 def timed(moment: Moment) -> int:
     """The time of a record, which must have one."""
     if type(moment.time) is not int:
-        raise WindowError(
-            "MP619",
-            "a window over time met a record without a time",
-            expected="microseconds since 1970 as an int",
-            found=repr(moment.time)[:60],
-            hint="give it: `add(record, time)`",
-        )
+        raise no_time(moment.time)
     return moment.time
+
+
+def no_time(found: Any) -> WindowError:
+    """Return the error for a record whose time is none."""
+    return WindowError(
+        "MP619",
+        "a window over time met a record without a time",
+        expected="microseconds since 1970 as an int",
+        found=repr(found)[:60],
+        hint="give it: `add(record, time)`",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from millpond.errors import WindowError
@@ -49,7 +50,7 @@ class UserDefinedRun(Attentive):
 
     def on_record(self, moment: Moment) -> Step:
         """Ask the function."""
-        begun, ended, state = self._cut(self._state, moment)
+        begun, ended, state = asked_cut(self._cut, self._state, moment)
         if self._lenient:
             begun, ended = max(begun, 0), min(max(ended, 0), len(self._open))
         if not 0 <= ended <= len(self._open) or begun < 0:
@@ -99,6 +100,38 @@ class Viewed:
     def describe(self) -> str:
         """All that is known of it, which is little if the function is the user's."""
         return self.text
+
+
+def asked_cut(cut: Cut, state: Any, moment: Moment) -> tuple[int, int, Any]:
+    """What a function says of a record, if it is an answer."""
+    answer: Any = cut(state, moment)
+    try:
+        begun, ended, following = answer
+        return index(begun), index(ended), following
+    except (TypeError, ValueError) as error:
+        raise WindowError(
+            "MP621",
+            "a window function gives no answer",
+            expected="how many windows begin with the record, how many end before it, and the new state",
+            found=repr(answer)[:60],
+            hint="return (0, 0, state) where nothing begins and nothing ends",
+        ) from error
+
+
+def asked_view(view: View, state: Any, moment: Moment, held: int) -> tuple[int, bool, Any]:
+    """What a view says of a record, if it is an answer."""
+    answer: Any = view(state, moment, held)
+    try:
+        leaving, emit, following = answer
+        return index(leaving), bool(emit), following
+    except (TypeError, ValueError) as error:
+        raise WindowError(
+            "MP626",
+            "a view gives no answer",
+            expected="how many of the oldest records leave, whether the rest is told, and the new state",
+            found=repr(answer)[:60],
+            hint="return (0, False, state) where nothing leaves and nothing is told",
+        ) from error
 
 
 def user_defined(cut: Cut, initial: Any = None) -> UserDefined:

@@ -10,7 +10,7 @@ from millpond.windowing.aggregates import Aggregate
 from millpond.windowing.counters import Counters
 from millpond.windowing.flatfat import FlatFat
 from millpond.windowing.kinds import Bounds, Moment, timed
-from millpond.windowing.userdefined import Viewed
+from millpond.windowing.userdefined import Viewed, asked_view
 
 
 class Views:
@@ -55,7 +55,7 @@ class Views:
             if view.needs_time:
                 timed(moment)
             held = moment.position - self._heads[name]
-            leaving, emit, state = view.view(self._states[name], moment, held)
+            leaving, emit, state = asked_view(view.view, self._states[name], moment, held)
             leaving = min(max(leaving, 0), held) if view.lenient else leaving
             if not 0 <= leaving <= held:
                 raise WindowError(

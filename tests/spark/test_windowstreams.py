@@ -181,7 +181,7 @@ def test_the_last_word_on_each_window_is_what_the_batch_gives(spark, tmp_path):
     """Sessions grow and join after they were told, in every part and across a restart."""
     parts = made_up(3, rows=25)
     parts = [parts[1], parts[3], parts[0], parts[2]]
-    windows = {"visit": w.session(timedelta(seconds=2)), "five": w.tumbling(timedelta(seconds=5))}
+    windows = {"visit": w.session(timedelta(seconds=4)), "five": w.tumbling(timedelta(seconds=5))}
     for first in (0, 2):
         stream = fed(spark, tmp_path / "in", enumerate(parts[first : first + 2], first))
         millpond.windows(stream, key=KEYS, time="at", lateness=timedelta(minutes=5)).job(

@@ -13,7 +13,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from millpond.errors import EventTimeError
 from millpond.program.sinks import Sink
-from millpond.runtime.eventtime import FeedTime
+from millpond.runtime.eventtime import FIRST_US, LAST_US, FeedTime
 from millpond.runtime.laterows import EVENT_TIME, LATE_BY
 from millpond.runtime.plan import LATE, FeedPlan
 from millpond.runtime.spark.feeds import Feed, check_sink, sink_plan
@@ -100,7 +100,8 @@ def _length_us(feed: str, name: str, given: timedelta | None, *, least: int = 0)
             expected=f"{name}=timedelta(...), {'more than' if least else 'at least'} 0",
             found=repr(given)[:60],
         )
-    return length // _MICROSECOND
+    # No two moments lie farther apart: more is for ever, too.
+    return min(length // _MICROSECOND, LAST_US - FIRST_US)
 
 
 def _check_late_columns(feed: Feed) -> None:

@@ -17,7 +17,7 @@ from millpond.cli.unseen import read_unseen
 from millpond.compiler.compile import compile_program
 from millpond.errors import Aborted, MillpondError
 from millpond.program.epoch_time import moment_of
-from millpond.runtime.eventtime import LAST_US, FeedTime
+from millpond.runtime.eventtime import FIRST_US, LAST_US, FeedTime
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.testing import epoch_time, event_time, fire_timers
@@ -438,3 +438,26 @@ def test_true_and_false_are_numbers_alone_and_together(alone, tmp_path):
         simulated.epoch([row], [time])
     simulated.epoch([] if alone else rows, [] if alone else times, ends=True)
     assert [row["reply"] for row in simulated.sinks["told"].rows()] == ["a [[1, 1, 1.0], [1, 1, 0.5]]"]
+
+
+class Forever(Program):
+    @entry
+    def put(self, key: str, n: int) -> None:
+        self.told.add(key, n=n)
+
+    @on_window(session(TEN), lateness=timedelta.max, total=sum_of("n"))
+    def told(self, key: str, closed: list[ClosedWindow]) -> str:
+        return f"{key} {[(one.begin.second, one['total'], one.change) for one in closed]}"
+
+
+@pytest.mark.parametrize("since", [0, 253_000_000_020 * SECOND])
+def test_windows_may_be_kept_for_ever(since, tmp_path):
+    times = FeedTime(lateness_us=LAST_US - FIRST_US)
+    simulated = Simulated(compile_program(Forever), tmp_path, 1, event_time=times)
+    for key, second in (("a", 5), ("b", 500), ("a", 1), ("a", 9)):
+        simulated.epoch([("put", (key, second))], [since + second * SECOND])
+    assert [row["reply"] for row in simulated.sinks["told"].rows()] == [
+        "a [(5, 5, 'tell')]",
+        "a [(5, 5, 'retract'), (1, 6, 'correct')]",
+        "a [(1, 6, 'retract'), (1, 15, 'correct')]",
+    ]

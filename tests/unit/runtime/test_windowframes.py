@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import operator
 from decimal import Decimal
 
 import numpy as np
@@ -220,3 +221,24 @@ def test_windows_that_overlap_much_leave_in_pieces(monkeypatch):
 
 def size(record):
     return "x" * record["n"]
+
+
+def hours(record):
+    return [record["at"].isoformat()]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+def test_records_have_moments_in_utc_whatever_the_zone_of_the_session(zone):
+    kinds = {"at": pa.timestamp("us", "UTC")}
+    own = w.aggregate(lift=hours, combine=operator.add, lower=first_text, identity=[])
+    plan = plan_of(w.count_tumbling(1), kinds, text=own)
+    batch = batch_of({"at": pa.timestamp("us", zone)}, [1], [0])
+    assert [row["text"] for told in record_results(plan, [batch]) for row in told.to_pylist()] == [
+        "1970-01-01T00:00:00+00:00"
+    ]
+    with pytest.raises(WindowError, match="MP609"):
+        list(record_results(plan, [batch_of({"at": pa.timestamp("us", zone)}, [1], [2**58])]))
+
+
+def first_text(texts) -> str:
+    return texts[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -77,3 +79,22 @@ def test_the_largest_of_nothing_but_numbers_says_nothing_about_nan(recwarn):
     windows.add([0, 0], [1, 2], {"v": [1.0, float("nan")]})
     assert str(windows.close(100).values["best"].tolist()) == "[nan]"
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("answer", [None, (1,), (1, 2, 3, 4), ("a", 0, 0), (0.5, 0, 0), 7], ids=repr)
+def test_a_function_that_gives_no_answer_is_told(answer):
+    windows = {"MP621": w.user_defined(lambda _state, _moment: answer), "MP626": w.viewed(lambda *_: answer)}
+    for code, window in windows.items():
+        with pytest.raises(WindowError, match=code):
+            w.SharedWindows(w.count(), {"w": window}).add(1, 1)
+
+
+@pytest.mark.parametrize("window", [TEN, w.count_tumbling(3), w.session(5)], ids=["time", "count", "session"])
+@pytest.mark.parametrize("odd", ["x", 1.5, True, datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)], ids=repr)
+def test_times_are_microseconds(window, odd):
+    windows = w.SharedWindows(w.count(), {"w": window})
+    windows.add(1, 1)
+    with pytest.raises(WindowError, match="MP619"):
+        windows.add(1, odd)
+    with pytest.raises(WindowError, match="MP619"):
+        windows.advance(odd)
