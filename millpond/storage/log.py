@@ -337,6 +337,10 @@ class LogStorage:
             self._tail.release(file)
 
     def _exists(self) -> bool:
+        # A lock is easily left behind when a folder is copied, as it holds nothing; the log is there all the same.
+        return self._has_lock() or self._tail.holds_files()
+
+    def _has_lock(self) -> bool:
         with coded("look up", LOCK):
             return self._door.entry(self._root / LOCK) is not None
 
@@ -346,7 +350,8 @@ class LogStorage:
         self._after_fork()
         with self._mutex:
             if self._tail.is_behind() and self._exists():
-                with self._lock(LOCK, shared=True), self._knowing():
+                # A turn for changing makes a lock that is missing.
+                with self._lock(LOCK, shared=self._has_lock()), self._knowing():
                     self._tail.catch_up(exclusive=False)
                     if self._tail.file is not None and self._tail.durable_end < self._tail.end:
                         self._tail.sync()

@@ -185,6 +185,10 @@ class LogTail:
         found = [(match, name) for name in self._listed() if (match := _INDEX_NAME.fullmatch(name))]
         return sorted(((int(match[1]), int(match[2]), self._root / name) for match, name in found), reverse=True)
 
+    def holds_files(self) -> bool:
+        """Whether there is a file of the log; asks for no turn."""
+        return any(map(_LOG_NAME.fullmatch, self._listed()))
+
     def _listed(self) -> list[str]:
         try:
             with coded("list", str(self._root), FileNotFoundError):

@@ -11,12 +11,12 @@ from millpond.epochs.deltas import FOLDERS, Changes
 from millpond.epochs.manifest import (
     GENESIS_NAME,
     MANIFESTS,
+    Elements,
     EpochDeltas,
     Manifest,
     OutputFile,
     SaveRef,
     StateFile,
-    elements_of,
     manifest_name,
 )
 from millpond.epochs.naming import given_in, strange_in
@@ -25,6 +25,7 @@ from millpond.epochs.reading.gaps import missing_epochs
 from millpond.epochs.reading.history import History, is_here, misplaced
 from millpond.epochs.reading.pieces import Told, cuts_of, tell_nobody
 from millpond.epochs.recovery import read_changes, read_genesis
+from millpond.epochs.retired import given_away
 from millpond.epochs.saves import read_save
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.ids import ManifestHash
@@ -86,6 +87,8 @@ class _Named:
     outputs: dict[OutputFile, range] = field(default_factory=dict)
     inputs: dict[str, range] = field(default_factory=dict)
     saves: dict[SaveRef, range] = field(default_factory=dict)
+    elements: dict[int, tuple[int, Elements | None]] = field(default_factory=dict)
+    """By epoch, the last one up to it that changed the elements, and what its manifest says of them."""
 
     def add(self, manifest: Manifest, storage: Storage) -> None:
         """Take up what a manifest names: its snapshot and all deltas that it lists.
@@ -94,6 +97,7 @@ class _Named:
         files of lazy elements.
         """
         here = [_here(storage, delta) for delta in manifest.deltas]
+        self.elements[manifest.epoch] = manifest.evolved, manifest.elements
         for save in manifest.saves:
             self.saves[save] = _with(self.saves.get(save), manifest.epoch)
         for delta in manifest.deltas:
@@ -175,6 +179,7 @@ def verify(
         _count(findings, save.file.size_bytes, tell_nobody)
     if staged is not None:
         _check_outputs(named, staged, findings)
+    findings.problems = [problem for problem in findings.problems if not _given_up(storage, problem, frozenset(chosen))]
     if everything:
         there = [name for folder in (*FOLDERS.values(), PENDING) for name in given_in(storage, folder)]
         own = named.names()
@@ -182,6 +187,14 @@ def verify(
         findings.strange = strange_in(storage)
         _check_savepoints(history, findings)
     return findings
+
+
+def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> bool:
+    """Whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
+    concerned = [epoch for epoch in problem.epochs if epoch in chosen]
+    return bool(concerned) and all(
+        not storage.contains(manifest_name(epoch)) and given_away(storage, epoch) for epoch in concerned
+    )
 
 
 def _first_unreadable(storage: Storage) -> str:
@@ -283,7 +296,7 @@ def _contradiction(manifest: Manifest, expected: str, found: str) -> EpochError:
 
 
 def _check_states(history: History, named: _Named, findings: Findings, told: Told) -> None:
-    readers = _Readers(history)
+    readers = _Readers(history, named)
     for state_file, of in named.states.items():
         name = state_file.file.name
         with findings.noting(name, of):
@@ -306,8 +319,9 @@ class _Known:
 class _Readers:
     """What reads the files of an epoch: elements may be of other types at each."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, named: _Named) -> None:
         self._history = history
+        self._named = named
         self._held: dict[tuple[int, int], _Known | None] = {}
 
     def at(self, epoch: int, named_at: int) -> _Known | None:
@@ -318,19 +332,21 @@ class _Readers:
 
     def _find(self, epoch: int, named_at: int) -> _Known | None:
         history = self._history
-        manifest = history.manifest(named_at)[0]
-        if manifest.evolved > epoch and epoch in history.epochs:
+        # As they were read before: the epochs may be given up meanwhile.
+        evolved, elements = self._named.elements[named_at]
+        if evolved > epoch and epoch in history.epochs:
             # A damaged manifest is told of itself, and not as a problem of the file.
             with suppress(MillpondError):
                 manifest = history.manifest(epoch)[0]
-        if manifest.evolved > epoch:
+                evolved, elements = manifest.evolved, manifest.elements
+        if evolved > epoch:
             return None
         genesis = history.genesis
         readers = tuple(
             None if schema is None else ElementReader(index, schema, genesis.key_groups, genesis.instances)
-            for index, schema in enumerate(elements_of(genesis, manifest))
+            for index, schema in enumerate(genesis.elements if elements is None else elements)
         )
-        return _Known(readers, brings_over=manifest.evolved == epoch)
+        return _Known(readers, brings_over=evolved == epoch)
 
 
 def _check_entries(known: _Known, name: str, changes: Changes) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from millpond.clock import ManualClock
 from millpond.epochs import commit, retired, snapshots
+from millpond.epochs.collection import collect_all
 from millpond.epochs.forking import fork
 from millpond.epochs.manifest import manifest_name
-from millpond.epochs.reading.history import kept_epochs
+from millpond.epochs.reading.history import History, kept_epochs
 from millpond.epochs.reading.verify import verify
 from millpond.epochs.repairing import repair
 from millpond.epochs.retention import Keep
@@ -143,3 +144,32 @@ def test_going_back_makes_no_gap():
     assert both(storage) == []
     run(storage, 2, Keep.all())
     assert both(storage) == []
+
+
+class CollectedMeanwhile(MemoryStorage):
+    """After so many reads, all but the newest epochs are deleted, as a job does that runs meanwhile."""
+
+    left = None
+
+    def get(self, name):
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.left = None
+                collect_all(self, Keep(last=2, grace_s=0), ManualClock())
+        return super().get(name)
+
+
+@pytest.mark.parametrize("reads", range(1, 60, 3))
+def test_epochs_that_are_given_up_while_they_are_looked_at_are_no_damage(reads):
+    storage = CollectedMeanwhile()
+    driver = Driver(storage, Keep.all(), ManualClock())
+    for number in range(20):
+        driver.epoch({"a": str(number), "b": "x", "c": str(number), "d": "y"})
+    storage.left = reads
+    assert verify(storage, everything=True).problems == []
+    assert storage.left is None, "nothing was deleted meanwhile"
+    # What is damaged in epochs that stay is told all the same.
+    needed = History(storage).point().files()[-1].file.name
+    storage.delete(needed)
+    assert [problem.error.code for problem in verify(storage, everything=True).problems] == ["MP304"]

@@ -552,6 +552,19 @@ def test_reading_makes_nothing_and_a_folder_without_a_log_is_empty(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_a_log_that_was_copied_without_its_lock_is_there(tmp_path):
+    storage = LogStorage(tmp_path / "log")
+    storage.put("genesis", b"x")
+    storage.close()
+    (tmp_path / "log" / "lock").unlink()
+    copied = LogStorage(tmp_path / "log")
+    assert copied.list("") == ["genesis"]
+    (tmp_path / "log" / "lock").unlink()
+    assert LogStorage(tmp_path / "log").contains("genesis")
+    (tmp_path / "log" / "lock").unlink()
+    assert LogStorage(tmp_path / "log").put("genesis", b"y") is PutOutcome.PRESENT
+
+
 def test_files_are_for_their_owner_alone(tmp_path):
     storage = small(tmp_path / "log")
     fill(storage, 20)
