@@ -49,6 +49,7 @@ from millpond.epochs.work import (
 )
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.contract import PutOutcome, Storage
+from millpond.storage.elements import ElementsStorage, unknown_elements
 from millpond.storage.near import durable
 
 __all__ = [
@@ -114,6 +115,7 @@ class Checkpoint:
         rescale is offered (`Offer.rescale`). Likewise it may have other elements if the caller is `evolving`, and
         keeps them until an evolution is offered (`Offer.evolve`). Epochs that are not to `keep` are deleted in time.
         """
+        _check_places(storage, elements)
         genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
         checkpoint = cls(storage, genesis, genesis_hash, clock, keep)
         if not evolving:
@@ -205,7 +207,14 @@ class Checkpoint:
             self._storage.put(self._head.name, encode_manifest(self._head))
             self._snapshots.look()
         self._state = machine.start(head_of(self._head, self.instances, self.elements))
+        self._tell_places()
         self._unsure = False
+
+    def _tell_places(self) -> None:
+        """Tell a storage that is chosen by element which number each one has."""
+        storage = durable(self._storage)
+        if isinstance(storage, ElementsStorage):
+            storage.know([None if element is None else element.name for element in self.elements])
 
     def _perform(self, event: machine.Event, course: _Course) -> Reason:
         if self._unsure:
@@ -282,6 +291,7 @@ class Checkpoint:
         if outcome is PutOutcome.WON:
             crashpoint("manifest.committed")
             self._head, self._head_hash = manifest, manifest_hash(data)
+            self._tell_places()
             self._collector.committed(manifest)
             self._snapshots.committed(manifest, self._head_hash)
         return outcome
@@ -334,7 +344,7 @@ class Checkpoint:
             for one in course.near
         )
         course.work = replaced(work, parts=parts, pending=pending, saves=saves)
-        course.segment = None if course.segment is None else self._alive(course.segment)
+        course.segment = tuple(map(self._alive, course.segment))
 
     def _alive(self, state: StateFile) -> StateFile:
         fresh = alive(durable(self._storage), state.file, self._collector.condemned, self._head_hash)
@@ -368,7 +378,7 @@ class _Course:
     partitions: int
     ownership: Ownership | None = None
     work: EpochWork | None = None
-    segment: StateFile | None = None
+    segment: tuple[StateFile, ...] = ()
     near: tuple[NearFile, ...] = ()
     abort: JobAborted | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -384,3 +394,13 @@ class _Course:
 
 def _compute_nothing(parent: Parent) -> EpochWork:
     raise AssertionError(f"nothing was offered on top of epoch {parent.epoch}")
+
+
+def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None:
+    """Refuse an address that gives a place to elements that there are not, before anything is written."""
+    kept = durable(storage)
+    if isinstance(kept, ElementsStorage):
+        known = [element.name for element in elements]
+        unknown = set(kept.names) - set(known)
+        if unknown:
+            raise unknown_elements(unknown, known)

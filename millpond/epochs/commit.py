@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import merge_segments, write_changes
+from millpond.epochs.deltas import by_place, merge_segments, write_changes
 from millpond.epochs.machine import loads_with, runs_with
 from millpond.epochs.manifest import (
     FORMAT,
@@ -54,10 +54,11 @@ def check_work(work: EpochWork, key_groups: int, partitions: int) -> None:
             raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
 
 
-def write_segment(storage: Storage, work: EpochWork) -> StateFile | None:
-    """Write the small changes of all partitions as one delta; None if there are none."""
-    keys, values = merge_segments([part.inline for part in work.parts if part.inline is not None])
-    return write_changes(storage, FrameKind.DELTA, keys, values) if keys else None
+def write_segment(storage: Storage, work: EpochWork) -> tuple[StateFile, ...]:
+    """Write the small changes of all partitions as one delta, or one for each place that their elements go to."""
+    changes = merge_segments([part.inline for part in work.parts if part.inline is not None])
+    placed = [(place, own) for place, own in by_place(storage, changes) if own[0]]
+    return tuple(write_changes(place, FrameKind.DELTA, *own) for place, own in placed)
 
 
 def write_near(storage: Storage, near: tuple[NearChanges, ...]) -> tuple[NearFile, ...]:
@@ -77,7 +78,7 @@ def next_manifest(
     head: Manifest | None,
     offer: Offer,
     work: EpochWork,
-    segment: StateFile | None,
+    segment: tuple[StateFile, ...] = (),
     *,
     near: tuple[NearFile, ...] = (),
     partitions: int,
@@ -96,7 +97,7 @@ def next_manifest(
     own = EpochDeltas(
         epoch,
         parent.hash,
-        ((segment,) if segment is not None else ()) + files + tuple(file.state for file in near),
+        segment + files + tuple(file.state for file in near),
         work.input,
         tuple((file.state.file.name, sum(unpack_events(file.events))) for file in near),
         work.loss,

@@ -16,7 +16,7 @@ from typing import IO
 import msgspec
 
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import FILE_BYTES, Changes, decode_changes, encode_changes, within, write_changes
+from millpond.epochs.deltas import FILE_BYTES, Changes, by_place, decode_changes, encode_changes, within, write_changes
 from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.epochs.naming import given_in
 from millpond.epochs.recovery import read_changes
@@ -36,8 +36,8 @@ HELD_BYTES_MAX = 4 * FILE_BYTES
 Groups = tuple[int, int]
 """A range of key groups, both ends included."""
 
-Chunk = tuple[Groups, StateFile | None]
-"""A range, and the file of the last snapshot that covers exactly it, if there is one."""
+Chunk = tuple[Groups, tuple[StateFile, ...]]
+"""A range, and the files of the last snapshot that cover exactly it: none, or one for each place of elements."""
 
 _decoder = msgspec.msgpack.Decoder(Snapshot)
 
@@ -50,7 +50,7 @@ def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_grou
         for file in _deltas(manifest):
             changes.add(file, read_changes(storage, file))
         merge = _Merge(storage, manifest, changes)
-        files = tuple(merge.write(groups, old) for groups, old in chunks)
+        files = tuple(file for groups, old in chunks for file in merge.write(groups, old))
     snapshot = Snapshot(manifest.epoch, digest, files)
     storage.put(_name(manifest.epoch), seal(FrameKind.MERGED, msgspec.msgpack.encode(snapshot)))
     crashpoint("snapshot.merged")
@@ -77,16 +77,19 @@ def _name(epoch: int) -> str:
 def chunk_ranges(manifest: Manifest, key_groups: int) -> Iterator[Chunk]:
     """The chunks of the next snapshot: those of the last one, divided where they grew large."""
     deltas = _deltas(manifest)
-    olds: list[Chunk] = [((file.first_group, file.last_group), file) for file in manifest.snapshot]
-    for groups, old in sorted(olds, key=lambda chunk: chunk[0]) or [((0, key_groups - 1), None)]:
-        size = (0 if old is None else old.file.size_bytes) + sum(_share(file, groups) for file in deltas)
+    olds: dict[Groups, tuple[StateFile, ...]] = {} if manifest.snapshot else {(0, key_groups - 1): ()}
+    for file in manifest.snapshot:
+        groups = file.first_group, file.last_group
+        olds[groups] = (*olds.get(groups, ()), file)
+    for groups, old in sorted(olds.items()):
+        size = sum(file.file.size_bytes for file in old) + sum(_share(file, groups) for file in deltas)
         width = groups[1] - groups[0] + 1
         count = min(max(1, round(size / FILE_BYTES)), width)
         if count == 1:
             yield groups, old
             continue
         bounds = [groups[0] + width * number // count for number in range(count + 1)]
-        yield from (((first, end - 1), None) for first, end in pairwise(bounds))
+        yield from (((first, end - 1), ()) for first, end in pairwise(bounds))
 
 
 def _deltas(manifest: Manifest) -> list[StateFile]:
@@ -138,10 +141,10 @@ class _Merge:
         self._changes = changes
         self._over_us = Times.of(manifest.counters).over_us
 
-    def write(self, groups: Groups, old: StateFile | None) -> StateFile:
-        """Write a chunk; the old file stays if nothing in its range changed."""
+    def write(self, groups: Groups, old: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
+        """Write a chunk; the old files stay if nothing in their range changed."""
         changes = self._changes.of(groups)
-        if old is not None and not changes and not self._expires(old):
+        if old and not changes and not any(map(self._expires, old)):
             return old
         state: dict[bytes, bytes | None] = {}
         for file in self._snapshot:
@@ -153,7 +156,10 @@ class _Merge:
         if self._over_us:
             live = [key for key in live if not is_over(key, state[key], self._over_us)]
         values = list(map(state.__getitem__, live))
-        written = write_changes(self._storage, FrameKind.SNAPSHOT, live, values, groups)
+        # The first file speaks for the groups also if it has nothing to say.
+        places = [(place, own) for place, own in by_place(self._storage, (live, values)) if own[0]]
+        places = places or [(self._storage, ([], []))]
+        written = tuple(write_changes(place, FrameKind.SNAPSHOT, *own, groups) for place, own in places)
         crashpoint("snapshot.chunk")
         return written
 

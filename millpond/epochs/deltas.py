@@ -14,6 +14,7 @@ from millpond.errors import EpochError, StorageError
 from millpond.state.storekey import PREFIX_BYTES, element_of, group_of, store_prefix
 from millpond.storage.content import put_content
 from millpond.storage.contract import Storage
+from millpond.storage.elements import placing
 from millpond.storage.frame import FrameKind, seal
 
 Changes = tuple[list[bytes], list[bytes | None]]
@@ -128,8 +129,30 @@ def write_changes(
 
 
 def write_delta(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
-    """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many."""
-    return tuple(write_changes(storage, FrameKind.DELTA, *part) for part in delta_parts(keys, values))
+    """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many.
+
+    If the storage is chosen by element, each place has files of its own.
+    """
+    placed = [(place, own) for place, own in by_place(storage, (keys, values)) if own[0]]
+    return tuple(write_changes(place, FrameKind.DELTA, *part) for place, own in placed for part in delta_parts(*own))
+
+
+def by_place(storage: Storage, changes: Changes) -> Iterator[tuple[Storage, Changes]]:
+    """Sorted changes by the storage that their elements go to; the first is that of all others, if there are any."""
+    keys, values = changes
+    spans = {element_of(keys[start]): (start, end) for start, end in _elements(keys)}
+    for place, own in placing(storage, spans):
+        if len(own) == len(spans):
+            yield place, changes
+            continue
+        parts = [spans[element] for element in sorted(own)]
+        yield (
+            place,
+            (
+                [key for start, end in parts for key in keys[start:end]],
+                [v for start, end in parts for v in values[start:end]],
+            ),
+        )
 
 
 def delta_parts(keys: list[bytes], values: list[bytes | None]) -> Iterator[Changes]:

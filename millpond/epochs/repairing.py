@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import encode_changes, within
-from millpond.epochs.manifest import EPOCH_DIGITS, MANIFESTS, Manifest, StateFile, manifest_name
+from millpond.epochs.deltas import by_place, encode_changes, within
+from millpond.epochs.manifest import EPOCH_DIGITS, MANIFESTS, Manifest, StateFile, elements_of, manifest_name
 from millpond.epochs.reachable import ASIDE, COLLECTED
 from millpond.epochs.reading.history import History, shown_epochs
 from millpond.epochs.reading.pieces import tell_nobody
@@ -28,7 +28,9 @@ from millpond.epochs.times import Times, is_over
 from millpond.errors import MillpondError, StateError, StorageError
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.contract import Storage, is_name
+from millpond.storage.elements import ElementsStorage
 from millpond.storage.frame import FrameKind, seal
+from millpond.storage.layered import below_trial
 
 _NOT_PLAIN = "MP306"
 _SHOWN_CHARS_MAX = 100
@@ -69,6 +71,7 @@ def repair(storage: Storage, to: int | None = None, *, begun: Begun = lambda _si
     newest = history.epochs[-1] if history.epochs else 0
     done = Repair(findings.problems, newest=newest, in_the_way=list(history.strays))
     manifests = _readable(history, {problem.file for problem in findings.problems})
+    _tell_places(history, manifests)
     damaged = {problem.file for problem in findings.problems if not problem.file.startswith(f"{MANIFESTS}/")}
     for state in _chunks(manifests, damaged):
         data = _made_again(history, manifests, damaged, state)
@@ -109,9 +112,9 @@ def _made_again(history: History, manifests: dict[int, Manifest], damaged: set[s
             if any(file.file.name in damaged for file in needed):
                 continue
             over_us = Times.of(manifests[epoch].counters).over_us if epoch in manifests else {}
-            data = _merged(history.storage, needed, groups, over_us)
-            if data is not None and hashlib.sha256(data).hexdigest() == state.file.sha256:
-                return data
+            for data in _merged(history.storage, needed, groups, over_us):
+                if hashlib.sha256(data).hexdigest() == state.file.sha256:
+                    return data
     return None
 
 
@@ -129,16 +132,30 @@ def _ways(history: History, manifests: dict[int, Manifest], epoch: int) -> Itera
 
 def _merged(
     storage: Storage, files: list[StateFile], groups: tuple[int, int], over_us: Mapping[int, int]
-) -> bytes | None:
-    """The chunk that these files come to; entries whose time to live was over are left out, as merges do."""
+) -> Iterator[bytes]:
+    """The chunk that these files come to; entries whose time to live was over are left out, as merges do.
+
+    Also its parts, if the address says that elements have places of their own.
+    """
     state: dict[bytes, bytes | None] = {}
     try:
         for file in files:
             state.update(zip(*within(read_changes(storage, file), *groups), strict=True))
     except MillpondError:
-        return None
+        return
     live = sorted(key for key, value in state.items() if value is not None and not is_over(key, value, over_us))
-    return seal(FrameKind.SNAPSHOT, encode_changes(live, [state[key] for key in live]))
+    changes = live, [state[key] for key in live]
+    yield seal(FrameKind.SNAPSHOT, encode_changes(*changes))
+    for _, own in by_place(below_trial(storage), changes):
+        yield seal(FrameKind.SNAPSHOT, encode_changes(*own))
+
+
+def _tell_places(history: History, manifests: dict[int, Manifest]) -> None:
+    """Tell a storage that is chosen by element which number each one has."""
+    storage = below_trial(history.storage)
+    if isinstance(storage, ElementsStorage):
+        newest = manifests[max(manifests)] if manifests else None
+        storage.know([None if element is None else element.name for element in elements_of(history.genesis, newest)])
 
 
 def _replace(storage: Storage, name: str, data: bytes) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import write_changes
+from millpond.epochs.deltas import by_place, write_changes
 from millpond.epochs.inheritance import NOTHING, Inheritance, content, differences, inherited
 from millpond.epochs.manifest import StateFile
 from millpond.epochs.merging import Entry
@@ -152,13 +152,14 @@ def write_ascending(storage: Storage, changes: Iterator[tuple[bytes, bytes | Non
         values.append(value)
         size += len(key) + len(value or b"")
         if size >= CHUNK_BYTES:
-            yield _write(storage, keys, values)
+            yield from _write(storage, keys, values)
             keys, values, size = [], [], 0
     if keys:
-        yield _write(storage, keys, values)
+        yield from _write(storage, keys, values)
 
 
-def _write(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> StateFile:
-    written = write_changes(storage, FrameKind.DELTA, keys, values)
-    crashpoint("delta.written")
-    return written
+def _write(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> Iterator[StateFile]:
+    for place, own in by_place(storage, (keys, values)):
+        if own[0]:
+            yield write_changes(place, FrameKind.DELTA, *own)
+            crashpoint("delta.written")

@@ -58,12 +58,15 @@ def fits(snapshot: Snapshot, head: Manifest, head_hash: ManifestHash, key_groups
 
 
 def covers_all(files: tuple[StateFile, ...], key_groups: int) -> bool:
-    """Whether chunks speak for every key group, each for its own; one left out would be forgotten."""
+    """Whether chunks speak for every key group, each for its own; one left out would be forgotten.
+
+    A chunk is several files of the same groups, if the storage is chosen by element.
+    """
     next_group = 0
-    for state in sorted(files, key=lambda state: state.first_group):
-        if state.first_group != next_group:
+    for first, last in sorted({(state.first_group, state.last_group) for state in files}):
+        if first != next_group:
             return False
-        next_group = state.last_group + 1
+        next_group = last + 1
     return next_group == key_groups
 
 

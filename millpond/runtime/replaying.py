@@ -31,6 +31,7 @@ from millpond.runtime.whole import run_whole
 from millpond.state.timers import TimersType
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
+from millpond.storage.elements import unplaced
 
 Tell = Callable[[int, int], None]
 """Takes how many epochs are computed again so far, and of how many."""
@@ -93,6 +94,9 @@ def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tel
         return 0
     since = [(delta, delta.input) for delta in head.deltas if delta.input and delta.epoch > head.snapshot_epoch]
     lost = [(delta, told) for delta, told in since if not _whole(storage, delta)]
+    # What is near has no places: the files are those that it had.
+    storage = unplaced(storage)
+    plan = replace(plan, storage_url=storage.url)
     for done, (delta, told) in enumerate(lost):
         tell(done, len(lost))
         _check_feeds(plan, delta, told)

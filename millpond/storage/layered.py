@@ -138,18 +138,23 @@ def _strange(found: str) -> StorageError:
     )
 
 
+def below_trial(storage: Storage) -> Storage:
+    """The storage that a trial leaves as it is; any other one itself."""
+    return storage.below if isinstance(storage, TrialStorage) else storage
+
+
 class TrialStorage:
     """A storage as it would be: what is put and deleted is remembered here, and the one below is not changed."""
 
     def __init__(self, below: Storage) -> None:
-        self._below = below
+        self.below = below
         self._put: dict[str, bytes] = {}
         self.deleted: set[str] = set()
 
     @property
     def url(self) -> str:
         """The address of the storage below."""
-        return self._below.url
+        return self.below.url
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Remember `data` under a free name."""
@@ -164,15 +169,15 @@ class TrialStorage:
             return self._put[name]
         if name in self.deleted:
             raise missing(name, self.url)
-        return self._below.get(name)
+        return self.below.get(name)
 
     def contains(self, name: str) -> bool:
         """Whether there would be something under a name."""
-        return name in self._put or (name not in self.deleted and self._below.contains(name))
+        return name in self._put or (name not in self.deleted and self.below.contains(name))
 
     def list(self, prefix: str) -> Names:
         """All names that there would be inside a folder, sorted."""
-        below = [name for name in self._below.list(prefix) if name not in self.deleted]
+        below = [name for name in self.below.list(prefix) if name not in self.deleted]
         return sorted({*below, *inside(prefix, self._put)})
 
     def delete(self, name: str) -> None:

@@ -11,6 +11,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import StorageError
 from millpond.storage.contract import Storage, shown_url
+from millpond.storage.elements import SCHEME as ELEMENTS
+from millpond.storage.elements import open_elements, read_wishes
 from millpond.storage.files import FileStorage
 from millpond.storage.layered import layered
 from millpond.storage.layouts import Layout, refuse_other_layouts, refuse_part_of_spread
@@ -83,17 +85,25 @@ def forks(url: str) -> bool:
 
 def holds_password(url: str) -> bool:
     """Whether an address tells a user or a password, so that it must not be written down."""
-    roots = [root for _, root in read_roots(url)] if url.lower().startswith(f"{SPREAD}://") else [url]
-    return any(folder_of(root) is None and shown_url(root) != root for root in roots)
+    return any(folder_of(root) is None and shown_url(root) != root for root in roots_of(url))
+
+
+def roots_of(url: str) -> list[str]:
+    """The addresses of all roots of a storage that has several; else its own."""
+    scheme = url.partition("://")[0].lower()
+    if scheme == SPREAD:
+        return [root for _, root in read_roots(url)]
+    return [wish.address for wish in read_wishes(url)] if scheme == ELEMENTS else [url]
 
 
 def register_backend(scheme: str, opener: Opener) -> None:
     """Add a kind of storage in this process; a package that tasks shall find too declares an entry point instead."""
-    if scheme in {*_OPENERS, SPREAD} or _SCHEME.fullmatch(f"{scheme}:") is None or scheme != scheme.lower():
+    taken = (*_OPENERS, SPREAD, ELEMENTS)
+    if scheme in taken or _SCHEME.fullmatch(f"{scheme}:") is None or scheme != scheme.lower():
         raise StorageError(
             "MP340",
             "this can't be the scheme of a new kind of storage",
-            expected=f"letters in lower case, other than {', '.join((*_OPENERS, SPREAD))}",
+            expected=f"letters in lower case, other than {', '.join(taken)}",
             found=ascii(scheme),
         )
     _added[scheme] = opener
@@ -102,14 +112,16 @@ def register_backend(scheme: str, opener: Opener) -> None:
 def opens_elsewhere(url: str) -> bool:
     """Whether a new process opens the same storage by this address; what this one registered, no other knows."""
     scheme = _SCHEME.match(url)
-    if scheme is not None and scheme[1].lower() == SPREAD:
-        return all(opens_elsewhere(root) for _, root in read_roots(url))
+    if scheme is not None and scheme[1].lower() in {SPREAD, ELEMENTS}:
+        return all(map(opens_elsewhere, roots_of(url)))
     return scheme is None or (scheme[1].lower() in _OPENERS and scheme[1].lower() != "memory")
 
 
 def _open_address(scheme: str, url: str) -> Storage | None:
     if scheme == SPREAD:
         return open_spread(url, _open)
+    if scheme == ELEMENTS:
+        return open_elements(url, _open)
     try:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
@@ -221,8 +233,8 @@ def _unknown(url: str) -> StorageError:
         "MP311",
         "can't open a storage at this address",
         expected="a path (/data/recs), file:///data/recs, log:///data/recs, s3://bucket/recs, gs://bucket/recs, "
-        "az://container/recs, redis://host:6379/0/recs, rocksdb:///data/recs, perkey:///data/recs or "
-        "spread:///disk1/recs|/disk2/recs",
+        "az://container/recs, redis://host:6379/0/recs, rocksdb:///data/recs, perkey:///data/recs, "
+        "spread:///disk1/recs|/disk2/recs or elements:///data/recs|clicks=log:///fast/recs",
         found=ascii(shown_url(url)[:120]),
         hint="docs/BACKENDS.md says what each kind takes, and how to write one",
     )

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from millpond.storage.contract import Storage
+from millpond.storage.elements import SCHEME as ELEMENTS
 from millpond.storage.layered import LayeredStorage
-from millpond.storage.open import folder_of
+from millpond.storage.open import folder_of, roots_of
 from millpond.storage.spread import SCHEME as SPREAD
-from millpond.storage.spread import read_roots
 
 Place = tuple[str, PurePosixPath]
 """A machine or a bucket, and a folder there, with no links on the way."""
@@ -21,8 +21,8 @@ _OBJECTS = ("s3://", "gs://", "az://")
 
 def places_of(url: str) -> list[Place]:
     """The folders in which the storage at an address keeps its files; none if it keeps them in none."""
-    if url.lower().startswith(f"{SPREAD}://"):
-        return [place for _, root in read_roots(url) for place in places_of(root)]
+    if url.lower().startswith((f"{SPREAD}://", f"{ELEMENTS}://")):
+        return [place for root in roots_of(url) for place in places_of(root)]
     folder = folder_of(url)
     if folder is not None:
         return [("", PurePosixPath(os.path.realpath(folder)))]

@@ -57,13 +57,11 @@ class Root:
     shown: str
 
     @property
-    def url(self) -> str:
+    def address(self) -> str:
         """The root's own address, in a form that can stand between others."""
         url = self.storage.url
-        if SEPARATOR in url:
-            # Only a plain path can hold one: addresses were quoted when they were given.
-            url = folder_url("file", Path(url))
-        return f"{self.weight}*{url}"
+        # Only a plain path can hold one: addresses were quoted when they were given.
+        return folder_url("file", Path(url)) if SEPARATOR in url else url
 
 
 class SpreadStorage:
@@ -81,7 +79,7 @@ class SpreadStorage:
     @property
     def url(self) -> str:
         """The address with all roots, and with their passwords: for other processes, not for people."""
-        return f"{SCHEME}://{SEPARATOR.join(root.url for root in self._roots)}"
+        return f"{SCHEME}://" + SEPARATOR.join(f"{root.weight}*{root.address}" for root in self._roots)
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a free name, durable on return, in the root that the name chooses."""
@@ -129,7 +127,7 @@ class SpreadStorage:
 
     def _ranked(self, name: str) -> Sequence[Root]:
         """The roots that may hold a name, the one of choice first."""
-        if name.startswith(COMMITS) or _BY_CONTENT.fullmatch(name) is None:
+        if not is_by_content(name):
             return self._roots[:1]
         return sorted(self._roots, key=lambda root: rendezvous(root.shown, root.weight, name), reverse=True)
 
@@ -179,6 +177,11 @@ class SpreadStorage:
         return missing(name, ", ".join(root.shown for root in self._roots))
 
 
+def is_by_content(name: str) -> bool:
+    """Whether a file is named by its content, so that it may lie in any root."""
+    return not name.startswith(COMMITS) and _BY_CONTENT.fullmatch(name) is not None
+
+
 def rendezvous(root: str, weight: int, name: str) -> float:
     """How much a name wants to be in a root: of all roots, the one with the largest number gets it.
 
@@ -215,7 +218,7 @@ def _roots_in(url: str) -> Iterator[tuple[int, str]]:
         weight, address = int(found[1] or 1), found[2]
         if not 1 <= weight <= WEIGHT_MAX:
             raise _no_roots(f"weights of 1 to {WEIGHT_MAX:,}", url)
-        if address.lower().startswith(f"{SCHEME}:"):
+        if address.lower().startswith((f"{SCHEME}:", "elements:")):
             raise _no_roots("roots that are not spread themselves", url)
         yield weight, address
 

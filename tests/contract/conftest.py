@@ -47,6 +47,7 @@ BACKENDS = {
     "redis": {"kept_on_disk": False},
     "s3": {"kept_on_disk": False, "fast": False},
     "spread": {},
+    "elements": {},
     "example": {},
 } | ({"azure": {"kept_on_disk": False, "fast": False}} if AZURITE.exists() else {})
 """Azure's emulator is not part of the set-up: `scripts/azurite.sh` installs it."""
@@ -108,6 +109,7 @@ def backend(request, tmp_path):
             "log": f"log://{place}",
             "perkey": f"perkey://{place}",
             "spread": f"spread://2*{place}/one|log://{place}/two|{place}/three",
+            "elements": f"elements://{place}/one|clicks:3=log://{place}/two|{place}/three",
         }.get(name, str(place))
     opened = []
 

@@ -61,8 +61,8 @@ def test_a_stream_equals_plain_python_and_goes_on_after_a_restart(spark, tmp_pat
     assert not (tmp_path / "ck" / "spark").exists()
 
 
-def test_a_bounded_run_with_partial_state_equals_plain_python(spark, tmp_path):
-    url = f"log://{tmp_path}/ck"
+def test_a_bounded_run_with_partial_state_in_a_place_of_its_own_equals_plain_python(spark, tmp_path):
+    url = f"elements://{tmp_path}/ck/home|together=log://{tmp_path}/ck/two"
     rows = random_rows(Recommender, fresh_seed(), 40)
     write_parts(tmp_path / "in", Recommender, rows, 1)
     for name in ("monday", "monday"):
@@ -71,6 +71,9 @@ def test_a_bounded_run_with_partial_state_equals_plain_python(spark, tmp_path):
     expected = oracle(Recommender, rows)
     assert replies_in(tmp_path / "out") == expected.replies
     assert read_state(open_storage(url)) == expected.state
+    assert open_storage(f"{tmp_path}/ck/home").list("deltas")
+    with pytest.raises(StorageError, match="MP304"):
+        read_state(open_storage(f"{tmp_path}/ck/home"))
 
 
 def write_rows(folder, parts):

@@ -18,6 +18,7 @@ from millpond.errors import Aborted, MillpondError, StorageError
 from millpond.program import ProgramBase
 from millpond.program.durability import Lazy
 from millpond.runtime.plan import Durability
+from millpond.runtime.schema import element_schemas
 from millpond.runtime.sequential import Sequential
 from millpond.state.localstore import LocalStore
 from millpond.storage.contract import Storage
@@ -54,7 +55,7 @@ EXPECTED: Final = frozenset({"MP307", "MP308", "MP309", "MP409", "MP426", UNSAVE
 damage.
 """
 
-STORAGES: Final = ("files", "files", "perkey", "log", "spread")
+STORAGES: Final = ("files", "files", "perkey", "log", "spread", "elements")
 
 LAZY: Final = Lazy(events=2, seconds=1_000_000)
 
@@ -99,7 +100,8 @@ def run_seed(seed: int) -> Ended:
         ended.storage = dice.one(STORAGES)
         level = dice.one(levels[ended.program])
         ended.level = "lazy" if isinstance(level, Lazy) else level.value
-        place = Place(folder, _address(ended.storage, folder / "checkpoint"), level)
+        elements = [element.name for element in element_schemas(script.compiled)]
+        place = Place(folder, _address(ended.storage, folder / "checkpoint", elements), level)
         return _Run(script, place, seed, ended).run()
 
 
@@ -117,7 +119,10 @@ class Place:
         return kept if self.level is Durability.EXACTLY_ONCE else NearStorage(kept, self.folder / "near")
 
 
-def _address(kind: str, root: Path) -> str:
+def _address(kind: str, root: Path, elements: Sequence[str]) -> str:
+    if kind == "elements":
+        others = ",".join(elements[1:])
+        return f"elements://{root}/one|{elements[0]}=log://{root}/two" + (f"|{others}={root}/three" if others else "")
     if kind == "spread":
         return f"spread://2*{root}/one|{root}/two|log://{root}/three"
     return str(root) if kind == "files" else f"{kind}://{root}"

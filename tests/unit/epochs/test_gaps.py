@@ -151,12 +151,15 @@ class CollectedMeanwhile(MemoryStorage):
 
     left = None
 
+    def happens(self):
+        collect_all(self, Keep(last=2, grace_s=0), ManualClock())
+
     def get(self, name):
         if self.left is not None:
             self.left -= 1
             if self.left == 0:
                 self.left = None
-                collect_all(self, Keep(last=2, grace_s=0), ManualClock())
+                self.happens()
         return super().get(name)
 
 
@@ -173,3 +176,18 @@ def test_epochs_that_are_given_up_while_they_are_looked_at_are_no_damage(reads):
     needed = History(storage).point().files()[-1].file.name
     storage.delete(needed)
     assert [problem.error.code for problem in verify(storage, everything=True).problems] == ["MP304"]
+
+
+def test_epochs_that_are_lost_while_they_are_looked_at_are_told():
+    class LostMeanwhile(CollectedMeanwhile):
+        def happens(self):
+            for name in self.list("deltas") + self.list("manifests")[:-1]:
+                self.delete(name)
+
+    storage = LostMeanwhile()
+    driver = Driver(storage, Keep.all(), ManualClock())
+    for number in range(4):
+        driver.epoch({"a": str(number), "c": "x"})
+    storage.left = 2
+    found = verify(storage, everything=True).problems
+    assert {each.file for each in found} >= set(map(manifest_name, (2, 3)))

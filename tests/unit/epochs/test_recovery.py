@@ -69,7 +69,7 @@ def play(history):
             made = Snapshot(head.epoch, digest, chunks)
         work = EpochWork((PartResult(0, None, files),), (), {})
         before = parent_of(GENESIS, head, digest)
-        head = next_manifest(before, head, Offer("q", epoch - 1, ()), work, None, partitions=1, snapshot=made)
+        head = next_manifest(before, head, Offer("q", epoch - 1, ()), work, partitions=1, snapshot=made)
         digest = manifest_hash(encode_manifest(head))
         parents.append((parent_of(GENESIS, head, digest), state))
     return storage, parents
