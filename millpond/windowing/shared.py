@@ -333,7 +333,7 @@ def exported_type(aggregate: Aggregate) -> Any:
     """The type of an exported state, as a state element declares it."""
     partial = aggregate.partial_type
     slices = list[tuple[int, partial]]  # type: ignore[valid-type]
-    viewed = {"views": dict[str, Any], "records": slices}
+    viewed = {"views": dict[str, Any], "records": slices, "layout": list[int]}
     fields = {
         "aggregate": str,
         "discretiser": dict[str, Any],

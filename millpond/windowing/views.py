@@ -75,18 +75,18 @@ class Views:
         return told
 
     def export(self) -> dict[str, Any]:
-        """The views' heads and states, and the records they hold."""
+        """The views' heads and states, and the records they hold, with their places: floats are added in that order."""
         return {
             "views": {name: [self._heads[name], self._states[name]] for name in self._views},
             "records": list(self._records.slices()),
+            "layout": self._records.layout(),
         }
 
     def restore(self, state: Mapping[str, Any], position: int) -> None:
         """Take up a state that was exported; new views begin with the next record."""
         for name in self._views:
             self._heads[name], self._states[name] = state["views"].get(name, [position, self._views[name].initial])
-        for record, partial in state["records"]:
-            self._records.add(record, partial)
+        self._records.arrange(state["records"], state["layout"])
         self._purge()
 
     def _purge(self) -> None:

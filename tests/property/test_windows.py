@@ -237,6 +237,19 @@ def test_a_measure_that_goes_back_stands_still(points, wide, slide, restored):
     assert told(points) == told(list(accumulate(points, max)))
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from((0.1, 1e17, -1e17, -2.5, 3.7)), st.booleans()), min_size=20, max_size=60))
+def test_views_that_are_restored_go_on_to_the_last_bit(steps):
+    aggregate = w.sum_of(lambda record: record)
+    queries = {"view": w.viewed(lambda _state, _moment, held: (max(held - 7, 0), True, None))}
+    through, restored = w.SharedWindows(aggregate, queries), w.SharedWindows(aggregate, queries)
+    for time, (value, restart) in enumerate(steps):
+        if restart:
+            state, restored = restored.export(), w.SharedWindows(aggregate, queries)
+            restored.restore(state)
+        assert repr(restored.add(value, time)) == repr(through.add(value, time))
+
+
 CALM = st.one_of(st.builds(sliding, SMALL, SMALL), st.builds(counted, SMALL, SMALL), st.builds(session, SMALL))
 FLOATS = (0.1, -0.0, 1e17, 0, math.nan, -2.5)
 """Zero is the identity of sums, and none of the others may be taken for it."""
