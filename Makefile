@@ -1,12 +1,14 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash connect mutants docs clean lint types unit slow spark
+.PHONY: help run check test bench crash connect mutants docs clean lint types unit whole spark
 
 READY := .venv/.ready
 PYTHON := .venv/bin/python
 TYPED := $(wildcard millpond examples benchmarks)
 # Extra words for pytest: make check PYTEST_ARGS="-k manifest --hypothesis-seed=1"
 PYTEST_ARGS ?=
+# Tests start very many processes: without byte code each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,9 +16,9 @@ help: ## Show what there is to make
 run: $(READY) ## Run the example: a recommender on an embedded Spark
 	@$(PYTHON) -m examples.recommender
 
-check: lint types unit ## Check style and types, and run every quick test that needs no JVM
+check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
 
-test: check slow spark ## Run everything: check, the campaigns of generated programs, the tests on Spark
+test: lint types whole spark ## Run everything: style, types, all tests at full size, those on Spark too
 
 bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
@@ -63,10 +65,10 @@ types: $(READY)
 	@$(PYTHON) -m mypy $(TYPED)
 
 unit: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow and not campaign" $(PYTEST_ARGS)
+	@MILLPOND_TEST_SMALL=1 $(PYTHON) -m pytest -q -n 2 --dist worksteal -m "not spark and not slow and not campaign" $(PYTEST_ARGS)
 
-slow: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 -m "slow and not spark and not campaign" $(PYTEST_ARGS)
+whole: $(READY)
+	@$(PYTHON) -m pytest -q -n 2 --dist worksteal -m "not spark and not campaign" $(PYTEST_ARGS)
 
 spark: $(READY)
 	@$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)

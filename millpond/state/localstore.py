@@ -140,9 +140,10 @@ class LocalStore:
     @classmethod
     def close_below(cls, folder: Path, *, removed: bool = False) -> None:
         """Close the stores that this process has open below a folder: all, or those that somebody `removed`."""
-        mine = [key for key in cls._open if key[0] == os.getpid() and Path(key[1]).is_relative_to(folder)]
-        for key in mine:
-            if not removed or not Path(key[1]).exists():
+        # After every step: with many stores open, comparing paths as such would cost more than the step.
+        process, inside = os.getpid(), os.path.join(folder, "")  # noqa: PTH118
+        for key in [key for key in cls._open if key[0] == process and f"{key[1]}/".startswith(inside)]:
+            if not removed or not os.path.exists(key[1]):  # noqa: PTH110
                 cls._open.pop(key).close()
 
     def __init__(self, path: Path) -> None:

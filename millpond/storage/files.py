@@ -124,8 +124,9 @@ class FileStorage:
 
     def _refuse_links(self, path: Path) -> None:
         """Refuse a symbolic link below the root, which could lead a read or a write out of the checkpoint."""
-        while path != self._root:
-            name = path.relative_to(self._root).as_posix()
+        parts = path.relative_to(self._root).parts
+        for count in range(len(parts), 0, -1):
+            name = "/".join(parts[:count])
             with coded("look up", name):
                 entry = self._door.entry(path)
             if entry is not None and entry.kind is EntryKind.OTHER:

@@ -6,12 +6,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from millpond.compiler.compile import compile_program
 from millpond.runtime.simulated import Simulated
 from tests.frozen import programs
+from tests.sizes import compile_once
 
 
 @cache
 def pending_plan():
     with tempfile.TemporaryDirectory() as folder:
-        return Simulated(compile_program(programs.Wandering), Path(folder), 2, 12, 2)._plan
+        return Simulated(compile_once(programs.Wandering), Path(folder), 2, 12, 2)._plan

@@ -8,7 +8,6 @@ import signal
 
 import pytest
 
-from millpond.compiler.compile import compile_program
 from millpond.epochs import background, snapshots
 from millpond.epochs.checkpoint import EpochWork, Offer, PartResult
 from millpond.epochs.compaction import last_merged
@@ -22,6 +21,7 @@ from millpond.storage.perkey import PerKeyStorage
 from tests.children import in_child
 from tests.crash.ledger import FEEDS, KEY_GROUPS, QUERY, key_of, open_ledger
 from tests.crash.small_disk import MIB, fill, small_disk
+from tests.sizes import compile_once
 from tests.spark.programs import Store, committed_state, oracle, random_rows
 
 BACKENDS = {"files": FileStorage, "log": LogStorage, "perkey": PerKeyStorage}
@@ -153,7 +153,7 @@ def test_a_background_merge_on_a_full_disk_is_told_after_some_tries_and_epochs_g
 def test_a_local_store_on_a_full_disk_fails_by_its_code_and_goes_on_when_there_is_room(tmp_path):
     rows = random_rows(Store, 9, 60)
     wanted = oracle(Store, rows)
-    compiled = compile_program(Store)
+    compiled = compile_once(Store)
     with small_disk(tmp_path / "disk", 8 * MIB) as disk:
         Simulated(compiled, disk, 2).epoch(rows[:20])
         ballast = fill(disk)

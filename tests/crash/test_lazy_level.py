@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from millpond import Counter, Keep, Lazy, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.manifest import decode_manifest
 from millpond.epochs.reading.verify import verify
@@ -22,6 +21,7 @@ from millpond.state.storekey import element_of
 from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage
 from tests.children import in_child
+from tests.sizes import compile_once
 from tests.spark.programs import fresh_seed, oracle, say
 
 EPOCH_ROWS = 8
@@ -59,7 +59,7 @@ def _small(monkeypatch):
 
 def run_on(folder, partitions, rows):
     """Feed what is not committed yet."""
-    run = Simulated(compile_program(Visits), folder, partitions, keep=Keep.all())
+    run = Simulated(compile_once(Visits), folder, partitions, keep=Keep.all())
     while run.fed < len(rows):
         run.epoch(rows[run.fed : run.fed + EPOCH_ROWS])
     return run

@@ -7,11 +7,11 @@ import os
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.errors import FeedError, RowError, StateError
 from millpond.runtime.simulated import Simulated
 from millpond.runtime.spark.checks import check_memory, check_steps
 from millpond.state.localstore import LocalStore
+from tests.sizes import compile_once
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give a folder away")
@@ -33,7 +33,7 @@ class Liar(Program):
 
 
 def test_a_reply_that_is_not_of_its_type_fails_and_commits_nothing(tmp_path):
-    run = Simulated(compile_program(Liar), tmp_path, 2)
+    run = Simulated(compile_once(Liar), tmp_path, 2)
     with pytest.raises(RowError) as caught:
         run.epoch([("ask", (1,))])
     assert caught.value.code == "MP604"

@@ -7,10 +7,10 @@ import contextlib
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.errors import MillpondError
 from millpond.runtime import delivery
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once
 from tests.spark.programs import Store, committed_state, oracle, random_rows
 
 ROWS = random_rows(Store, 3, 40)
@@ -23,7 +23,7 @@ class ZombieDiedError(BaseException):
 
 def overtaken(folder, sinks, dies_after, monkeypatch):
     """Two drivers start; one commits and publishes, then the other stages so many files of the same epoch, and dies."""
-    compiled = compile_program(Store)
+    compiled = compile_once(Store)
     zombie = Simulated(compiled, folder, 2, sinks=sinks)
     driver = Simulated(compiled, folder, 2, sinks=sinks)
     driver.epoch(ROWS[:30])
@@ -46,14 +46,14 @@ def overtaken(folder, sinks, dies_after, monkeypatch):
 @pytest.mark.parametrize("dies_after", [0, 99])
 def test_a_zombie_that_stages_nothing_or_all_of_an_epoch_again_is_harmless(tmp_path, monkeypatch, dies_after):
     driver = overtaken(tmp_path, {}, dies_after, monkeypatch)
-    Simulated(compile_program(Store), tmp_path, 2).epoch(ROWS[30:])
+    Simulated(compile_once(Store), tmp_path, 2).epoch(ROWS[30:])
     assert committed_state(tmp_path / "checkpoint") == WANTED.state
     assert driver.replies() == {number: reply for number, reply in WANTED.replies.items() if number < 30}
 
 
 def test_a_zombie_that_stages_a_part_of_an_epoch_again_is_harmless(tmp_path, monkeypatch):
     overtaken(tmp_path, {}, 1, monkeypatch)
-    Simulated(compile_program(Store), tmp_path, 2).epoch(ROWS[30:])
+    Simulated(compile_once(Store), tmp_path, 2).epoch(ROWS[30:])
     assert committed_state(tmp_path / "checkpoint") == WANTED.state
 
 
@@ -62,7 +62,7 @@ def test_published_files_stay_as_they_are_whatever_a_zombie_stages(tmp_path, mon
     sinks = {name: parquet(tmp_path / "out" / name) for name in ("get", "delete")}
     overtaken(tmp_path, sinks, dies_after, monkeypatch)
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.parquet") if "_staged" not in path.parts}
-    Simulated(compile_program(Store), tmp_path, 2, sinks=sinks).epoch(ROWS[30:])
+    Simulated(compile_once(Store), tmp_path, 2, sinks=sinks).epoch(ROWS[30:])
     assert before
     assert {path: path.read_bytes() for path in before} == before
     assert committed_state(tmp_path / "checkpoint") == WANTED.state

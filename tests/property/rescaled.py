@@ -6,11 +6,11 @@ import random
 from typing import Any
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, each, entry, merged
-from millpond.compiler.compile import compile_program
 from millpond.keygroups import Layout
 from millpond.program.merges import concatenate, greatest, total, union
 from millpond.runtime.sequential import Sequential
 from millpond.state.storekey import element_of, group_of, unit_of
+from tests.sizes import compile_once
 
 KEY_GROUPS = 12
 
@@ -88,7 +88,7 @@ class Kinds(Program):
         return merged(each(self.parts).get(word, 0), sum)
 
 
-COMPILED = compile_program(Kinds)
+COMPILED = compile_once(Kinds)
 WORDS = ("a", "b", "ä", "word", "", "日本", "z" * 600)
 POLICIES = {name: element.on_scale_out for name, element in Kinds.elements().items()}
 MERGES = {name: element.merge for name, element in Kinds.elements().items()}

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime.eventtime import FIRST_US, FeedTime
 from millpond.runtime.plan import BadRows
@@ -30,6 +29,7 @@ from tests.property.timed import (
     live_state,
     replies_of,
 )
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -80,14 +80,14 @@ def fresh(tmp_path):
 
 
 def feeds_for(program, drawn):
-    names = [name for name in compile_program(program).entries if name not in HANDLERS[program]]
+    names = [name for name in compile_once(program).entries if name not in HANDLERS[program]]
     return {name: drawn[number % len(drawn)] for number, name in enumerate(names)}
 
 
 def run_both(
     program, epochs, directory, feeds, *, late, partitions=2, restarts=None, ends=False, steps_max=8, **options
 ):
-    compiled = compile_program(program)
+    compiled = compile_once(program)
     plain = EventPlain(program, feeds, late=late)
 
     def make(count):
@@ -126,7 +126,7 @@ def total(counters, kind):
 
 
 def late_rows(simulated, program):
-    names = {name: list(compile_program(program).entries[name].point.parameters) for name in simulated.late_rows}
+    names = {name: list(compile_once(program).entries[name].point.parameters) for name in simulated.late_rows}
     found = []
     for name, sink in simulated.late_rows.items():
         for row in sink.rows():
@@ -190,7 +190,7 @@ def test_the_steps_of_a_compiled_program_equal_plain_python(program):
     @given(epochs_of(program), st.lists(FEEDS, min_size=1, max_size=2))
     def check(epochs, drawn):
         plain = EventPlain(program, feeds_for(program, drawn), late=False)
-        steps, fired = Sequential(compile_program(program), key_groups=8), []
+        steps, fired = Sequential(compile_once(program), key_groups=8), []
         for clock, rows, times in with_times(epochs):
             kept = [(row, time) for row, time in zip(rows, times, strict=True) if time is not None]
             floor = FIRST_US if plain.horizon is None else plain.horizon

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
 from millpond.epochs.manifest import elements_of
@@ -22,6 +21,7 @@ from millpond.ids import PartitionId
 from millpond.runtime import evolving, schema, simulated
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
+from tests.sizes import compile_once
 from tests.spark.programs import committed_state
 
 
@@ -34,7 +34,7 @@ def base(**elements):
             return x
 
     dropped = elements.pop("dropped", ())
-    return compile_program(type(Program)("Changing", (Idle,), elements, dropped=dropped))
+    return compile_once(type(Program)("Changing", (Idle,), elements, dropped=dropped))
 
 
 @dataclasses.dataclass
@@ -110,7 +110,7 @@ def kept(**others):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shop")
-    Simulated(compile_program(Shop), folder, key_groups=16, instances=4).epoch(ROWS)
+    Simulated(compile_once(Shop), folder, key_groups=16, instances=4).epoch(ROWS)
     return folder
 
 
@@ -246,7 +246,7 @@ def test_rows_after_an_evolution_meet_the_state_as_plain_python_does(shop):
     for user in range(40):
         plain.baskets[user] = Priced(f"thing {user}", user * 3.0)
     rows = [("raise_cost", (n % 40, n / 2)) for n in range(90)]
-    running = start(shop, compile_program(Next), adopt=True)
+    running = start(shop, compile_once(Next), adopt=True)
     first = running.fed
     running.epoch(rows)
     wanted = [plain.raise_cost(*arguments) for _, arguments in rows]
@@ -348,7 +348,7 @@ def test_what_can_not_be_brought_over_is_refused_and_changes_nothing(shop, other
 
 
 def test_a_number_without_an_equal_float_is_told_with_its_key(tmp_path):
-    running = Simulated(compile_program(Shop), tmp_path, key_groups=16, instances=4)
+    running = Simulated(compile_once(Shop), tmp_path, key_groups=16, instances=4)
     running.epoch([("mark", ("small", 3)), ("mark", ("large", 2**53 + 1))])
     error = refused(tmp_path, kept(marks=Partial(Map[str, float])))
     assert error.code == "MP262"
@@ -437,7 +437,7 @@ def test_a_checkpoint_that_knows_only_the_name_of_a_class_goes_on_and_can_be_mig
 
     monkeypatch.setattr(simulated, "element_schemas", as_before)
     monkeypatch.setattr(evolving, "element_schemas", as_before)
-    Simulated(compile_program(Shop), tmp_path, key_groups=16, instances=4).epoch(ROWS)
+    Simulated(compile_once(Shop), tmp_path, key_groups=16, instances=4).epoch(ROWS)
     monkeypatch.undo()
     start(tmp_path, kept())
     assert History(FileStorage(tmp_path / "checkpoint")).epochs == (1,)
@@ -462,7 +462,7 @@ class Looping(Program):
 
 
 def test_state_is_not_changed_below_messages_that_are_left(tmp_path):
-    running = Simulated(compile_program(Looping), tmp_path, steps_max=2)
+    running = Simulated(compile_once(Looping), tmp_path, steps_max=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "_finish", lambda moment: None)
         running.epoch([("go", (9,))])
@@ -480,7 +480,7 @@ def test_a_time_to_live_stays_with_values_that_change(tmp_path):
         def put(self, user: int, name: str, price: int) -> None:
             self.carts[user] = Item(name, price)
 
-    Simulated(compile_program(Before), tmp_path).epoch(ROWS[:5])
+    Simulated(compile_once(Before), tmp_path).epoch(ROWS[:5])
     ttl = datetime.timedelta(days=1)
     start(tmp_path, base(carts=Partitioned(Map[int, Priced], renamed={"price": "cost"}, ttl=ttl)))
     start(tmp_path, base(carts=Partitioned(Map[int, int], migrate=lambda old: int(old["cost"]), ttl=ttl)))

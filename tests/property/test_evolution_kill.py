@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry, parquet
-from millpond.compiler.compile import compile_program
 from millpond.epochs import rescale, snapshots
 from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from tests.children import in_child
+from tests.sizes import compile_once
 from tests.spark.programs import committed_state, fresh_seed, say
 
 POINTS = (
@@ -83,7 +83,7 @@ class Third(Program):
         return str(self.names.get(f"seed {user}", -1))
 
 
-PROGRAMS = tuple(map(compile_program, (First, Second, Third)))
+PROGRAMS = tuple(map(compile_once, (First, Second, Third)))
 ALL = EPOCH_ROWS * len(PROGRAMS)
 ROWS = [("put", (n * 7 % 60, n)) for n in range(ALL)]
 

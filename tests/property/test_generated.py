@@ -12,7 +12,7 @@ from millpond.testing.compare import Outcome, Verdict
 from millpond.testing.shrink import shrink
 
 SEED = 20_261_116
-PROGRAMS = 300
+PROGRAMS = 180
 PARTS = 3
 REFUSED_MAX = 0.15
 """Of a part, which is small; a whole campaign is to stay under 0.10."""
@@ -48,7 +48,7 @@ def test_rows_that_run_in_the_order_of_their_arrival_are_found_and_made_small(mo
     number, outcome = first_failure()
     assert outcome.verdict is Verdict.MISMATCH
     whole = case_of(SEED, number)
-    small, found = shrink(whole, tries=400)
+    small, found = shrink(whole, tries=100)
     assert found.verdict is Verdict.MISMATCH
     assert found.expected != found.found
     assert len(small.rows) < len(whole.rows)

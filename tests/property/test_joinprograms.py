@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import datetime
+from functools import cache
 
 import pytest
 
 from millpond import windowing as w
-from millpond.compiler.compile import compile_program
 from millpond.errors import EpochError
 from millpond.program.epoch_time import us_of
 from millpond.runtime.eventtime import FeedTime
@@ -17,6 +17,7 @@ from millpond.runtime.joinprograms import join_program
 from millpond.runtime.simulated import Simulated
 from tests.property.joined import HOWS, Spec, batch_join
 from tests.property.timed import committed_state
+from tests.sizes import compile_once
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -31,6 +32,7 @@ JOINS = {
 }
 
 
+@cache
 def program_of(spec, lateness=0):
     """A program whose rows have a number, a text or none, and keys of two columns."""
     sides = (int, str), (int, float)
@@ -78,7 +80,7 @@ def turns_of(rows, size):
 def simulated(spec, directory, partitions, *, disorder=DISORDER, lateness=0, late=False):
     time = FeedTime(disorder_us=disorder, lateness_us=lateness)
     return Simulated(
-        compile_program(program_of(spec, lateness)), directory, partitions, key_groups=8, event_time=time, late=late
+        compile_once(program_of(spec, lateness)), directory, partitions, key_groups=8, event_time=time, late=late
     )
 
 

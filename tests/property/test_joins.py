@@ -14,6 +14,7 @@ from millpond import windowing as w
 from millpond.errors import WindowError
 from millpond.joining import IntervalJoin, WindowJoin
 from millpond.windowing import ordering
+from tests.sizes import sized
 
 LEFT, RIGHT = 0, 1
 
@@ -111,7 +112,7 @@ def brute_interval(low, high, outer, turns, watermarks):
     return story
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(60, 12), deadline=None)
 @given(
     TURNS,
     st.integers(-20, 20),
@@ -167,7 +168,7 @@ def brute_windows(range_, slide, outer, turns, watermarks):
     return story
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(40, 8), deadline=None)
 @given(
     TURNS,
     st.integers(1, 25),
@@ -214,7 +215,7 @@ def brute_sessions(gap, outer, turns, watermarks):
     return story
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(40, 8), deadline=None)
 @given(
     TURNS, st.integers(1, 25), st.booleans(), st.integers(0, 40), st.integers(0, 40), st.sets(st.integers(0, 5))
 )  # fmt: skip

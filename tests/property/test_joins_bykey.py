@@ -12,6 +12,7 @@ from millpond import windowing as w
 from millpond.errors import WindowError
 from millpond.joining.bykey import LEFT, RIGHT, KeyIntervals, KeyWindows, key_windows, nothing_held
 from tests.property.joined import HOWS, Spec, batch_join
+from tests.sizes import sized
 
 WINDOWS = (w.tumbling(10), w.sliding(10, 4), w.sliding(4, 10), w.sliding(12, 4), w.session(5))
 SPECS = st.builds(
@@ -58,7 +59,7 @@ class Key:
         return Counter((*bound, *pair) for bound, pair in zip(bounds, pairs, strict=True))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sized(300, 60), deadline=None)
 @given(SPECS, TURNS, st.sampled_from((0, 0, 6)))
 def test_all_rows_that_are_not_late_are_joined_as_in_a_batch(spec, turns, lateness):
     key, rows, watermark = Key(spec.by_key(lateness)), [], 0
@@ -73,7 +74,7 @@ def test_all_rows_that_are_not_late_are_joined_as_in_a_batch(spec, turns, latene
     assert key.size == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sized(200, 40), deadline=None)
 @given(SPECS, TURNS)
 def test_a_late_row_makes_no_pair_that_is_not_one(spec, turns):
     key, rows, watermark, late = Key(spec.by_key()), [], 0, set()
@@ -102,13 +103,13 @@ def test_a_late_row_makes_no_pair_that_is_not_one(spec, turns):
     "spec", [Spec("full", (-5, 5)), Spec("inner", (0, 9)), *(Spec("full", None, w) for w in WINDOWS)]
 )
 def test_a_key_holds_no_more_than_rows_that_may_find_a_partner(spec):
-    key, most = Key(spec.by_key()), 0
-    for at in range(0, 3000, 3):
+    key, most, rows = Key(spec.by_key()), 0, sized(3000, 600)
+    for at in range(0, rows, 3):
         key.add(LEFT, at, at, at)
         key.add(RIGHT, at + 1, at + 1, at)
         key.reach(at)
         most = max(most, key.size)
-    held = 3000 if isinstance(spec.window, type(w.session(5))) else 20
+    held = rows if isinstance(spec.window, type(w.session(5))) else 20
     assert most <= held
     key.reach(10**9)
     assert key.size == 0

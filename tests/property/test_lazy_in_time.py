@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond import Lazy
-from millpond.compiler.compile import compile_program
 from millpond.epochs.manifest import MANIFESTS, decode_manifest
 from millpond.epochs.reading.verify import verify
 from millpond.epochs.recovery import read_state
@@ -23,6 +22,7 @@ from tests.property import test_eventtime, test_time
 from tests.property.test_lazy_level import both, kept, lose, start
 from tests.property.test_time import HANDLERS, many
 from tests.property.timed import Aged, Alarms, Moves, Pledges, committed_state, fired_by, replies_of
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +91,7 @@ def test_event_time_goes_by_as_in_plain_python(program, fresh):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_after_a_lost_host_each_key_is_as_it_once_was_and_the_run_goes_on(program, fresh):
-    compiled = compile_program(program)
+    compiled = compile_once(program)
 
     @many(5)
     @given(test_time.epochs_of(program), LEVELS, st.integers(0, 10**6), st.integers(1, 3))

@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from millpond import Counter, Lazy, List, Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.compaction import compact, last_merged
 from millpond.epochs.reading.history import History
@@ -30,6 +29,7 @@ from millpond.state.storekey import element_of
 from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage
 from millpond.testing.transactions.worlds.bank import Bank
+from tests.sizes import compile_once
 from tests.spark.programs import PROGRAMS, Recommender, Totals, Words, fresh_seed, oracle, random_rows, say
 
 SECOND = 1_000_000
@@ -65,7 +65,7 @@ def kept(folder):
 
 
 def start(program, folder, partitions=2, durability=Durability.EXACTLY_ONCE, **options):
-    return Simulated(compile_program(program), folder, partitions, durability=durability, **options)
+    return Simulated(compile_once(program), folder, partitions, durability=durability, **options)
 
 
 def lose(folder, rng=None, share=1.0):
@@ -365,7 +365,7 @@ def test_another_number_of_instances_after_lazy_epochs(tmp_path):
 
 
 def test_gathered_rows_may_have_lazy_state(tmp_path):
-    compiled = compile_program(Bank)
+    compiled = compile_once(Bank)
     level = Lazy(events=NEVER, seconds=NEVER)
     assert check_durability(compiled, level) is Durability.LAZY
     assert lazy_settings(compiled, level)
@@ -418,11 +418,11 @@ def test_what_can_not_be_lazy_is_refused_or_stays_exact():
     assert code_of(lambda: Partitioned(List[str], durability="lazy")) == "MP497"
     for wrong in ({"events": 0}, {"seconds": 0}, {"seconds": float("nan")}, {"queue": True}, {"overflow": "drop"}):
         assert code_of(lambda wrong=wrong: Lazy(**wrong)) == "MP499"
-    compiled = compile_program(Listed)
+    compiled = compile_once(Listed)
     assert set(lazy_settings(compiled, "lazy")) == {"seen"}
     assert check_durability(compiled, "lazy") is Durability.LAZY
     assert code_of(lambda: check_durability(compiled, "lazy", one_host=False)) == "MP493"
-    mixed = compile_program(Mixed)
+    mixed = compile_once(Mixed)
     assert set(lazy_settings(mixed, "lazy")) == {"exact", "hits"}
     assert code_of(lambda: check_durability(mixed, "replay")) == "MP496"
     assert code_of(lambda: check_durability(mixed, "exactly_once", one_host=False)) == "MP493"
@@ -442,7 +442,7 @@ class Relaxed(Program):
 
 
 def test_relaxed_programs_are_refused():
-    assert code_of(lambda: check_durability(compile_program(Relaxed), "lazy")) == "MP497"
+    assert code_of(lambda: check_durability(compile_once(Relaxed), "lazy")) == "MP497"
 
 
 class Hits(Program):

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, each, entry, merged
-from millpond.compiler.compile import compile_program
 from millpond.epochs.reading.entries import entries
 from millpond.epochs.reading.history import History
 from millpond.errors import MillpondError
@@ -21,6 +20,7 @@ from millpond.runtime.loading import load_columns
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.testing import oracle
+from tests.sizes import compile_once
 from tests.spark.programs import committed_state
 
 
@@ -54,7 +54,7 @@ class Everything(Program):
         return merged(each(self.model).get(key, 0.0), sum)
 
 
-PROGRAM = compile_program(Everything)
+PROGRAM = compile_once(Everything)
 INTS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(max_size=5)
 FLOATS = st.floats(allow_nan=False)
@@ -216,7 +216,7 @@ def test_loaded_entries_live_from_the_load_on(tmp_path):
         def ask(self, key: int) -> str:
             return self.seen.get(key, "gone")
 
-    simulated = Simulated(compile_program(Fading), tmp_path)
+    simulated = Simulated(compile_once(Fading), tmp_path)
     simulated.load("seen", ROWS)
     simulated.epoch([("ask", (1,)), ("ask", (8,))])
     assert told(simulated) == ["a", "gone"]
@@ -228,7 +228,7 @@ def test_a_new_element_of_a_changed_program_is_filled_by_a_named_load(fresh, tmp
     class Wider(Everything):
         extra = Partitioned(Map[int, int])
 
-    wider = Simulated(compile_program(Wider), tmp_path, 2)
+    wider = Simulated(compile_once(Wider), tmp_path, 2)
     wider.load("extra", pa.table({"key": [5, 4], "value": [50, 40]}), name="backfill")
     history = History(FileStorage(tmp_path / "checkpoint"))
     assert {one.key: one.value for one in entries(history, history.point(), "extra")} == {4: 40, 5: 50}

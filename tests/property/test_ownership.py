@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import Aborted, parquet
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import last_manifest, read_genesis, read_state
 from millpond.runtime import opening, working
@@ -20,6 +19,7 @@ from millpond.storage.files import FileStorage
 from tests.children import in_child
 from tests.property.rescaled import Kinds
 from tests.property.test_rescale_partitions import Transfers, row_of
+from tests.sizes import compile_once, sized, slow_or_wide
 from tests.spark.programs import Fraud, Recommender, Store, committed_state, fresh_seed, say, shown
 
 KEY_GROUPS = 9
@@ -49,7 +49,7 @@ def some_moved(rng, layout):
 
 
 def check_epochs(program, folder, rng, epochs, rows, durability=Durability.EXACTLY_ONCE):
-    compiled = compile_program(program)
+    compiled = compile_once(program)
     sequential = Sequential(compiled, KEY_GROUPS, INSTANCES)
     simulated = Simulated(compiled, folder, 2, KEY_GROUPS, INSTANCES, durability=durability)
     wanted_replies, wanted_refusals, said, refused = {}, {}, {}, {}
@@ -94,18 +94,18 @@ def committed_owners(folder):
 
 
 @pytest.mark.parametrize("restore", ["at once", "by and by"])
-@pytest.mark.parametrize("program", [Store, Fraud, Recommender, Kinds, Transfers])
+@pytest.mark.parametrize("program", sized([Store, Fraud, Recommender, Kinds, Transfers], [Store, Kinds]))
 def test_owners_may_change_before_any_epoch(program, restore, tmp_path, monkeypatch):
     if restore == "by and by":
         monkeypatch.setattr(opening, "AT_ONCE_BYTES_MAX", 0)
     check_epochs(program, tmp_path, random.Random(fresh_seed()), epochs=8, rows=12)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("turns", slow_or_wide([2], [8]))
 @pytest.mark.parametrize("program", [Store, Fraud, Recommender, Kinds, Transfers])
-def test_owners_may_change_before_any_of_many_epochs(program, tmp_path, monkeypatch):
+def test_owners_may_change_before_any_of_many_epochs(program, turns, tmp_path, monkeypatch):
     seed = fresh_seed()
-    for turn in range(6):
+    for turn in range(turns):
         rng = random.Random(seed + turn)
         monkeypatch.setattr(opening, "AT_ONCE_BYTES_MAX", rng.choice([0, 500, 1 << 25]))
         check_epochs(program, tmp_path / str(turn), rng, epochs=20, rows=10)
@@ -114,7 +114,7 @@ def test_owners_may_change_before_any_of_many_epochs(program, tmp_path, monkeypa
 @pytest.mark.parametrize("program", [Store, Recommender])
 def test_epochs_on_assigned_owners_are_computed_again_from_their_input(program, tmp_path):
     rng = random.Random(fresh_seed())
-    compiled = compile_program(program)
+    compiled = compile_once(program)
     simulated = Simulated(compiled, tmp_path, 3, KEY_GROUPS, INSTANCES, durability=Durability.REPLAY)
     for number in range(2):
         simulated.assign(random_owners(rng, simulated.layout, 3))
@@ -146,7 +146,7 @@ OWNERS = (
     (4, 4, 4, 0, 0, 1, 1, 2, 2),
 )
 ALL = EPOCH_ROWS * len(OWNERS)
-COMPILED = compile_program(Store)
+COMPILED = compile_once(Store)
 
 
 def go_on(folder):

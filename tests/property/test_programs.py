@@ -249,7 +249,7 @@ def compile_or_refuse(program: type[ProgramBase]) -> CompiledProgram | None:
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=3, max_size=9)
-MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import pytest
 
 from examples.baskets import Baskets
 from millpond import Counter, Partial, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.reading.history import History
 from millpond.epochs.reading.verify import verify
@@ -27,6 +26,7 @@ from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage
 from millpond.testing.transactions.worlds.bank import Bank
 from tests.children import in_child
+from tests.sizes import compile_once, sized
 from tests.spark.programs import PROGRAMS, Store, fresh_seed, oracle, random_rows, say
 
 EPOCH_ROWS = 12
@@ -40,7 +40,7 @@ def _files(monkeypatch):
 
 def run_on(program, folder, partitions, rows, **options):
     """Feed what is not committed yet; return the run."""
-    run = Simulated(compile_program(program), folder, partitions, durability=Durability.REPLAY, **options)
+    run = Simulated(compile_once(program), folder, partitions, durability=Durability.REPLAY, **options)
     while run.fed < len(rows):
         run.epoch(rows[run.fed : run.fed + EPOCH_ROWS])
     return run
@@ -59,7 +59,7 @@ def lose(folder, rng):
             shutil.rmtree(local)
 
 
-@pytest.mark.parametrize("every", [1_000, 2])
+@pytest.mark.parametrize("every", sized([1_000, 2], [2]))
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_state_that_was_near_and_is_lost_comes_back(tmp_path, monkeypatch, program, every):
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", every)
@@ -89,11 +89,11 @@ def test_going_back_to_exactly_once_computes_what_is_not_kept(tmp_path):
     program = PROGRAMS[0]
     rows = random_rows(program, 3, 36)
     run_on(program, tmp_path, 2, rows[:24])
-    run = Simulated(compile_program(program), tmp_path, 2)
+    run = Simulated(compile_once(program), tmp_path, 2)
     assert run.replayed == 2
     run.epoch(rows[24:])
     assert read_state(FileStorage(tmp_path / "checkpoint")) == oracle(program, rows).state
-    assert Simulated(compile_program(program), tmp_path, 3).replayed == 0
+    assert Simulated(compile_once(program), tmp_path, 3).replayed == 0
 
 
 def test_readers_tell_what_is_only_near_and_verify_checks_the_rows(tmp_path):
@@ -124,7 +124,7 @@ def test_an_epoch_that_comes_out_differently_is_told(tmp_path, monkeypatch):
 
 
 def test_gathered_programs_are_refused(tmp_path):
-    assert code_of(lambda: Simulated(compile_program(Bank), tmp_path, durability=Durability.REPLAY)) == "MP492"
+    assert code_of(lambda: Simulated(compile_once(Bank), tmp_path, durability=Durability.REPLAY)) == "MP492"
 
 
 def code_of(call):
@@ -142,7 +142,7 @@ def test_other_feeds_can_not_compute_epochs_again(tmp_path):
 
 
 def test_what_can_not_be_is_refused():
-    compiled = compile_program(PROGRAMS[0])
+    compiled = compile_once(PROGRAMS[0])
     assert check_durability(compiled, "replay") is Durability.REPLAY
     assert code_of(lambda: check_durability(compiled, "replay", one_host=False)) == "MP493"
     assert code_of(lambda: check_durability(compiled, "sometimes")) == "MP494"
@@ -157,7 +157,7 @@ def test_programs_whose_state_time_changes_are_refused(part):
         def visit(self, key: str) -> None:
             self.seen[key] += 1
 
-    compiled = compile_program(Expiring if part == "ttl" else Baskets)
+    compiled = compile_once(Expiring if part == "ttl" else Baskets)
     assert code_of(lambda: check_durability(compiled, "replay")) == "MP492"
 
 
@@ -192,7 +192,7 @@ def test_kills_and_lost_machines_in_a_row_change_nothing(tmp_path, monkeypatch):
 def test_loaded_state_is_kept_at_once_and_epochs_after_it_are_computed_again(tmp_path):
     program = Store
     rows = random_rows(program, 3, 24)
-    run = Simulated(compile_program(program), tmp_path, 2, durability=Durability.REPLAY)
+    run = Simulated(compile_once(program), tmp_path, 2, durability=Durability.REPLAY)
     run.load("data", pa.table({"key": ["a", "only loaded"], "value": ["1", "2"]}))
     assert FileStorage(tmp_path / "checkpoint").list("deltas")
     run.epoch(rows[:12])
@@ -200,7 +200,7 @@ def test_loaded_state_is_kept_at_once_and_epochs_after_it_are_computed_again(tmp
     shutil.rmtree(tmp_path / "near")
     for local in tmp_path.glob("local-*"):
         shutil.rmtree(local)
-    assert Simulated(compile_program(program), tmp_path, 2).replayed == 2
+    assert Simulated(compile_once(program), tmp_path, 2).replayed == 2
     loaded = [("put", ("a", "1")), ("put", ("only loaded", "2"))]
     assert read_state(FileStorage(tmp_path / "checkpoint")) == oracle(program, loaded + rows).state
 

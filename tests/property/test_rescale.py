@@ -24,6 +24,7 @@ from tests.property.rescaled import (
     random_row,
     random_rows,
 )
+from tests.sizes import sized
 from tests.spark.programs import committed_state
 
 NUMBERS = st.integers(1, KEY_GROUPS)
@@ -113,7 +114,7 @@ def run_and_compare(simulated, sequential, rows):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=sized(25, 5))
 @given(
     st.integers(0, 2**32),
     NUMBERS,

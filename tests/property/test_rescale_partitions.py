@@ -9,7 +9,6 @@ import random
 import pytest
 
 from millpond import Aborted, List, Map, Partitioned, Program, Value, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.errors import StateError
 from millpond.graph.model import Dispatch
@@ -18,6 +17,7 @@ from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from tests.property.rescaled import Kinds
 from tests.property.rescaled import random_row as kinds_row
+from tests.sizes import compile_once
 from tests.spark.programs import Fraud, Recommender, Store, committed_state, fresh_seed, random_row, shown
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def check_goes_on(program, folder, partitions, key_groups, instances, rows):
     """One epoch on each number of partitions, each a start of its own; replies and bytes are the sequential ones."""
     seed = fresh_seed()
     rng = random.Random(seed)
-    compiled = compile_program(program)
+    compiled = compile_once(program)
     sequential = Sequential(compiled, key_groups, instances)
     number = 0
     for count in partitions:
@@ -110,7 +110,7 @@ def test_as_many_partitions_as_key_groups_of_a_common_checkpoint(program, tmp_pa
 
 
 def test_the_transfers_are_gathered():
-    entries = compile_program(Transfers).entries
+    entries = compile_once(Transfers).entries
     assert {name for name, one in entries.items() if one.tasks[0].dispatch is Dispatch.GATHERED} >= {
         "deposit",
         "transfer",
@@ -119,7 +119,7 @@ def test_the_transfers_are_gathered():
 
 @pytest.mark.parametrize("partitions", [0, KEY_GROUPS + 1])
 def test_more_partitions_than_key_groups_are_refused_and_nothing_is_written(tmp_path, partitions):
-    compiled = compile_program(Transfers)
+    compiled = compile_once(Transfers)
     Simulated(compiled, tmp_path, 2, KEY_GROUPS, 4).epoch([("deposit", ("a", 1))])
     before = committed_state(tmp_path / "checkpoint")
     with pytest.raises(StateError) as caught:
@@ -135,7 +135,7 @@ def test_plain_python_agrees(tmp_path):
     for name, arguments in rows:
         with contextlib.suppress(Aborted):
             getattr(plain, name)(*arguments)
-    compiled = compile_program(Transfers)
+    compiled = compile_once(Transfers)
     for at, partitions in zip(range(0, 60, 20), (3, 1, 8), strict=True):
         Simulated(compiled, tmp_path, partitions, KEY_GROUPS).epoch(rows[at : at + 20])
     codec = Transfers.elements()["balances"].type

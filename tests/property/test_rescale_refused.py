@@ -8,7 +8,6 @@ import os
 import pytest
 
 from millpond import Counter, List, Map, Partial, Partitioned, Program, Set, Value, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs.rescale import Rescale
 from millpond.errors import EpochError, MillpondError, ProgramError, StateError
 from millpond.keygroups import Succession
@@ -16,6 +15,7 @@ from millpond.runtime import simulated as simulated_module
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
+from tests.sizes import compile_once
 from tests.spark.programs import Totals, Words, committed_state
 from tests.unit.runtime.test_relaxed import Bank
 
@@ -84,7 +84,7 @@ def rows_of(program, count=12):
 
 
 def test_fewer_instances_without_a_merge_are_refused_and_nothing_is_written(tmp_path):
-    compiled = compile_program(Words)
+    compiled = compile_once(Words)
     Simulated(compiled, tmp_path, 2, KEY_GROUPS, 4).epoch([("add", ("a b",))])
     before = files_of(tmp_path)
     error = refused(EpochError, lambda: Simulated(compiled, tmp_path, 2, instances=3))
@@ -106,7 +106,7 @@ def test_a_number_that_the_key_groups_do_not_allow_is_refused_and_nothing_is_wri
 
 @pytest.mark.parametrize("program", [Best, Odd, OddSet, OddList, OddMembers])
 def test_a_merge_that_fails_is_told_with_its_entry_and_commits_nothing(tmp_path, program):
-    compiled = compile_program(program)
+    compiled = compile_once(program)
     Simulated(compiled, tmp_path, 2, KEY_GROUPS, 12).epoch(rows_of(program))
     before = committed_state(tmp_path / "checkpoint")
     manifests = len(list((tmp_path / "checkpoint" / "manifests").iterdir()))
@@ -120,7 +120,7 @@ def test_a_merge_that_fails_is_told_with_its_entry_and_commits_nothing(tmp_path,
 
 
 def test_a_failed_merge_names_the_key_and_what_was_given(tmp_path):
-    compiled = compile_program(Best)
+    compiled = compile_once(Best)
     Simulated(compiled, tmp_path, 1, KEY_GROUPS, 12).epoch([("improve", ("only", 3))])
     error = refused(EpochError, lambda: Simulated(compiled, tmp_path, 1, instances=1))
     assert "'only'" in error.summary
@@ -143,7 +143,7 @@ def test_a_declaration_that_makes_no_sense_is_refused(declare, code):
 
 
 def test_a_program_without_partial_state_takes_any_number(tmp_path):
-    compiled = compile_program(Totals)
+    compiled = compile_once(Totals)
     Simulated(compiled, tmp_path, 2, KEY_GROUPS, 4).epoch([("add", (1, 2.0))])
     before = committed_state(tmp_path / "checkpoint")
     Simulated(compiled, tmp_path, 3, instances=2).epoch([])
@@ -199,7 +199,7 @@ def test_a_driver_that_finds_another_number_after_an_error_does_not_compute_with
 
 def test_messages_that_are_left_are_worked_on_by_the_old_instances_first(tmp_path, monkeypatch):
     """A relaxed program dies between its epochs; the next start rescales it, and nothing is lost or done twice."""
-    compiled = compile_program(Bank)
+    compiled = compile_once(Bank)
     rows = [("walk", (n % 5, 6)) for n in range(8)]
     Simulated(compiled, tmp_path, 3, KEY_GROUPS, 4, steps_max=2)
     with monkeypatch.context() as patch:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.runtime import working
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once, sized
 from tests.spark.programs import (
     PROGRAMS,
     Store,
@@ -53,11 +53,10 @@ def _often(monkeypatch):
 
 def run_in_epochs(program, rows, sizes, folder, partitions):
     """Cut the rows into epochs of the given sizes, over and over, each on the next number of partitions."""
-    compiled = compile_program(program)
     replies = {}
     at = turn = 0
     while at < len(rows):
-        simulated = Simulated(compiled, folder, partitions=partitions[turn % len(partitions)])
+        simulated = Simulated(compile_once(program), folder, partitions=partitions[turn % len(partitions)])
         assert simulated.fed == at
         size = sizes[turn % len(sizes)]
         simulated.epoch(rows[at : at + size])
@@ -76,14 +75,14 @@ def check_same_everywhere(program, rows, sizes, partitions):
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("partitions", PARTITIONS)
+@pytest.mark.parametrize("partitions", sized(PARTITIONS, (2, 7)))
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_any_number_of_partitions_equals_plain_python(program, partitions, tmp_path):
     seed = fresh_seed()
     rng = random.Random(seed)
     rows = random_rows(program, seed, 90)
     wanted = oracle(program, rows)
-    simulated = Simulated(compile_program(program), tmp_path, partitions=partitions)
+    simulated = Simulated(compile_once(program), tmp_path, partitions=partitions)
     at = 0
     while at < len(rows):
         size = rng.randrange(1, 40)
@@ -94,7 +93,7 @@ def test_any_number_of_partitions_equals_plain_python(program, partitions, tmp_p
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@settings(max_examples=5)
+@settings(max_examples=sized(5, 2))
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.permutations(PARTITIONS))
 def test_restarts_on_other_partitions_change_nothing(program, seed, sizes, partitions):
     rng = random.Random(seed)
@@ -102,19 +101,19 @@ def test_restarts_on_other_partitions_change_nothing(program, seed, sizes, parti
     check_same_everywhere(program, rows, sizes, partitions)
 
 
-@settings(max_examples=12)
+@settings(max_examples=sized(12, 6))
 @given(st.lists(STORE_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_a_store_of_any_text_equals_plain_python(rows, size, partitions):
     check_same_everywhere(Store, rows, [size], [partitions])
 
 
-@settings(max_examples=12)
+@settings(max_examples=sized(12, 6))
 @given(st.lists(TOTALS_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_totals_of_any_integers_equal_plain_python(rows, size, partitions):
     check_same_everywhere(Totals, rows, [size], [partitions])
 
 
-@settings(max_examples=12)
+@settings(max_examples=sized(12, 6))
 @given(st.lists(WORDS_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_partial_counts_of_any_lines_equal_plain_python(rows, size, partitions):
     check_same_everywhere(Words, rows, [size], [partitions])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from millpond import Counter, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.compiler.routing import argument_hash
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
@@ -19,6 +18,7 @@ from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.runtime.whole import run_whole
 from tests.property.test_ownership import random_owners
+from tests.sizes import compile_once
 from tests.spark.programs import committed_state, fresh_seed, shown
 
 KEY_GROUPS = 9
@@ -44,7 +44,7 @@ class Words(Program):
         return self.lengths.get(size, 0)
 
 
-COMPILED = compile_program(Words)
+COMPILED = compile_once(Words)
 
 
 def random_row(rng):

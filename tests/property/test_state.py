@@ -18,6 +18,7 @@ from millpond.state.set import Set
 from millpond.state.storekey import store_key
 from millpond.state.value import Value
 from millpond.state.vector import Vector
+from tests.sizes import sized
 
 INDEX = 3
 GROUP = 0
@@ -25,7 +26,7 @@ GROUP = 0
 KEYS = st.integers(-2, 2)
 ITEMS = st.lists(st.integers(0, 3), max_size=3)
 CELLS = st.integers(-5, 5).map(float)
-QUICK = settings(max_examples=100, stateful_step_count=20)
+QUICK = settings(max_examples=sized(100, 20), stateful_step_count=20)
 
 LISTS = ElementType.parse(Map[int, list[int]], None)
 COUNTS = ElementType.parse(Counter[int], None)

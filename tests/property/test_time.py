@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from millpond.compiler.compile import compile_program
 from millpond.epochs.compaction import compact
 from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
 from millpond.epochs.times import Times, is_over
@@ -27,6 +26,7 @@ from tests.property.timed import (
     live_state,
     replies_of,
 )
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +97,7 @@ def compare(program, plain, simulated):
 
 
 def run_both(program, epochs, directory, partitions, *, ticks=False, restarts=(), **options):
-    compiled = compile_program(program)
+    compiled = compile_once(program)
     plain = Plain(program)
     simulated = Simulated(compiled, directory, partitions, key_groups=8, **options)
     for number, (now, rows) in enumerate(with_times(epochs)):
@@ -129,7 +129,7 @@ def test_the_steps_of_a_compiled_program_equal_plain_python(program):
     @many(20)
     @given(epochs_of(program))
     def check(epochs):
-        plain, steps = Plain(program), Sequential(compile_program(program), key_groups=8)
+        plain, steps = Plain(program), Sequential(compile_once(program), key_groups=8)
         fired = []
         for now, rows in with_times(epochs):
             plain.epoch(now, rows)
@@ -147,7 +147,7 @@ def test_the_bytes_of_state_do_not_depend_on_partitions(program, fresh):
     @many(3)
     @given(epochs_of(program))
     def check(epochs):
-        steps = Sequential(compile_program(program), key_groups=8)
+        steps = Sequential(compile_once(program), key_groups=8)
         for now, rows in with_times(epochs):
             with epoch_time(now):
                 steps.epoch(rows)
@@ -176,7 +176,7 @@ def test_a_row_that_goes_on_in_later_epochs_keeps_its_time(fresh):
     @many(5)
     @given(st.lists(st.tuples(st.integers(0, 7), st.lists(ROWS[Walks], max_size=1)), min_size=1, max_size=6))
     def check(epochs):
-        plain, simulated = Plain(Walks), Simulated(compile_program(Walks), fresh(), 2, key_groups=8, steps_max=2)
+        plain, simulated = Plain(Walks), Simulated(compile_once(Walks), fresh(), 2, key_groups=8, steps_max=2)
         for now, rows in with_times(epochs):
             plain.epoch(now, rows)
             with epoch_time(now):

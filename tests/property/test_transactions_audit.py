@@ -7,13 +7,13 @@ import random
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.runtime import working
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
 from millpond.testing.transactions.audit import constant, kept_manifests, measured
 from millpond.testing.transactions.worlds import bank, inventory, matching, social
+from tests.sizes import compile_once
 
 HELD = {
     "bank": (bank, bank.Bank, bank.surplus, 0),
@@ -36,7 +36,7 @@ def _often(monkeypatch):
 def test_nothing_is_lost_or_made_at_any_epoch(world, program, measure, wanted, partitions, tmp_path):
     chance = random.Random(partitions)
     rows = world.make_rows(partitions, 240)
-    run = Simulated(compile_program(program), tmp_path, partitions, bad_rows=BadRows.SKIP)
+    run = Simulated(compile_once(program), tmp_path, partitions, bad_rows=BadRows.SKIP)
     epochs = 0
     while run.fed < len(rows):
         run.epoch(rows[run.fed : run.fed + chance.randrange(1, 40)])
@@ -63,7 +63,7 @@ class Leaky(Program):
 
 
 def test_a_leak_is_seen_at_the_epoch_where_it_is(tmp_path):
-    run = Simulated(compile_program(Leaky), tmp_path, 2)
+    run = Simulated(compile_once(Leaky), tmp_path, 2)
     run.epoch([("deposit", ("a", 100)), ("deposit", ("b", 100))])
     run.epoch([("transfer", ("a", "b", 10))])
     run.epoch([("transfer", ("b", "c", 11)), ("transfer", ("c", "a", 5))])
@@ -74,13 +74,13 @@ def test_a_leak_is_seen_at_the_epoch_where_it_is(tmp_path):
 
 
 def test_nothing_to_look_at_is_not_taken_for_constant(tmp_path):
-    run = Simulated(compile_program(Leaky), tmp_path, 1)
+    run = Simulated(compile_once(Leaky), tmp_path, 1)
     assert list(kept_manifests(run.storage)) == []
     assert not constant(measured(run.storage, Leaky.elements(), len))
 
 
 def test_epochs_can_be_left_out_at_the_beginning(tmp_path):
-    run = Simulated(compile_program(Leaky), tmp_path, 1)
+    run = Simulated(compile_once(Leaky), tmp_path, 1)
     for cents in (5, 6, 7):
         run.epoch([("deposit", ("a", cents))])
     found = measured(run.storage, Leaky.elements(), lambda state: state["balances"]["a"], since=2)

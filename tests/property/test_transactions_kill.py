@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import read_state
@@ -23,6 +22,7 @@ from millpond.testing.transactions.audit import constant, measured
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
 from tests.children import in_child
+from tests.sizes import compile_once
 from tests.spark.programs import fresh_seed, say
 
 ROWS = make_rows(17, 150)
@@ -40,7 +40,7 @@ def _often(monkeypatch):
 def go_on(folder, partitions):
     """Feed the rows that are not committed yet, as a source with offsets would."""
     sinks = {name: parquet(folder / "out" / name) for name in Bank.entries()}
-    run = Simulated(compile_program(Bank), folder, partitions, sinks=sinks, bad_rows=BadRows.SKIP)
+    run = Simulated(compile_once(Bank), folder, partitions, sinks=sinks, bad_rows=BadRows.SKIP)
     while run.fed < len(ROWS):
         run.epoch(ROWS[run.fed : run.fed + EPOCH_ROWS])
 

@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millpond import Program, entry, on_window
-from millpond.compiler.compile import compile_program
 from millpond.program.epoch_time import epoch_time, moment_of
 from millpond.runtime import windowadds
 from millpond.runtime.eventtime import FeedTime
@@ -49,6 +48,7 @@ from tests.property.test_eventtime import fresh, many, run_both, with_times  # n
 from tests.property.test_windows_element import EPOCHS, feeds
 from tests.property.timed import SECOND, committed_state, fired_by, live_state
 from tests.property.windowed import Corrected, Ordered, lines
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -365,7 +365,7 @@ def spied(monkeypatch):
 
 
 def test_a_run_by_columns_writes_the_same_bytes_and_tells_the_same(fresh, spied):  # noqa: F811
-    compiled = compile_program(Floats)
+    compiled = compile_once(Floats)
     taken, seen = spied(0), []
 
     @many(25)

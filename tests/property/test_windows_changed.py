@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond import Program, entry, on_window
-from millpond.compiler.compile import compile_program
 from millpond.program.epoch_time import epoch_time, us_of
 from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.simulated import Simulated
@@ -18,6 +17,7 @@ from millpond.windowing import ClosedWindow, collect, count, count_sliding, max_
 from tests.property.test_eventtime import fresh, many, with_times  # noqa: F401
 from tests.property.timed import SECOND
 from tests.property.windowed import LATENESS, lines
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def program(windows, aggregates, *, late):
         def told(self, key: str, closed: list[ClosedWindow]) -> str:
             return repr([key, *lines(closed)])
 
-    return compile_program(Changing)
+    return compile_once(Changing)
 
 
 class Brute:

@@ -17,6 +17,7 @@ from millpond.windowing.columnsessions import ColumnSessions
 from millpond.windowing.vectorised import ColumnWindows
 from tests.property.windows_oracle import DAY, periodic
 from tests.property.windows_oracle import session as brute_session
+from tests.sizes import sized
 
 AGGREGATES = {
     "sum": w.sum_of("v"),
@@ -133,7 +134,7 @@ def moved_through(state, keys_of_parts):
     return {**state, "arrays": {name: np.concatenate([part[name] for part in parts])[order] for name in arrays}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(60, 12), deadline=None)
 @given(
     ROWS,
     st.integers(1, 25),
@@ -163,7 +164,7 @@ def test_sliding_windows_equal_brute_force(batches, range_, slide, pace, lag, re
         vectorised.NARROW = known
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(60, 12), deadline=None)
 @given(
     ROWS,
     st.integers(1, 3),
@@ -215,7 +216,7 @@ def brute_sessions(gap, batches, watermarks):
     return story
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=sized(70, 14), deadline=None)
 @given(ROWS, st.integers(1, 25), st.integers(0, 40), st.integers(0, 40), st.sets(st.integers(0, 5)))
 def test_sessions_equal_brute_force(batches, gap, pace, lag, restored):
     batches = number_rows(batches, pace)
@@ -231,7 +232,7 @@ def test_sessions_equal_brute_force(batches, gap, pace, lag, restored):
         assert_alike(told(sessions.close(watermarks[turn])), closed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(60, 12), deadline=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32), st.integers(2, 9))
 def test_batches_and_watermarks_leave_no_trace_in_floats(range_, slide, seed, pieces):
     """Arbitrary floats, one batch or many, windows closed at once or step by step: the same bits."""

@@ -20,6 +20,7 @@ from millpond.windowing.baselines import Naive, pairs, pairs_plus, panes, reacti
 from millpond.windowing.baselines.plaintree import PlainFlatFat
 from millpond.windowing.flatfat import CAPACITY_MIN
 from millpond.windowing.stores import EAGER, LAZY, PREFIX
+from tests.sizes import sized
 
 SHAPES = st.tuples(st.integers(1, 200), st.integers(1, 60))
 TECHNIQUES = ("cutty", "pairs", "panes", "records")
@@ -29,7 +30,7 @@ def some_shapes(test):
     """Generated ranges and slides, and some that are told apart: multiples, gaps, nothing but overlap."""
     for shape in ((10, 3), (12, 4), (9, 6), (100, 7), (64, 64), (5, 1), (3, 10), (50, 49), (129, 1)):
         test = example(shape)(test)
-    return settings(max_examples=25, deadline=None)(given(SHAPES)(test))
+    return settings(max_examples=sized(25, 5), deadline=None)(given(SHAPES)(test))
 
 
 def make(technique, store, aggregate, queries):

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.compiler.compile import compile_program
 from millpond.epochs.compaction import compact
 from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
 from millpond.program.epoch_time import epoch_time
@@ -30,6 +29,7 @@ from tests.property.windowed import (
     spans_told,
     wanted_rounds,
 )
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +155,7 @@ def test_the_steps_of_a_compiled_program_equal_plain_python(program):
     @given(EPOCHS, feeds(program))
     def check(epochs, times):
         plain = Watched(program, times, late=False)
-        steps, fired = Sequential(compile_program(program), key_groups=8), []
+        steps, fired = Sequential(compile_once(program), key_groups=8), []
         for clock, rows, happened in with_times(epochs):
             floor = FIRST_US if plain.horizon is None else plain.horizon
             replies = steps.epoch(rows, [max(time, floor) for time in happened])
@@ -187,7 +187,7 @@ def test_without_event_time_windows_go_by_the_times_of_epochs(program, fresh):  
     @given(EPOCHS, st.integers(1, 3))
     def check(epochs, partitions):
         plain = Plain(program)
-        simulated = Simulated(compile_program(program), fresh(), partitions, key_groups=8)
+        simulated = Simulated(compile_once(program), fresh(), partitions, key_groups=8)
         for clock, rows, _ in with_times(epochs):
             with epoch_time(clock):
                 if rows or not plain.replies:

@@ -26,6 +26,7 @@ from tests.property.test_windows_columns import (
 )
 from tests.property.windows_oracle import DAY, periodic
 from tests.property.windows_oracle import session as brute_session
+from tests.sizes import sized
 
 PLAIN = {name: AGGREGATES[name] for name in ("sum", "n", "mean", "min", "max", "first", "last", "argmax")}
 """Those without roundings: whether a correction says anything new must not hang on the last bit."""
@@ -81,7 +82,7 @@ def through(state):
     return moved_through(state, [[0, 2], [1, 3]])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=sized(50, 10), deadline=None)
 @given(
     ROWS,
     st.integers(1, 25),
@@ -122,7 +123,7 @@ def test_sliding_windows_are_corrected_as_brute_force_does(
         vectorised.NARROW = known
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=sized(25, 5), deadline=None)
 @given(
     ROWS,
     st.integers(1, 3),
@@ -188,7 +189,7 @@ def brute_sessions(gap, batches, watermarks, lateness):
     return story
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=sized(70, 14), deadline=None)
 @given(
     ROWS,
     st.integers(1, 25),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from millpond import Counter, Map, Partitioned, Program, Set, Value, Vector, entry, on_timer
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import last_manifest, read_genesis, read_state
 from millpond.epochs.times import Times, is_over
 from millpond.errors import Aborted
@@ -13,6 +12,7 @@ from millpond.program.epoch_time import epoch_time
 from millpond.program.timers import fire_timers
 from millpond.state.expiry import Expiring
 from millpond.state.storekey import element_of, unit_of
+from tests.sizes import compile_once
 
 START = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -260,7 +260,7 @@ def live_state(storage) -> dict[bytes, bytes]:
 
 def committed_state(program, storage):
     """`live_state` by element, decoded; what orders timers is checked, and left out."""
-    elements = compile_program(program).elements
+    elements = compile_once(program).elements
     held = live_state(storage)
     state = {}
     for index, (name, element) in enumerate(elements.items()):

@@ -7,7 +7,7 @@ import uuid
 from ast import literal_eval
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
@@ -84,6 +84,11 @@ ANY_ORDER = [name for name, (aggregate, _) in AGGREGATES.items() if aggregate.co
 
 def program(kinds, aggregates, lateness=0):
     """A program whose handler has these windows; one alone goes without a name."""
+    return _program(tuple(kinds), tuple(aggregates), lateness)
+
+
+@cache
+def _program(kinds, aggregates, lateness):
     windows = {kind: KINDS[kind].window for kind in kinds}
 
     class Kinds(Program):

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond import Program, parquet
-from millpond.compiler.compile import compile_program
 from millpond.runtime.arrowtypes import arrow_type
 from millpond.runtime.spark.job import Job
+from tests.sizes import compile_once
 from tests.spark.programs import Row
 
 LONG_AGO = 1_600_000_000
@@ -22,7 +22,7 @@ LONG_AGO = 1_600_000_000
 def write_parts(folder: Path, program: type[Program], rows: list[Row], parts: int) -> None:
     """Write the rows in time slices: part n of every entry point holds its rows of slice n, maybe none."""
     size = -(-len(rows) // parts)
-    for name, entry in compile_program(program).entries.items():
+    for name, entry in compile_once(program).entries.items():
         schema = pa.schema([("at", pa.int64()), *((n, arrow_type(hint)) for n, hint in entry.point.parameters)])
         for part in range(parts):
             chosen = [
@@ -59,18 +59,18 @@ def stream_of(spark: SparkSession, folder: Path, files: int = 1) -> DataFrame:
 
 def feed_all(job: Job, program: type[Program], frames: dict[str, DataFrame], out: Path) -> Job:
     """Feed every entry point, ordered by the number of the row; replies go to a folder each."""
-    for name, entry in compile_program(program).entries.items():
+    for name, entry in compile_once(program).entries.items():
         to = parquet(out / name) if entry.point.replies else None
         job.feed(name, frames[name], order_by="at", to=to, keep=["at"] if to else None)
     return job
 
 
 def streams(spark: SparkSession, program: type[Program], folder: Path, files: int = 1) -> dict[str, DataFrame]:
-    return {name: stream_of(spark, folder / name, files) for name in compile_program(program).entries}
+    return {name: stream_of(spark, folder / name, files) for name in compile_once(program).entries}
 
 
 def tables(spark: SparkSession, program: type[Program], folder: Path) -> dict[str, DataFrame]:
-    return {name: spark.read.parquet(str(folder / name)) for name in compile_program(program).entries}
+    return {name: spark.read.parquet(str(folder / name)) for name in compile_once(program).entries}
 
 
 def visible(folder: Path) -> list[dict[str, Any]]:

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import msgspec
 
 from millpond import Counter, Map, Matrix, Partial, Partitioned, Program, Vector, each, entry, merged
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import read_state
 from millpond.runtime.arrowtypes import to_arrow
 from millpond.runtime.sequential import Sequential
 from millpond.storage.files import FileStorage
+from tests.sizes import compile_once
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
@@ -195,13 +195,12 @@ def oracle(program: type[Program], rows: list[Row]) -> Oracle:
     """Run rows as plain Python; replies come from the plain class, bytes of state from the sequential runtime."""
     plain = program()
     said = [getattr(plain, name)(*arguments) for name, arguments in rows]
-    compiled = compile_program(program)
-    sequential = Sequential(compiled)
+    sequential = Sequential(compile_once(program))
     assert [sequential.call(name, *arguments) for name, arguments in rows] == said
     replies = {
-        number: shown(said[number], compiled.entries[name].point.returns)
+        number: shown(said[number], compile_once(program).entries[name].point.returns)
         for number, (name, _) in enumerate(rows)
-        if compiled.entries[name].point.replies
+        if compile_once(program).entries[name].point.replies
     }
     return Oracle(replies, sequential.state())
 

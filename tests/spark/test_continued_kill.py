@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from millpond.compiler.compile import compile_program
 from millpond.runtime.sequential import Sequential
+from tests.sizes import compile_once
 from tests.spark.continued_job import STEPS, ContinuedDriver, Walks
 from tests.spark.feeding import replies_in, write_parts
 from tests.spark.programs import committed_state, fresh_seed
@@ -30,7 +30,7 @@ def test_a_driver_killed_in_continued_epochs_ends_as_the_reference_interpreter_d
     rng = random.Random(fresh_seed())
     rows = [("walk", (rng.randrange(23), HOPS if not number else rng.randrange(HOPS))) for number in range(40)]
     write_parts(tmp_path / "in", Walks, rows, 1)
-    reference = Sequential(compile_program(Walks))
+    reference = Sequential(compile_once(Walks))
     expected = dict(enumerate(reference.epoch(rows)))
     for number, point in enumerate(points):
         # A worker that dies in a task is a retry for Spark; in the one task of a small epoch too.

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from millpond.compiler import compile_program
 from millpond.epochs.recovery import read_state
 from millpond.errors import ProgramError
 from millpond.keygroups import Layout
@@ -16,6 +15,7 @@ from millpond.testing.campaign import case_of
 from millpond.testing.grammar import Knobs
 from millpond.testing.loading import loaded
 from millpond.testing.oracle import call, committed_state, expect, plain_state
+from tests.sizes import compile_once
 from tests.spark.feeding import feed_all, replies_in, tables, write_parts
 
 SEED = 20261116
@@ -40,7 +40,7 @@ def runs_equal(spark, folder, number):
     case = case_of(SEED, number, EXACT)
     with loaded(case.text) as program:
         try:
-            compiled = compile_program(program)
+            compiled = compile_once(program)
         except ProgramError:
             return False
         expected = expect(program, case.rows)

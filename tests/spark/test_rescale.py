@@ -7,12 +7,12 @@ import shutil
 import pytest
 
 from millpond import Counter, Partial, Partitioned, Program, each, entry, merged
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.errors import EpochError
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.testing.transactions.worlds.bank import Bank, make_rows
+from tests.sizes import compile_once
 from tests.spark import transactions_feeding as transactions
 from tests.spark.feeding import feed_all, streams, visible, write_parts
 from tests.spark.programs import committed_state, fresh_seed
@@ -70,7 +70,7 @@ def test_a_stream_goes_on_over_other_numbers_of_instances_and_partitions(spark, 
         report = job_of(spark, tmp_path, tmp_path / "in", instances, partitions).run()
         epochs += len(report.epochs) + (part in (1, 2))
         assert report.epoch == epochs
-        simulated = Simulated(compile_program(Tally), tmp_path / "simulated", partitions, 16, instances)
+        simulated = Simulated(compile_once(Tally), tmp_path / "simulated", partitions, 16, instances)
         simulated.epoch(rows[part * 20 : (part + 1) * 20])
         assert committed_state(tmp_path / "ck") == committed_state(tmp_path / "simulated" / "checkpoint")
     said = {row["at"]: row["reply"] for name in ("add", "count") for row in visible(tmp_path / "out" / name)}

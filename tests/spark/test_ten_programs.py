@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
 from millpond.runtime.arrowtypes import arrow_type, to_arrow
+from tests.sizes import compile_once
 from tests.spark.feeding import streams, tables, visible, write_part
 from tests.spark.programs import committed_state
 from tests.unit.examples.ten import CASES, decoded, expect
@@ -27,7 +27,7 @@ def write(folder, case, epochs):
     """Write a file per entry point and epoch; rows are ordered by their number."""
     before = 0
     for part, rows in enumerate(epochs):
-        for name, entry in compile_program(case.program).entries.items():
+        for name, entry in compile_once(case.program).entries.items():
             chosen = [(before + at, arguments) for at, (called, arguments) in enumerate(rows) if called == name]
             columns = {ROW: pa.array([number for number, _ in chosen], pa.int64())}
             for place, (column, hint) in enumerate(entry.point.parameters):

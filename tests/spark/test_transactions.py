@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from millpond.compiler.compile import compile_program
 from millpond.errors import ProgramError, RowError
 from millpond.runtime.spark import job
 from millpond.storage.files import FileStorage
@@ -17,6 +16,7 @@ from millpond.testing.transactions.campaign import case_of
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds import WORLDS
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
+from tests.sizes import compile_once
 from tests.spark.listening import LOOPBACK, addresses
 from tests.spark.programs import fresh_seed
 from tests.spark.transactions_feeding import LAYOUT, check, run_job, streams, tables, write
@@ -82,7 +82,7 @@ def test_generated_transactions_equal_plain_python(spark, tmp_path):
         folder = tmp_path / str(number)
         with loaded(case.text) as program:
             try:
-                compile_program(program)
+                compile_once(program)
             except ProgramError:
                 continue
             rows = truth_of(program, case.rows, LAYOUT).rows

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import read_state
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
 from millpond.program import ProgramBase
@@ -18,6 +17,7 @@ from millpond.runtime.spark.job import Job
 from millpond.storage.files import FileStorage
 from millpond.testing.rows import Row
 from millpond.testing.transactions.truth import Truth, truth_of
+from tests.sizes import compile_once
 from tests.spark.feeding import stream_of, visible, write_part
 
 LAYOUT = Layout(DEFAULT_KEY_GROUPS, 1, 1, aligned=False)
@@ -50,7 +50,7 @@ def run_job(
 ) -> Any:
     """Feed every entry point, ordered by the number of the row, and run to the end; rows that raise are skipped."""
     job = Job(program, spark, checkpoint=folder / "ck", local_root=folder / "local", progress=False, **options)
-    for name, entry in compile_program(program).entries.items():
+    for name, entry in compile_once(program).entries.items():
         to = parquet(folder / "out" / name) if entry.point.replies or entry.aborts else None
         job.feed(name, frames[name], order_by=ROW, to=to, keep=[ROW] if to else None, on_bad_row="skip")
     return job.run()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.tidy.tree import Module, calls, imports, modules, parse
+from tests.tidy.tree import Module, calls, imports, modules, nodes, parse
 
 SERIALISERS = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "jsonpickle"})
 # Ships functions to Spark's own workers, which unpickle them anyway; nothing of it is durable.
@@ -85,7 +85,7 @@ def shells(module: Module) -> Iterator[str]:
 
 def jvm_access(module: Module) -> Iterator[str]:
     """No RDD, no SparkContext, no `_jvm`: Spark Connect has none of them."""
-    for node in ast.walk(module.tree):
+    for node in nodes(module):
         if isinstance(node, ast.Attribute) and node.attr in JVM_ATTRIBUTES:
             yield module.at(node, f"`.{node.attr}` does not exist on Spark Connect")
     for node, name in imports(module):
@@ -95,7 +95,7 @@ def jvm_access(module: Module) -> Iterator[str]:
 
 def left_undone(module: Module) -> Iterator[str]:
     """What is not there yet is left out, not stubbed."""
-    for node in ast.walk(module.tree):
+    for node in nodes(module):
         if isinstance(node, ast.Raise) and node.exc and "NotImplementedError" in ast.unparse(node.exc):
             yield module.at(node, "a stub")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tidy.tree import ROOT, Module, calls, modules, parse, texts
+from tests.tidy.tree import ROOT, Module, calls, modules, nodes, parse, texts
 
 PUBLIC_NAMES_MAX = 28
 
@@ -42,7 +42,7 @@ def undocumented(module: Module) -> Iterator[str]:
 def codes_used(module: Module) -> set[str]:
     return {
         node.value
-        for node in ast.walk(module.tree)
+        for node in nodes(module)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value)
     }
 

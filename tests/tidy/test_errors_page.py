@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.tidy.tree import ROOT, modules
+from tests.tidy.tree import ROOT, modules, nodes
 
 SCRIPT = ROOT / "scripts" / "errors_page.py"
 
@@ -38,7 +38,7 @@ def test_every_code_has_one_meaning_and_a_fix(script, codes):
 
 def test_every_code_that_the_package_names_is_on_the_page(script, codes):
     literals = (
-        node.value for module in modules("millpond") for node in ast.walk(module.tree) if isinstance(node, ast.Constant)
+        node.value for module in modules("millpond") for node in nodes(module) if isinstance(node, ast.Constant)
     )
     used = {value for value in literals if isinstance(value, str) and script.CODE.fullmatch(value)}
     page = script.PAGE.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ FROZEN = "format-"
 """Checkpoints that earlier versions wrote: bytes, not text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Module:
     """A file of Python; `path` is relative to the root, with slashes."""
 
@@ -42,38 +43,72 @@ def parse(text: str, path: str = "millpond/graph/sample.py") -> Module:
 
 
 @cache
-def modules(*folders: str) -> tuple[Module, ...]:
-    """Read every Python file below the folders."""
-    files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
-    found = tuple(parse(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix()) for file in files)
-    assert found, f"no Python file below {folders}"
+def modules(folder: str) -> tuple[Module, ...]:
+    """Read every Python file below a folder."""
+    files = sorted((ROOT / folder).rglob("*.py"))
+    gc.disable()
+    try:
+        found = tuple(parse(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix()) for file in files)
+    finally:
+        gc.freeze()  # They stay, and are too many to be looked through again and again.
+        gc.enable()
+    assert found, f"no Python file below {folder}"
     return found
 
 
-def texts() -> Iterator[tuple[str, str]]:
+@cache
+def texts() -> tuple[tuple[str, str], ...]:
     """Read every file that people read, code included: its path and its text."""
     below = [file for folder in TEXT for file in (ROOT / folder).rglob("*")]
-    for file in sorted([*ROOT.iterdir(), *below]):
-        if "__pycache__" in file.parts or any(part.startswith(FROZEN) for part in file.parts):
-            continue
-        if file.is_file() and file.suffix in TEXT_SUFFIXES:
-            yield file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
+    read = [
+        file
+        for file in sorted([*(file for file in ROOT.iterdir() if file.name != ".git"), *below])
+        if "__pycache__" not in file.parts and not any(part.startswith(FROZEN) for part in file.parts)
+    ]
+    return tuple(
+        (file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
+        for file in read
+        if file.suffix in TEXT_SUFFIXES and file.is_file()
+    )
 
 
-def imports(module: Module) -> Iterator[tuple[ast.stmt, str]]:
+@cache
+def nodes(module: Module) -> tuple[ast.AST, ...]:
+    """Every node of a module: all rules go through them."""
+    return tuple(ast.walk(module.tree))
+
+
+def statements(module: Module) -> Iterator[ast.stmt]:
+    """Every statement of a module, wherever it stands, without what it is made of."""
+    left: list[ast.AST] = [module.tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, name, ())
+
+
+@cache
+def imports(module: Module) -> tuple[tuple[ast.stmt, str], ...]:
     """Every name that a module imports, wherever it does so, dotted and absolute."""
     package = module.path.removesuffix(".py").split("/")[:-1]
-    for node in ast.walk(module.tree):
+    found: list[tuple[ast.stmt, str]] = []
+    for node in statements(module):
         if isinstance(node, ast.Import):
-            yield from ((node, alias.name) for alias in node.names)
+            found += ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             source = ".".join([*base, *filter(None, [node.module])])
-            yield from ((node, f"{source}.{alias.name}") for alias in node.names)
+            found += ((node, f"{source}.{alias.name}") for alias in node.names)
+    return tuple(found)
 
 
-def calls(module: Module) -> Iterator[tuple[ast.Call, str]]:
+@cache
+def calls(module: Module) -> tuple[tuple[ast.Call, str], ...]:
     """Every call of a plain name or of an attribute, with the name as written."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-            yield node, ast.unparse(node.func)
+    return tuple(
+        (node, ast.unparse(node.func))
+        for node in nodes(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+    )

@@ -9,7 +9,6 @@ from collections import Counter as Counted
 import pyarrow.parquet as pq
 
 from millpond import Counter, Keep, Lazy, Map, Partial, Partitioned, Program, entry, parquet
-from millpond.compiler.compile import compile_program
 from millpond.epochs.manifest import GENESIS_NAME, decode_manifest
 from millpond.epochs.reading.verify import verify
 from millpond.epochs.recovery import read_state
@@ -19,6 +18,7 @@ from millpond.runtime.simulated import Simulated
 from millpond.state.storekey import PREFIX_BYTES, element_of
 from millpond.storage.near import NearStorage
 from tests.crash.stories.place import redraw, some_keep
+from tests.sizes import compile_once
 
 KEY_GROUPS = 12
 EPOCH_ROWS = 6
@@ -54,7 +54,7 @@ class Visits(Program):
         self.lazy[page] += 1
 
 
-COMPILED = {program: compile_program(program) for program in (Accounts, Visits)}
+COMPILED = {program: compile_once(program) for program in (Accounts, Visits)}
 
 
 def rows_of(program, count):

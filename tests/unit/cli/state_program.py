@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
-from millpond.compiler.compile import compile_program
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once
 
 
 @dataclass
@@ -122,7 +122,7 @@ def run(directory, epochs: int, rows: int, seed: int = 7, partitions: int = 3) -
     """Run the program in both ways; the plain state of each element after each epoch, epoch 0 included."""
     rng = random.Random(seed)
     plain = Everything()
-    simulated = Simulated(compile_program(Everything), directory, partitions=partitions)
+    simulated = Simulated(compile_once(Everything), directory, partitions=partitions)
     tables = [{element: {} for element in ELEMENTS}]
     for _ in range(epochs):
         batch = [random_row(rng) for _ in range(rows)]

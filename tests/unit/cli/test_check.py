@@ -12,6 +12,7 @@ from millpond.cli import app
 from millpond.cli.check import check_paths
 from tests.golden.programs import HEAD
 from tests.golden.test_golden import CASES, sections
+from tests.sizes import sized
 
 MODES = pytest.mark.parametrize("mode", [(), ("--no-import",)], ids=["imported", "not imported"])
 
@@ -423,7 +424,7 @@ def test_deep_nesting_is_no_crash(write):
     assert result.exit_code in (0, 2)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.stem}")
+@pytest.mark.parametrize("case", CASES[:: sized(1, 4)], ids=lambda case: f"{case.parent.name}/{case.stem}")
 def test_a_file_is_judged_the_same_whether_it_is_imported_or_not(write, case):
     file = write(HEAD + sections(case.read_text(encoding="utf-8"))["program"], f"{case.stem}.py")
     imported, unseen = (check_paths([file], importing=importing)[0] for importing in (True, False))

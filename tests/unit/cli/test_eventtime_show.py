@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from millpond import Counter, Partitioned, Program, entry
 from millpond.cli import app
-from millpond.compiler.compile import compile_program
 from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once
 
 SECOND = 1_000_000
 
@@ -39,7 +39,7 @@ def shown(folder, *options):
 @pytest.mark.parametrize("timed", [True, False])
 def test_show_tells_how_far_event_time_has_come(tmp_path, timed):
     feeds = FeedTime(disorder_us=SECOND) if timed else None
-    run = Simulated(compile_program(Counts), tmp_path, 2, key_groups=4, event_time=feeds)
+    run = Simulated(compile_once(Counts), tmp_path, 2, key_groups=4, event_time=feeds)
     said = []
     for name, second, ends in (("one", 30, False), ("other", 20, False), ("one", 40, True)):
         run.epoch([(name, ("a",))], [second * SECOND] if timed else (), ends=ends and timed)

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from millpond import fork
 from millpond.cli import app
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.manifest import manifest_name
 from millpond.epochs.reading.history import History
@@ -18,6 +17,7 @@ from millpond.epochs.reading.plain import as_json
 from millpond.epochs.retention import Keep
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
+from tests.sizes import compile_once
 from tests.unit.cli.state_program import Everything, run
 
 EPOCHS = 9
@@ -123,7 +123,7 @@ def test_a_fork_shows_the_state_it_began_with_and_runs_on(checkpoint, original, 
     assert told("ls", new)["uuid"] == made["uuid"] != told("ls", checkpoint)["uuid"]
     assert "forked from" in state("ls", new).stdout
     assert told("verify", new, "--all")["ok"]
-    simulated = Simulated(compile_program(Everything), tmp_path / "new", partitions=2)
+    simulated = Simulated(compile_once(Everything), tmp_path / "new", partitions=2)
     simulated.epoch([("word", ("a",)), ("word", ("fork",))])
     assert words_at(new)["fork"] == 1
     assert words_at(checkpoint) == tables[EPOCHS]["words"]
@@ -197,7 +197,7 @@ def test_every_command_tells_that_there_is_no_checkpoint(tmp_path):
 
 
 def test_a_program_keeps_what_it_is_told_to(tmp_path):
-    simulated = Simulated(compile_program(Everything), tmp_path, keep=Keep(last=3, every=8, grace_s=0))
+    simulated = Simulated(compile_once(Everything), tmp_path, keep=Keep(last=3, every=8, grace_s=0))
     for number in range(40):
         simulated.epoch([("word", (str(number % 3),))])
     kept = told("ls", tmp_path / "checkpoint", "--limit", 100)["epochs"]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from millpond.cli import app
 from millpond.epochs.manifest import manifest_name
+from tests.sizes import sized
 from tests.tidy.tree import ROOT
 from tests.unit.cli.state_program import run
 
@@ -107,7 +108,7 @@ def test_a_checkpoint_under_a_name_that_is_no_text(checkpoint, tmp_path):
     odd = tmp_path / BYTES
     shutil.copytree(checkpoint, odd)
     assert told("ls", odd)["checkpoint"] == f"{tmp_path}/{SHOWN}"
-    for words in (["ls", odd], ["show", odd], ["verify", odd], ["gc", odd]):
+    for words in sized((["ls", odd], ["show", odd], ["verify", odd], ["gc", odd]), (["show", odd],)):
         done = command(*words, stdout=subprocess.PIPE)
         assert (done.returncode, done.stderr) == (0, b""), words
     assert told("ls", tmp_path / f"{BYTES}{BYTES}", code=1)["error"]["code"] == "MP350"

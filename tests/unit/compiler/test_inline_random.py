@@ -108,7 +108,7 @@ def random_program(pick: Random) -> str:
     return STATE + inner + outer + entry(start + block(pick, "self._outer", depth=1) + "\nreturn t, w")
 
 
-MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def small_program(pick: Random) -> str:
 
 
 @pytest.mark.slow
-@settings(MANY, max_examples=60)
+@settings(MANY, max_examples=30)
 @given(seed=st.integers(0, 2**32))
 def test_a_compiled_program_with_helpers_runs_as_plain_python(tmp_path, seed):
     program = program_in(load(small_program(Random(seed)), tmp_path))

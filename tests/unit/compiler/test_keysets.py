@@ -14,6 +14,7 @@ from millpond.compiler.compiled import KeySets
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.program.epoch_time import epoch_time
 from tests.golden.programs import load, program_in
+from tests.sizes import sized
 from tests.unit.compiler.keyprograms import (
     HEAD,
     TookTooLong,
@@ -24,7 +25,7 @@ from tests.unit.compiler.keyprograms import (
     touched,
 )
 
-PROGRAMS = 100
+PROGRAMS = sized(100, 20)
 ROWS = 6
 
 

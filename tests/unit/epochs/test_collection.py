@@ -23,6 +23,7 @@ from millpond.epochs.savepoints import add_savepoint, pinned, remove_savepoint, 
 from millpond.errors import EpochError, MillpondError
 from millpond.storage.content import put_content
 from millpond.storage.memory import MemoryStorage
+from tests.sizes import slow_or_wide
 from tests.unit.epochs.keeping import GRACE_MS, Died, Driver, Watched, after, check_kept, garbage, settle
 
 KEEP = Keep(last=3, every=10, grace_s=GRACE_MS / 1000)
@@ -252,8 +253,7 @@ def sleeps_at(stall, newer):
     return True
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("newer", [1, 9, 30])
+@pytest.mark.parametrize("newer", slow_or_wide([9], [1, 30]))
 def test_a_driver_that_sleeps_anywhere_harms_nothing_when_it_wakes_up(newer):
     stall = 0
     while sleeps_at(stall, newer):

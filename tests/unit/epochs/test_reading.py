@@ -13,9 +13,10 @@ from millpond.epochs.reading.history import History, shown_epochs
 from millpond.epochs.reading.pieces import Pieces
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.storage.memory import MemoryStorage
+from tests.sizes import sized
 from tests.unit.epochs.reading_histories import ELEMENTS, INSTANCES, KEY_GROUPS, Made, histories, made
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=sized(40, 8), deadline=None)
 EVERYWHERE = range(KEY_GROUPS)
 
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs.reading.entries import Kind, diff, entries, lookup, sizes
 from millpond.epochs.reading.history import History
 from millpond.epochs.recovery import read_state
 from millpond.program.epoch_time import epoch_time
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
+from tests.sizes import compile_once
 
 START = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -32,7 +32,7 @@ class Fresh(Program):
 @pytest.fixture
 def history(tmp_path):
     """Epoch 1 at second 0 sees a, epoch 2 at second 6 sees b, epoch 3 at second 12 sees c."""
-    simulated = Simulated(compile_program(Fresh), tmp_path, partitions=2)
+    simulated = Simulated(compile_once(Fresh), tmp_path, partitions=2)
     for at, key in ((0, "a"), (6, "b"), (12, "c")):
         with epoch_time(START + at * SECOND):
             simulated.epoch([("see", (key, at))])

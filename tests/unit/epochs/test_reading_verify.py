@@ -17,6 +17,7 @@ from millpond.storage.content import FileRef, put_content
 from millpond.storage.files import FileStorage
 from millpond.storage.frame import FrameKind, seal
 from millpond.storage.memory import MemoryStorage
+from tests.sizes import sized
 from tests.unit.epochs.reading_histories import ABSENT, GENESIS, Made, histories, made
 
 KINDS = ("genesis", "manifests", "deltas", "snapshots", "pending")
@@ -51,7 +52,7 @@ def codes(findings) -> set[str]:
 
 
 @given(histories)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(40, 8), deadline=None)
 def test_a_whole_checkpoint_is_whole(history):
     checkpoint = made(history, MemoryStorage())
     for findings in (verify(checkpoint.storage), verify(checkpoint.storage, everything=True)):
@@ -284,7 +285,7 @@ def test_what_can_not_be_checked_raises():
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=sized(25, 5), deadline=None)
 def test_any_single_change_to_any_file_is_found(data):
     checkpoint = checkpoint_of_all_kinds()
     name = data.draw(st.sampled_from(sorted(checkpoint.storage.list(""))))

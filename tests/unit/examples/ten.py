@@ -24,10 +24,10 @@ from examples import (
 )
 from examples.rows import Row
 from millpond import Aborted, Program
-from millpond.compiler.compile import compile_program
 from millpond.runtime.sequential import Sequential
 from millpond.state.storekey import element_of, group_of, unit_of
 from millpond.testing.oracle import shown
+from tests.sizes import compile_once
 
 Copies = list[dict[Any, Any]]
 """An element's entries, by instance where it has several."""
@@ -71,7 +71,7 @@ class Expected:
 
 def expect(case: Case, epochs: Sequence[Sequence[Row]], key_groups: int, instances: int) -> Expected:
     """Ask the oracle of a program; the bytes of the state are always the reference interpreter's."""
-    sequential = Sequential(compile_program(case.program), key_groups, instances)
+    sequential = Sequential(compile_once(case.program), key_groups, instances)
     rows = [row for epoch in epochs for row in epoch]
     if case.truth is Truth.STEPS:
         said = [reply for epoch in epochs for reply in sequential.epoch(epoch)]

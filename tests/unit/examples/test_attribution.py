@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from examples.attribution import DISORDER, ROWS, SEED, Attribution, main, make_events, play
-from millpond.compiler.compile import compile_program
 from millpond.joining import IntervalJoin
 from millpond.program.epoch_time import us_of
 from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.simulated import Simulated
 from millpond.testing import event_time
 from tests.property.timed import fired_by
+from tests.sizes import compile_once
 
 REACH_US = Attribution.REACH.total_seconds() * 1_000_000
 
@@ -84,7 +84,7 @@ def test_nothing_stays_that_can_find_no_partner():
 def test_a_simulated_run_tells_the_same_however_it_is_cut(tmp_path, size):
     events = make_events(SEED + 1, 160)
     simulated = Simulated(
-        compile_program(Attribution), tmp_path, 2, key_groups=8, event_time=FeedTime(disorder_us=us_of_length(DISORDER))
+        compile_once(Attribution), tmp_path, 2, key_groups=8, event_time=FeedTime(disorder_us=us_of_length(DISORDER))
     )
     for begin in range(0, len(events), size):
         part = events[begin : begin + size]

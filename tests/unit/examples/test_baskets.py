@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from examples.baskets import CLICKS, SEED, Baskets, main, make_clicks, play
-from millpond.compiler.compile import compile_program
 from millpond.runtime.simulated import Simulated
 from millpond.testing import epoch_time
 from tests.property.timed import fired_by
+from tests.sizes import compile_once
 
 
 def by_hand(clicks):
@@ -43,7 +43,7 @@ def test_letters_are_those_that_looking_at_everybody_gives():
 @pytest.mark.slow
 def test_a_simulated_run_writes_the_same_letters(tmp_path):
     clicks = make_clicks(SEED + 1, 60)
-    simulated = Simulated(compile_program(Baskets), tmp_path, 2, key_groups=8)
+    simulated = Simulated(compile_once(Baskets), tmp_path, 2, key_groups=8)
     # A click an epoch, as in the plain run: timers fire at the ends of epochs.
     for now, name, arguments in clicks:
         with epoch_time(now):

@@ -15,6 +15,7 @@ from millpond.compiler.compile import compile_program
 from millpond.graph.model import Dispatch
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
+from tests.sizes import sized
 
 PAGE = (Path(__file__).parents[3] / "docs" / "EXACTNESS.md").read_text(encoding="utf-8")
 CASE = re.compile(r"```python (exact|gathered|relaxed \w+)\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
@@ -122,7 +123,7 @@ def test_a_row_alone_in_its_epoch_gives_what_the_class_gives(kind, code, numbers
     assert in_steps(program, alone) == plain(program, alone)
 
 
-@pytest.mark.parametrize("steps_max", [1, 2, 8])
+@pytest.mark.parametrize("steps_max", sized([1, 2, 8], [2]))
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
 def test_partitions_and_step_budgets_are_not_seen(kind, code, numbers, partitions, steps_max, tmp_path):

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from examples import fraud_rules
 from examples.fraud_rules import FraudRules, Notice, Payment, make_events, plain_run
-from millpond.compiler.compile import compile_program
 from millpond.runtime.sequential import Sequential
+from tests.sizes import compile_once
 
 
 def kinds(alarms):
@@ -84,7 +84,7 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_the_compiled_rules_judge_as_the_class_does(events):
-    plain, cut = FraudRules(), Sequential(compile_program(FraudRules))
+    plain, cut = FraudRules(), Sequential(compile_once(FraudRules))
     at = 0
     for event in events:
         at += event.at

@@ -11,7 +11,6 @@ import pytest
 from examples import bank, inventory, matching
 from examples.refusals import play
 from millpond import Aborted
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import read_state
 from millpond.graph.model import Dispatch
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
@@ -20,6 +19,7 @@ from millpond.storage.files import FileStorage
 from millpond.testing.oracle import shown
 from millpond.testing.transactions.audit import constant, measured, states
 from millpond.testing.transactions.truth import state_of
+from tests.sizes import compile_once
 
 ROWS = 250
 EXAMPLES = {"bank": (bank, bank.Bank), "inventory": (inventory, inventory.Inventory)} | {
@@ -43,7 +43,7 @@ def test_a_run_equals_the_plain_class(module, program, partitions, tmp_path):
     rows = module.make_rows(partitions, ROWS)
     plain = program()
     replies, refused = play(plain, rows)
-    run = Simulated(compile_program(program), tmp_path, partitions)
+    run = Simulated(compile_once(program), tmp_path, partitions)
     for epoch in cut(rows, partitions):
         run.epoch(epoch)
     points = program.entries()
@@ -58,7 +58,7 @@ def test_a_run_equals_the_plain_class(module, program, partitions, tmp_path):
 
 @each_example
 def test_all_entry_points_run_gathered(module, program):
-    entries = compile_program(program).entries
+    entries = compile_once(program).entries
     assert {entry.tasks[0].dispatch for entry in entries.values()} == {Dispatch.GATHERED}
     assert not any(entry.point.relaxed for entry in entries.values())
 
@@ -74,7 +74,7 @@ def test_an_example_runs_as_a_module_and_follows_from_its_seed(module, program, 
 
 def test_the_auditor_of_the_bank_reads_the_same_sum_at_every_epoch(tmp_path):
     rows = bank.make_rows(3, 400)
-    run = Simulated(compile_program(bank.Bank), tmp_path, 3)
+    run = Simulated(compile_once(bank.Bank), tmp_path, 3)
     opening = len(bank.ACCOUNTS)
     run.epoch(rows[:opening])
     for start in range(opening, len(rows), 40):
@@ -101,7 +101,7 @@ def test_a_basket_that_lacks_its_last_item_takes_nothing():
 
 def test_pieces_of_an_inventory_are_delivered_sold_or_there(tmp_path):
     rows = inventory.make_rows(4, ROWS)
-    run = Simulated(compile_program(inventory.Inventory), tmp_path, 2)
+    run = Simulated(compile_once(inventory.Inventory), tmp_path, 2)
     for epoch in cut(rows, 4):
         run.epoch(epoch)
     *_, (_, state) = states(run.storage, inventory.Inventory.elements())
@@ -118,7 +118,7 @@ def test_pieces_of_an_inventory_are_delivered_sold_or_there(tmp_path):
 
 def test_cash_and_pieces_of_an_exchange_change_hands_only(tmp_path):
     rows = matching.make_rows(9, ROWS)
-    run = Simulated(compile_program(matching.Exchange), tmp_path, 3)
+    run = Simulated(compile_once(matching.Exchange), tmp_path, 3)
     joined = len(matching.TRADERS)
     for start, end in pairwise([0, joined, *range(joined + 30, ROWS, 30)]):
         run.epoch(rows[start:end])

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.sizes import sized
+
 ROOT = Path(__file__).parents[3]
 
 SCRIPT = """
@@ -46,6 +48,6 @@ def told_under(seed):
 
 
 def test_graphs_replies_and_state_bytes_do_not_depend_on_pythons_hash_seed():
-    first, *others = (told_under(seed) for seed in ("0", "1", "4294967295"))
+    first, *others = (told_under(seed) for seed in sized(("0", "1", "4294967295"), ("0", "1")))
     assert "program Recommender" in first
-    assert others == [first, first]
+    assert set(others) == {first}

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from examples import kv_store
 from examples.kv_store import KeyValueStore, make_log, plain_run
-from millpond.compiler.compile import compile_program
 from millpond.runtime.sequential import Sequential
+from tests.sizes import compile_once
 
 
 def test_a_key_has_its_last_value_until_it_is_deleted():
@@ -44,7 +44,7 @@ def test_replies_of_a_log_are_found_missing_and_deleted():
 @given(st.lists(st.tuples(st.sampled_from(["put", "get", "delete"]), st.sampled_from("abc"), st.text(max_size=3))))
 def test_the_store_is_a_dict(operations):
     model: dict[str, str] = {}
-    plain, cut = KeyValueStore(), Sequential(compile_program(KeyValueStore))
+    plain, cut = KeyValueStore(), Sequential(compile_once(KeyValueStore))
     for kind, key, value in operations:
         if kind == "put":
             plain.put(key, value)

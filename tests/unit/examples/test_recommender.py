@@ -8,8 +8,8 @@ from examples import recommender
 from examples.films import FILMS, GENRES, Rating, Request, make_evening
 from examples.recommender import Recommender, best, first_difference, plain_run, share_by_chance, share_in_taste
 from millpond import Vector
-from millpond.compiler.compile import compile_program
 from millpond.runtime.sequential import Sequential
+from tests.sizes import compile_once
 
 SMALL = {"members": 60, "ratings": 1200, "requests": 100, "finale": 3}
 
@@ -86,7 +86,7 @@ EVENTS = st.one_of(
 
 @given(st.lists(EVENTS, max_size=60), st.integers(1, 9))
 def test_copies_that_diverge_give_the_answers_of_one(events, instances):
-    plain, cut = Recommender(), Sequential(compile_program(Recommender), instances=instances)
+    plain, cut = Recommender(), Sequential(compile_once(Recommender), instances=instances)
     for event in events:
         if isinstance(event, Rating):
             plain.rate(event.user, event.film, event.stars)

@@ -8,13 +8,13 @@ from itertools import pairwise
 import pytest
 
 from examples.refusals import play
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import read_state
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.testing.oracle import committed_state, plain_state
+from tests.sizes import compile_once
 from tests.unit.examples.ten import CASES, Truth, decoded, expect, plain_replies
 
 ROWS = 200
@@ -37,7 +37,7 @@ def cut(rows, seed):
 
 def simulate(case, epochs, partitions, directory, instances=INSTANCES):
     """Run each epoch on the number of partitions that is its own; replies as text, and the state in bytes."""
-    compiled = compile_program(case.program)
+    compiled = compile_once(case.program)
     replies = {}
     for epoch, number in zip(epochs, partitions, strict=True):
         run = Simulated(compiled, directory, number, KEY_GROUPS, instances)
@@ -80,7 +80,7 @@ def test_the_state_of_an_exact_program_is_that_of_the_plain_class(case, tmp_path
     play(plain, rows)
     epochs = cut(rows, 5)
     _, state = simulate(case, epochs, [2] * len(epochs), tmp_path)
-    layout = Layout(KEY_GROUPS, 1, INSTANCES, compile_program(case.program).has_partial)
+    layout = Layout(KEY_GROUPS, 1, INSTANCES, compile_once(case.program).has_partial)
     assert committed_state(case.program.elements(), state) == plain_state(plain, layout)
 
 
@@ -100,7 +100,7 @@ def test_transfers_of_one_epoch_follow_each_other_and_refusals_are_told(tmp_path
         ("transfer", ("b", "c", 4)),
     ]
     assert plain_replies(case, rows) == {0: "5", 1: "0", 2: "1", 3: "None"}
-    run = Simulated(compile_program(case.program), tmp_path, 3)
+    run = Simulated(compile_once(case.program), tmp_path, 3)
     run.epoch(rows)
     assert texts_of(run.replies()) == plain_replies(case, rows)
     assert run.refusals() == {3: "b lacks the money"}
@@ -122,7 +122,7 @@ def test_relaxed_is_what_needs_it_and_nothing_else(case):
 
 @each_case
 def test_gathered_is_what_has_several_keys_and_no_order(case):
-    entries = compile_program(case.program).entries
+    entries = compile_once(case.program).entries
     gathered = {name for name, entry in entries.items() if entry.tasks[0].dispatch is Dispatch.GATHERED}
     assert gathered == (set(entries) if case.name == "Bank" else set())
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from examples import word_count
 from examples.word_count import ASKED, VOCABULARY, LineCount, WordCount, make_text, plain_run
-from millpond.compiler.compile import compile_program
 from millpond.runtime.sequential import Sequential
+from tests.sizes import compile_once
 
 
 def test_the_text_follows_from_its_seed_and_is_cut_without_loss():
@@ -35,8 +35,8 @@ def test_counts_grow_with_the_text_and_unknown_words_stay_at_zero():
 def test_both_programs_count_what_a_loop_counts(lines, instances):
     tally = Tally(word for line in lines for word in line.split())
     by_word, by_line = WordCount(), LineCount()
-    cut_word = Sequential(compile_program(WordCount))
-    cut_line = Sequential(compile_program(LineCount), instances=instances)
+    cut_word = Sequential(compile_once(WordCount))
+    cut_line = Sequential(compile_once(LineCount), instances=instances)
     for line in lines:
         by_line.add(line)
         cut_line.call("add", line)

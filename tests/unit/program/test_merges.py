@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond import Counter, Map, Matrix, Partial, Program, Set, each, entry, merged, merges
-from millpond.compiler.compile import compile_program
 from millpond.errors import ProgramError
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.state.vector import Vector
+from tests.sizes import compile_once
 
 TOP = merges.top_k(3)
 
@@ -82,7 +82,7 @@ ASKS = [name for name in Shop.entries() if name not in ("sell", "cheapest_best")
 @pytest.mark.slow
 @given(SALES)
 def test_programs_with_them_equal_plain_python(sales):
-    plain, sequential = Shop(), Sequential(compile_program(Shop))
+    plain, sequential = Shop(), Sequential(compile_once(Shop))
     for sale in sales:
         plain.sell(*sale)
         sequential.call("sell", *sale)
@@ -100,7 +100,7 @@ def test_they_travel_to_many_partitions(tmp_path):
         reply = getattr(plain, name)(*arguments)
         if name != "sell":
             wanted[number] = reply
-    simulated = Simulated(compile_program(Shop), tmp_path, partitions=3)
+    simulated = Simulated(compile_once(Shop), tmp_path, partitions=3)
     simulated.epoch(rows)
     simulated.epoch(asks)
     assert simulated.replies() == wanted

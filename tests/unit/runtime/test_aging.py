@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, read_state
 from millpond.epochs.times import Times
@@ -19,6 +18,7 @@ from millpond.runtime.aging import swept_groups
 from millpond.runtime.simulated import Simulated
 from millpond.state.localstore import LocalStore
 from tests.property.timed import SECOND, START, Alarms, Plain, committed_state, live_state
+from tests.sizes import compile_once
 
 GROUPS = 4
 
@@ -37,7 +37,7 @@ def program(**options):
         def look(self, key: int) -> int:
             return self.notes.get(key, -1)
 
-    return compile_program(Notes)
+    return compile_once(Notes)
 
 
 TEN = program(ttl=timedelta(seconds=10))
@@ -214,7 +214,7 @@ def test_many_timers_in_files_by_their_owners(tmp_path, monkeypatch):
     monkeypatch.setattr(working, "INLINE_BYTES_MAX", 100)
     rows = [("touch", (f"key-{number}", number % 7)) for number in range(200)]
     plain = Plain(Alarms)
-    simulated = Simulated(compile_program(Alarms), tmp_path, 4, key_groups=16)
+    simulated = Simulated(compile_once(Alarms), tmp_path, 4, key_groups=16)
     for second in (0, 3, 9):
         plain.epoch(START + second * SECOND, rows if not second else [])
         with at(second):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from millpond.errors import FeedError
 from millpond.runtime.arrowtypes import arrow_type, bare_hint, optional, reader, struct_fields, to_arrow
 from millpond.state.vector import Vector
+from tests.sizes import sized
 
 
 class Point(NamedTuple):
@@ -80,7 +81,7 @@ def test_a_column_comes_back_from_arrow_as_it_went(data, at):
     assert list(map(type, back)) == list(map(type, column))
 
 
-@settings(max_examples=50)
+@settings(max_examples=sized(50, 10))
 @given(st.data(), st.integers(0, len(VALUES) - 1))
 def test_a_slice_of_a_column_reads_as_its_rows(data, at):
     hint, values = VALUES[at]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.compiler.compile import compile_program
 from millpond.errors import EpochError, RowError
 from millpond.runtime.assemble import assemble
 from millpond.runtime.messages import Control, Failure, decode_control, encode_control
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once
 from tests.spark.programs import Recommender
 
 
 @pytest.fixture
 def plan(tmp_path):
-    return Simulated(compile_program(Recommender), tmp_path, partitions=2)._plan
+    return Simulated(compile_once(Recommender), tmp_path, partitions=2)._plan
 
 
 def told(plan, **changes):

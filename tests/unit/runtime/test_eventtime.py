@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs.times import EventTimes, FeedMark, Times
 from millpond.errors import MillpondError
 from millpond.program.epoch_time import epoch_time, event_time, us_of
@@ -29,6 +28,7 @@ from millpond.runtime.laterows import late_table, untimed
 from millpond.runtime.plan import BadRows, Durability
 from millpond.runtime.simulated import Simulated
 from tests.property.timed import Moves
+from tests.sizes import compile_once
 
 SECOND = 1_000_000
 
@@ -154,7 +154,7 @@ class Seen(Program):
 
 def simulated(folder, **options):
     options = {"event_time": FeedTime(disorder_us=SECOND), **options}
-    return Simulated(compile_program(Seen), folder, 2, key_groups=4, **options)
+    return Simulated(compile_once(Seen), folder, 2, key_groups=4, **options)
 
 
 def test_an_older_row_does_not_shorten_the_life_of_an_entry():
@@ -206,14 +206,14 @@ def test_a_row_without_a_time_is_a_bad_row(tmp_path):
 
 
 def test_rows_over_several_keys_that_are_all_without_a_time_are_bad_and_no_more(tmp_path):
-    run = Simulated(compile_program(Moves), tmp_path, 2, key_groups=4, event_time=FeedTime(), bad_rows=BadRows.SKIP)
+    run = Simulated(compile_once(Moves), tmp_path, 2, key_groups=4, event_time=FeedTime(), bad_rows=BadRows.SKIP)
     run.epoch([("move", ("a", "b", 1)), ("move", ("c", "b", 1))], [None, None])
     assert run._checkpoint.head.counters["bad.move"] == 2
 
 
 def test_a_tick_lets_an_idle_feed_have_its_effect_and_only_once(tmp_path):
     feeds = {"fill": FeedTime(), "move": FeedTime(idle_us=5 * SECOND)}
-    run = Simulated(compile_program(Moves), tmp_path, 2, key_groups=4, event_time=feeds)
+    run = Simulated(compile_once(Moves), tmp_path, 2, key_groups=4, event_time=feeds)
     ticked = []
     for second in (1, 2, 7, 8):
         with epoch_time(second * SECOND):

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.program.epoch_time import epoch_time
@@ -19,6 +18,7 @@ from millpond.runtime.simulated import Simulated
 from tests.children import in_child
 from tests.property.eventtimed import EventPlain
 from tests.property.timed import SECOND, START, Alarms, committed_state
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def go_on(folder, partitions):
     # A new start at a later time fires what the last epoch left, by the watermark that it committed.
     with epoch_time(clock(100)):
         simulated = Simulated(
-            compile_program(Alarms),
+            compile_once(Alarms),
             folder,
             partitions,
             key_groups=8,

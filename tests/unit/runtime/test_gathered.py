@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from millpond import Aborted, List, Map, Partitioned, Program, Set, Value, entry
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import read_state
 from millpond.errors import EpochError, MillpondError
@@ -22,6 +21,7 @@ from millpond.runtime.placing import Survey, place_surveyed, placed, survey
 from millpond.runtime.plan import BadRows
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once, sized
 
 
 class Ledger(Program):
@@ -82,7 +82,7 @@ class Ledger(Program):
         return self.visits[page]
 
 
-PROGRAM = compile_program(Ledger)
+PROGRAM = compile_once(Ledger)
 NAMES = ["a", "b", "c", "dd", "e", "f", "g", "", "h" * 600, "\x00"]
 
 
@@ -140,7 +140,7 @@ def test_the_entry_points_over_several_keys_are_gathered_and_the_other_is_not():
     assert set(kinds.values()) == {Dispatch.GATHERED}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(sized(12, 3)))
 @pytest.mark.parametrize("policy", [BadRows.SKIP, BadRows.DEAD_LETTER])
 def test_any_partitions_and_cuts_give_what_plain_python_gives(tmp_path, monkeypatch, seed, policy):
     rng = random.Random(seed)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from millpond import Counter, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
 from millpond.runtime import opening
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.state.localstore import LocalStore
+from tests.sizes import compile_once
 from tests.spark.programs import committed_state
 
 KEY_GROUPS = 8
@@ -49,7 +49,7 @@ def run(simulated, sequential, epochs):
 
 @pytest.mark.usefixtures("often")
 def test_stores_of_partitions_that_are_no_more_are_removed_and_closed(tmp_path):
-    compiled = compile_program(Counts)
+    compiled = compile_once(Counts)
     sequential = Sequential(compiled, KEY_GROUPS, 1)
     simulated = Simulated(compiled, tmp_path, 4, KEY_GROUPS, 1)
     run(simulated, sequential, EVERY + 1)
@@ -70,7 +70,7 @@ def test_stores_of_partitions_that_are_no_more_are_removed_and_closed(tmp_path):
 
 @pytest.mark.usefixtures("often")
 def test_a_number_that_goes_up_and_down_leaves_no_more_stores_than_there_are_partitions(tmp_path):
-    compiled = compile_program(Counts)
+    compiled = compile_once(Counts)
     sequential = Sequential(compiled, KEY_GROUPS, 1)
     simulated = Simulated(compiled, tmp_path, 1, KEY_GROUPS, 1)
     for partitions in (8, 3, 5, 1):
@@ -82,7 +82,7 @@ def test_a_number_that_goes_up_and_down_leaves_no_more_stores_than_there_are_par
 
 @pytest.mark.usefixtures("often")
 def test_what_somebody_else_removed_is_let_go(tmp_path):
-    compiled = compile_program(Counts)
+    compiled = compile_once(Counts)
     simulated = Simulated(compiled, tmp_path, 2, KEY_GROUPS, 1)
     run(simulated, Sequential(compiled, KEY_GROUPS, 1), 1)
     assert open_stores(tmp_path) == {"00000", "00001"}

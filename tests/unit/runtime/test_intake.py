@@ -7,7 +7,6 @@ import json
 import pyarrow as pa
 import pytest
 
-from millpond.compiler.compile import compile_program
 from millpond.errors import EpochError
 from millpond.runtime import intake as module
 from millpond.runtime.intake import Intake
@@ -15,6 +14,7 @@ from millpond.runtime.messages import MESSAGE_SCHEMA
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.simulated import Simulated
 from millpond.state.wire import encode_values
+from tests.sizes import compile_once
 from tests.spark.programs import Fraud, Words
 
 
@@ -35,13 +35,13 @@ def first_epoch(simulated):
 
 
 def test_no_rows_are_no_work(tmp_path):
-    simulated = Simulated(compile_program(Fraud), tmp_path)
+    simulated = Simulated(compile_once(Fraud), tmp_path)
     assert read_feeds(simulated._plan, first_epoch(simulated), []).work == []
     assert read_messages(simulated._plan, 1, []).work == []
 
 
 def test_rows_are_sorted_out_by_feed_and_bad_ones_taken_out(tmp_path):
-    simulated = Simulated(compile_program(Fraud), tmp_path, partitions=1)
+    simulated = Simulated(compile_once(Fraud), tmp_path, partitions=1)
     rows = [("pay", ("a", 1, 5.0)), ("pay", ("a", None, 5.0)), ("alarms_of", ("a",)), ("pay", (None, 1, 5000.0))]
     intake = read_feeds(simulated._plan, first_epoch(simulated), simulated._route(rows))
     assert {work.task.entry: len(work) for work in intake.work} == {"pay": 1, "alarms_of": 1}
@@ -70,7 +70,7 @@ def answers(plan, instances, bodies):
 
 
 def test_answers_are_gathered_in_the_order_of_the_instances(tmp_path):
-    simulated = Simulated(compile_program(Words), tmp_path, partitions=1)
+    simulated = Simulated(compile_once(Words), tmp_path, partitions=1)
     plan = simulated._plan
     width = plan.layout.instances
     order = [3, 1, 0, 2, *range(4, width)]
@@ -83,7 +83,7 @@ def test_answers_are_gathered_in_the_order_of_the_instances(tmp_path):
 
 
 def test_a_missing_answer_is_noticed(tmp_path):
-    simulated = Simulated(compile_program(Words), tmp_path, partitions=1)
+    simulated = Simulated(compile_once(Words), tmp_path, partitions=1)
     plan = simulated._plan
     order = list(range(plan.layout.instances - 1))
     with pytest.raises(EpochError) as caught:

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler import compile_program
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once
 
 
 class ThreeLevels(Program):
@@ -41,7 +41,7 @@ CALLS = [("write", (1, 2, 3)), ("read", (3,)), ("skip", (1, 3)), ("skip", (2, 3)
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_an_entry_point_that_skips_levels_waits(tmp_path, partitions):
-    compiled = compile_program(ThreeLevels)
+    compiled = compile_once(ThreeLevels)
     rows = [call for order in itertools.permutations(CALLS, 3) for call in order]
     plain = ThreeLevels()
     replies = [getattr(plain, name)(*arguments) for name, arguments in rows]

@@ -8,7 +8,6 @@ import pytest
 
 from millpond import Map, Partitioned, Program, Value, entry
 from millpond.clock import ManualClock
-from millpond.compiler.compile import compile_program
 from millpond.keygroups import Layout, stable_hash
 from millpond.runtime import step
 from millpond.runtime.intake import read_feeds
@@ -20,6 +19,7 @@ from millpond.runtime.plan import EpochPlan
 from millpond.runtime.simulated import Simulated
 from millpond.runtime.whole import run_whole
 from millpond.state.value import THE_KEY
+from tests.sizes import compile_once
 from tests.spark.programs import Fraud, Recommender, random_row
 
 GROUPS = 12
@@ -49,7 +49,7 @@ def controls_of(simulated, rows):
 def test_rows_are_counted_by_task_and_key_group(tmp_path, seed):
     rng = random.Random(seed)
     rows = [("visit", (rng.randrange(40), rng.choice("abcdefg"))) for _ in range(rng.randrange(1, 300))]
-    simulated = Simulated(compile_program(Visits), tmp_path, 3, GROUPS)
+    simulated = Simulated(compile_once(Visits), tmp_path, 3, GROUPS)
     simulated.assign([rng.randrange(3) for _ in range(GROUPS)])
     controls = controls_of(simulated, rows)
     users, pages = (Counter(stable_hash(row[1][at]) % GROUPS for row in rows) for at in (0, 1))
@@ -106,7 +106,7 @@ def test_gathered_rows_count_for_every_key_that_they_touch(tmp_path, seed):
     rng = random.Random(seed)
     # Sources and targets are apart, and half of the rows are from one account.
     rows = [("transfer", (rng.choice([7, rng.randrange(20)]), 100 + rng.randrange(50))) for _ in range(300)]
-    simulated = Simulated(compile_program(Accounts), tmp_path, 3, GROUPS)
+    simulated = Simulated(compile_once(Accounts), tmp_path, 3, GROUPS)
     controls = controls_of(simulated, rows)
     (load,) = task_loads(simulated.layout, controls)
     truth = Counter(stable_hash(key) % GROUPS for _, keys in rows for key in keys)
@@ -122,7 +122,7 @@ def test_gathered_rows_count_for_every_key_that_they_touch(tmp_path, seed):
 def test_every_row_of_every_step_is_counted(tmp_path, program):
     rng = random.Random(1)
     rows = [random_row(program, rng, number) for number in range(60)]
-    simulated = Simulated(compile_program(program), tmp_path, 3, GROUPS, 4)
+    simulated = Simulated(compile_once(program), tmp_path, 3, GROUPS, 4)
     controls = controls_of(simulated, rows)
     loads = task_loads(simulated.layout, controls)
     assert {load.task for load in loads} <= {task.name for task in simulated._plan.tasks}
@@ -195,12 +195,12 @@ def test_time_in_which_state_is_opened_and_restored_is_not_time_at_work(tmp_path
     monkeypatch.setattr(step, "open_state", open_slowly)
     monkeypatch.setattr(step, "read_feeds", read_slowly)
     monkeypatch.setattr(step, "mark_ties", wait_for_state)
-    simulated = Simulated(compile_program(Visits), tmp_path, 2, GROUPS)
+    simulated = Simulated(compile_once(Visits), tmp_path, 2, GROUPS)
     controls = controls_of(simulated, [("visit", (number, "abcdefg"[number % 7])) for number in range(40)])
     assert observed(1, simulated.layout, controls, 10.0).seconds == (0.5, 0.5)
     spent = [(control.spent["open"], control.spent["restore"]) for control in controls if control.spent]
     assert spent == [(3.0, 4.0)] * 2, "what waiting took is told as before"
-    gathered = Simulated(compile_program(Accounts), tmp_path / "gathered", 2, GROUPS)
+    gathered = Simulated(compile_once(Accounts), tmp_path / "gathered", 2, GROUPS)
     controls = controls_of(gathered, [("transfer", (number, number + 1)) for number in range(40)])
     assert max(observed(1, gathered.layout, controls, 10.0).seconds) == 0.5
 

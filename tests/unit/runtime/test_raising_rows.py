@@ -8,10 +8,10 @@ import random
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry
-from millpond.compiler import compile_program
 from millpond.errors import RowError
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once, sized
 
 
 class Picky(Program):
@@ -50,13 +50,13 @@ def plain_run(rows):
 
 
 @pytest.mark.parametrize("policy", [BadRows.SKIP, BadRows.DEAD_LETTER])
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", sized([1, 2, 3], [3]))
 def test_rows_that_raise_are_as_if_never_fed(tmp_path, policy, partitions):
     dice = random.Random(partitions)
     rows = [("put", (dice.randrange(6), dice.randrange(4))) for _ in range(40)]
     expected = plain_run(rows)
     assert 0 < len(expected) < len(rows)
-    simulated = Simulated(compile_program(Picky), tmp_path, partitions, bad_rows=policy)
+    simulated = Simulated(compile_once(Picky), tmp_path, partitions, bad_rows=policy)
     simulated.epoch(rows[:15])
     outcome = simulated.epoch(rows[15:])
     assert simulated.replies() == expected
@@ -67,7 +67,7 @@ def test_rows_that_raise_are_as_if_never_fed(tmp_path, policy, partitions):
 
 
 def test_by_default_a_row_that_raises_fails_the_epoch_and_nothing_is_committed(tmp_path):
-    simulated = Simulated(compile_program(Picky), tmp_path, 2)
+    simulated = Simulated(compile_once(Picky), tmp_path, 2)
     with pytest.raises(RowError, match="three is one too many") as caught:
         simulated.epoch([("put", (1, item)) for item in range(4)])
     assert caught.value.code == "MP603"
@@ -97,7 +97,7 @@ def test_a_row_that_raises_after_it_changed_what_it_carries_is_not_tried_again_a
     plain = Growing()
     with pytest.raises(IndexError):
         plain.grow(3, 2)
-    simulated = Simulated(compile_program(Growing), tmp_path, 1, bad_rows=policy)
+    simulated = Simulated(compile_once(Growing), tmp_path, 1, bad_rows=policy)
     if policy is BadRows.FAIL:
         with pytest.raises(RowError, match="raised IndexError"):
             simulated.epoch(rows)

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import Counter, Map, Partial, Partitioned, Program, each, entry, merged, parquet
-from millpond.compiler import compile_program
 from millpond.errors import EpochError
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
+from tests.sizes import compile_once, sized
 
 KEY_GROUPS, INSTANCES = 16, 4
 
@@ -66,10 +66,10 @@ def random_rows(dice, count):
     return [(name, kinds[name]()) for name in names]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(sized(8, 3)))
 def test_steps_of_partitions_equal_the_reference_interpreter(tmp_path, seed):
     dice = random.Random(seed)
-    compiled = compile_program(Bank)
+    compiled = compile_once(Bank)
     rows = random_rows(dice, 25)
     reference = Sequential(compiled, KEY_GROUPS, INSTANCES)
     simulated = Simulated(
@@ -87,7 +87,7 @@ def test_steps_of_partitions_equal_the_reference_interpreter(tmp_path, seed):
 
 def test_money_is_neither_made_nor_lost(tmp_path):
     dice = random.Random(1)
-    simulated = Simulated(compile_program(Bank), tmp_path, 3)
+    simulated = Simulated(compile_once(Bank), tmp_path, 3)
     for _ in range(3):
         simulated.epoch([row for row in random_rows(dice, 60) if row[0] == "transfer"])
     simulated.epoch([("balances", (5,))])
@@ -99,7 +99,7 @@ class StoppedError(Exception):
 
 
 def test_what_an_epoch_left_goes_on_after_a_crash(tmp_path, monkeypatch):
-    compiled = compile_program(Bank)
+    compiled = compile_once(Bank)
     rows = random_rows(random.Random(3), 20)
     expected = dict(enumerate(Sequential(compiled, KEY_GROUPS, INSTANCES).epoch(rows)))
     sinks = {name: parquet(tmp_path / "out" / name) for name in compiled.entries}
@@ -131,7 +131,7 @@ def test_what_an_epoch_left_goes_on_after_a_crash(tmp_path, monkeypatch):
 
 
 def test_a_changed_program_is_not_given_the_messages_of_the_old_one(tmp_path, monkeypatch):
-    compiled = compile_program(Bank)
+    compiled = compile_once(Bank)
     first = Simulated(compiled, tmp_path, 2, steps_max=1)
 
     def die(*_):
@@ -147,5 +147,5 @@ def test_a_changed_program_is_not_given_the_messages_of_the_old_one(tmp_path, mo
             return self.accounts.get(account, 10) + hops
 
     with pytest.raises(EpochError) as caught:
-        Simulated(compile_program(Changed), tmp_path, 2, steps_max=1)
+        Simulated(compile_once(Changed), tmp_path, 2, steps_max=1)
     assert caught.value.code == "MP417"

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millpond.compiler.compile import compile_program
 from millpond.epochs import compaction, deltas, snapshots
 from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
 from millpond.epochs.deltas import write_delta
@@ -37,6 +36,7 @@ from millpond.state.storekey import group_of, store_key, store_prefix
 from millpond.storage.content import FileRef
 from millpond.storage.files import FileStorage
 from millpond.storage.memory import MemoryStorage
+from tests.sizes import compile_once
 from tests.spark.programs import Recommender, Store, Words, committed_state, fresh_seed, oracle, random_rows
 
 GROUPS = 12
@@ -438,7 +438,7 @@ def test_programs_whose_workers_lose_their_stores_give_the_same_answers(tmp_path
     with small_files():
         for start in range(0, len(rows), 12):
             # Restarted with other partitions, which find no stores, every time.
-            job = Simulated(compile_program(program), tmp_path, 1 + start // 12 % 3)
+            job = Simulated(compile_once(program), tmp_path, 1 + start // 12 % 3)
             for first in range(start, start + 12, 6):
                 job.epoch(rows[first : first + 6])
             replies |= job.replies()
@@ -453,10 +453,10 @@ def test_programs_whose_workers_lose_their_stores_give_the_same_answers(tmp_path
 @pytest.mark.parametrize("bad_rows", [BadRows.FAIL, BadRows.SKIP])
 def test_a_state_that_can_t_be_restored_is_no_fault_of_the_row_that_asked_for_it(tmp_path, bad_rows):
     with small_files():
-        Simulated(compile_program(Words), tmp_path, 2, 16, 4).epoch([("add", (word,)) for word in "abcdefgh"])
+        Simulated(compile_once(Words), tmp_path, 2, 16, 4).epoch([("add", (word,)) for word in "abcdefgh"])
         LocalStore.close_below(tmp_path)
         shutil.rmtree(tmp_path / "local-2")
-        job = Simulated(compile_program(Words), tmp_path, 2, 16, 4, bad_rows=bad_rows)
+        job = Simulated(compile_once(Words), tmp_path, 2, 16, 4, bad_rows=bad_rows)
         for delta in (tmp_path / "checkpoint" / "deltas").iterdir():
             delta.write_bytes(b"not what it was")
         with pytest.raises(StorageError) as caught:

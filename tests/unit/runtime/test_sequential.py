@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from millpond.compiler import compile_program
 from millpond.errors import FeedError, RowError
 from millpond.keygroups import Layout
 from millpond.program import Partial, Partitioned, ProgramBase, each, entry, merged
@@ -16,6 +15,7 @@ from millpond.state.matrix import Matrix
 from millpond.state.storekey import store_key
 from millpond.state.value import Value
 from millpond.state.vector import Vector
+from tests.sizes import compile_once
 
 LAYOUT = Layout(key_groups=128, partitions=1, instances=8, aligned=True)
 
@@ -88,7 +88,7 @@ class Fraud(ProgramBase):
 
 def test_the_recommender_equals_its_plain_run():
     plain = Recommender()
-    compiled = Sequential(compile_program(Recommender))
+    compiled = Sequential(compile_once(Recommender))
     for number in range(60):
         row = (number * 7 % 5, number * 3 % 11, float(number % 4))
         assert compiled.call("rate", *row) is plain.rate(*row)
@@ -97,7 +97,7 @@ def test_the_recommender_equals_its_plain_run():
 
 
 def test_records_of_one_key_meet_one_instance_and_all_are_asked_in_order():
-    words = Sequential(compile_program(Words))
+    words = Sequential(compile_once(Words))
     texts = [f"word {number % 20}" for number in range(100)]
     for text in texts:
         words.call("add", text)
@@ -109,7 +109,7 @@ def test_records_of_one_key_meet_one_instance_and_all_are_asked_in_order():
 
 
 def test_state_is_what_a_checkpoint_holds():
-    words = Sequential(compile_program(Words))
+    words = Sequential(compile_once(Words))
     words.call("add", "mill")
     counts, seen = Words.elements().values()
     group = LAYOUT.group_of("mill")
@@ -121,7 +121,7 @@ def test_state_is_what_a_checkpoint_holds():
 
 
 def test_values_and_lists_live_under_the_group_of_the_only_key():
-    fraud = Sequential(compile_program(Fraud))
+    fraud = Sequential(compile_once(Fraud))
     assert [fraud.call("pay", 1, 60.0, place) for place in ("a", "b")] == [False, True]
     _, log, total = Fraud.elements().values()
     group = LAYOUT.group_of(())
@@ -148,7 +148,7 @@ def test_what_crosses_a_cut_is_a_copy_that_can_travel():
     def make(number: int) -> object:
         return (number, {number}) if number else made[0]
 
-    program = Sequential(compile_program(Travels))
+    program = Sequential(compile_once(Travels))
     assert program.call("go", 1, 2) == "(1, {1})"
     with pytest.raises(RowError) as refused:
         program.call("go", 0, 2)
@@ -156,7 +156,7 @@ def test_what_crosses_a_cut_is_a_copy_that_can_travel():
 
 
 def test_an_unknown_entry_point_and_a_wrong_number_of_arguments_are_refused():
-    words = Sequential(compile_program(Words))
+    words = Sequential(compile_once(Words))
     with pytest.raises(FeedError) as unknown:
         words.call("remove", "x")
     with pytest.raises(FeedError) as wrong:

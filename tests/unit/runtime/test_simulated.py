@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from millpond import Counter, Map, Partial, Partitioned, Program, each, entry, merged, parquet
-from millpond.compiler.compile import compile_program
 from millpond.epochs import snapshots
 from millpond.errors import EpochError, RowError, StorageError
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
+from tests.sizes import compile_once
 from tests.spark.programs import Fraud, Recommender, Store, Totals, Words, committed_state, oracle, random_rows
 
 Small = Annotated[int, msgspec.Meta(ge=0, le=9)]
@@ -68,7 +68,7 @@ def test_a_lost_local_store_is_rebuilt(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
     rows = random_rows(Recommender, 4, 80)
     wanted = oracle(Recommender, rows)
-    simulated = Simulated(compile_program(Recommender), tmp_path, partitions=3)
+    simulated = Simulated(compile_once(Recommender), tmp_path, partitions=3)
     for at in range(0, 80, 10):
         simulated.epoch(rows[at : at + 10])
         shutil.rmtree(tmp_path / "local-3")
@@ -83,7 +83,7 @@ def test_a_store_that_lags_is_brought_up_or_rebuilt(tmp_path, monkeypatch):
     replies = {}
     for turn, at in enumerate(range(0, 120, 4)):
         partitions = 1 if turn % 7 == 0 else 2  # the stores of one lag while the other runs
-        simulated = Simulated(compile_program(Store), tmp_path, partitions=partitions)
+        simulated = Simulated(compile_once(Store), tmp_path, partitions=partitions)
         simulated.epoch(rows[at : at + 4])
         replies |= simulated.replies()
     assert replies == wanted.replies
@@ -91,8 +91,8 @@ def test_a_store_that_lags_is_brought_up_or_rebuilt(tmp_path, monkeypatch):
 
 
 def test_the_driver_that_lost_stops_at_the_fence_and_changes_nothing(tmp_path):
-    old = Simulated(compile_program(Totals), tmp_path)
-    new = Simulated(compile_program(Totals), tmp_path)
+    old = Simulated(compile_once(Totals), tmp_path)
+    new = Simulated(compile_once(Totals), tmp_path)
     old.epoch([("add", (1, 1.0))])
     # The new driver opened before that commit: for the world it is the old one now.
     assert code_of(lambda: new.epoch([("add", (1, 5.0))])) == "MP408"
@@ -102,7 +102,7 @@ def test_the_driver_that_lost_stops_at_the_fence_and_changes_nothing(tmp_path):
 
 
 def test_a_row_that_raises_names_entry_arguments_and_line_and_commits_nothing(tmp_path):
-    simulated = Simulated(compile_program(Gates), tmp_path, partitions=3)
+    simulated = Simulated(compile_once(Gates), tmp_path, partitions=3)
     simulated.epoch([("knock", (1, 5, None))])
     before = committed_state(tmp_path / "checkpoint")
     rows = [("knock", (key, 9 - key, "w" * 200)) for key in range(10)]
@@ -122,7 +122,7 @@ def test_a_row_that_raises_names_entry_arguments_and_line_and_commits_nothing(tm
 def test_the_first_row_that_raises_is_told_whatever_the_partitions(tmp_path):
     found = set()
     for partitions in (1, 2, 3, 7):
-        simulated = Simulated(compile_program(Gates), tmp_path / str(partitions), partitions=partitions)
+        simulated = Simulated(compile_once(Gates), tmp_path / str(partitions), partitions=partitions)
         with pytest.raises(RowError) as caught:
             simulated.epoch([("knock", (key, int(key % 4 != 2), None)) for key in range(30)])
         found.add(str(caught.value).split("\n")[1])
@@ -131,7 +131,7 @@ def test_the_first_row_that_raises_is_told_whatever_the_partitions(tmp_path):
 
 
 def test_a_failure_at_a_later_step_names_the_users_line(tmp_path):
-    simulated = Simulated(compile_program(Gates), tmp_path, partitions=2)
+    simulated = Simulated(compile_once(Gates), tmp_path, partitions=2)
     with pytest.raises(RowError) as caught:
         simulated.epoch([("pass_by", (3, "w"))])
     assert caught.value.code == "MP603"
@@ -140,7 +140,7 @@ def test_a_failure_at_a_later_step_names_the_users_line(tmp_path):
 
 def test_a_failure_hides_no_cause_behind_what_it_causes(tmp_path):
     # Instances that lack the word raise and answer nothing: the merge that misses their answers is not to blame.
-    simulated = Simulated(compile_program(Strict), tmp_path, partitions=3)
+    simulated = Simulated(compile_once(Strict), tmp_path, partitions=3)
     simulated.epoch([("add", (key, "w")) for key in range(3)])
     with pytest.raises(RowError) as caught:
         simulated.epoch([("check", ("w",))])
@@ -161,7 +161,7 @@ GOOD = [("knock", (4, 2, None)), ("ask", ("x",))]
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_bad_row_fails_the_epoch_by_default(bad, partitions, tmp_path):
-    simulated = Simulated(compile_program(Gates), tmp_path, partitions=partitions)
+    simulated = Simulated(compile_once(Gates), tmp_path, partitions=partitions)
     with pytest.raises(RowError) as caught:
         simulated.epoch([GOOD[0], bad, GOOD[1]])
     assert caught.value.code == "MP602"
@@ -173,18 +173,18 @@ def test_a_bad_row_fails_the_epoch_by_default(bad, partitions, tmp_path):
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 def test_bad_rows_are_skipped_and_counted_once(partitions, tmp_path):
-    simulated = Simulated(compile_program(Gates), tmp_path, partitions=partitions, bad_rows=BadRows.SKIP)
+    simulated = Simulated(compile_once(Gates), tmp_path, partitions=partitions, bad_rows=BadRows.SKIP)
     outcome = simulated.epoch([GOOD[0], *BAD, GOOD[1]])
     counters = outcome.manifest.counters
     assert (counters["bad.knock"], counters["bad.ask"]) == (4, 1)
     assert (counters["fed.knock"], counters["fed.ask"]) == (1, 1)
     assert simulated.replies() == {0: 5, 6: 0}
-    assert Simulated(compile_program(Gates), tmp_path, partitions=partitions).fed == 7
+    assert Simulated(compile_once(Gates), tmp_path, partitions=partitions).fed == 7
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 def test_bad_rows_become_dead_letters_with_their_reason_once(partitions, tmp_path):
-    simulated = Simulated(compile_program(Gates), tmp_path, partitions=partitions, bad_rows=BadRows.DEAD_LETTER)
+    simulated = Simulated(compile_once(Gates), tmp_path, partitions=partitions, bad_rows=BadRows.DEAD_LETTER)
     simulated.epoch([GOOD[0], *BAD, GOOD[1]])
     letters = [letter for sink in simulated.dead_letters.values() for letter in sink.rows()]
     assert sorted((letter["feed"], letter["reason"]) for letter in letters) == [
@@ -199,7 +199,7 @@ def test_bad_rows_become_dead_letters_with_their_reason_once(partitions, tmp_pat
 
 
 def test_an_amount_that_is_no_number_is_out_of_range(tmp_path):
-    simulated = Simulated(compile_program(Fraud), tmp_path)
+    simulated = Simulated(compile_once(Fraud), tmp_path)
     assert code_of(lambda: simulated.epoch([("pay", ("a", 1, float("nan")))])) == "MP602"
     assert code_of(lambda: simulated.epoch([("pay", ("a", 1, 1000.0))])) == "MP602"
 
@@ -224,7 +224,7 @@ class Places(Program):
 
 
 def test_a_parameter_may_be_a_dataclass_in_a_program_of_several_steps(tmp_path):
-    simulated = Simulated(compile_program(Places), tmp_path, partitions=2)
+    simulated = Simulated(compile_once(Places), tmp_path, partitions=2)
     simulated.epoch([("move", (1, Point(2, 3))), ("move", (1, Point(4, 5)))])
     assert simulated.replies() == {0: 3, 1: 5}
 
@@ -256,9 +256,9 @@ def test_state_of_an_element_that_no_entry_point_uses_any_more_survives_a_snapsh
         def add(self, key: int) -> None:
             self.used[key] = 1
 
-    Simulated(compile_program(Two), tmp_path).epoch([("old", (7,)), ("add", (7,))])
+    Simulated(compile_once(Two), tmp_path).epoch([("old", (7,)), ("add", (7,))])
     before = committed_state(tmp_path / "checkpoint")
-    simulated = Simulated(compile_program(One), tmp_path)
+    simulated = Simulated(compile_once(One), tmp_path)
     for _ in range(4):
         outcome = simulated.epoch([("add", (7,))])
     assert outcome.manifest.snapshot_epoch > 1
@@ -267,7 +267,7 @@ def test_state_of_an_element_that_no_entry_point_uses_any_more_survives_a_snapsh
 
 def test_replies_in_parquet_are_seen_only_when_their_epoch_is_committed(tmp_path, monkeypatch):
     out = tmp_path / "out"
-    simulated = Simulated(compile_program(Words), tmp_path, sinks={"count": parquet(out)})
+    simulated = Simulated(compile_once(Words), tmp_path, sinks={"count": parquet(out)})
     simulated.epoch([("add", ("a b a",)), ("count", ("a",))])
     seen = sorted(path.name for path in out.glob("*.parquet"))
     assert len(seen) == 1

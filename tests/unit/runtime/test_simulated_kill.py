@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.runtime import working
 from millpond.runtime.simulated import Simulated
 from tests.children import in_child
+from tests.sizes import compile_once
 from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 
 pytestmark = pytest.mark.slow
@@ -34,9 +34,7 @@ def _often(monkeypatch):
 
 def go_on(folder, partitions):
     """Feed the rows that are not committed yet, as a source with offsets would."""
-    simulated = Simulated(
-        compile_program(Recommender), folder, partitions, sinks={"recommend": parquet(folder / "out")}
-    )
+    simulated = Simulated(compile_once(Recommender), folder, partitions, sinks={"recommend": parquet(folder / "out")})
     while simulated.fed < len(ROWS):
         simulated.epoch(ROWS[simulated.fed : simulated.fed + EPOCH_ROWS])
 

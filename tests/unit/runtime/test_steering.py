@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from millpond.clock import ManualClock
-from millpond.compiler.compile import compile_program
 from millpond.elastic import Decision, Elastic, HotKey, Reason
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
 from millpond.runtime.messages import Control, Load
 from millpond.runtime.steering import Steering, hot_key_advice
+from tests.sizes import compile_once
 from tests.spark.programs import Recommender, Totals
 
-PROGRAM = compile_program(Totals)
+PROGRAM = compile_once(Totals)
 TASK = PROGRAM.entries["add"].tasks[0].name
 LAYOUT = Layout(8, 2, 1, aligned=False)
 
@@ -116,7 +116,7 @@ def test_the_advice_names_the_element_and_its_rewrite():
     told = hot_key_advice(PROGRAM, HotKey(TASK, "7", 0.42))
     assert told.startswith(f"key 7 has 42% of the rows of {TASK}, and one key has one owner")
     assert "totals = Partial(Map[int, tuple[int, float]], merge=...)" in told
-    partial = compile_program(Recommender)
+    partial = compile_once(Recommender)
     last = partial.entries["recommend"].tasks[-1].name
     assert "Partial(" not in hot_key_advice(partial, HotKey(last, "7", 0.42))
 

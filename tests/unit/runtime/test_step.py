@@ -8,7 +8,6 @@ import random
 import pyarrow as pa
 import pytest
 
-from millpond.compiler.compile import compile_program
 from millpond.ids import PartitionId
 from millpond.keygroups import hash_int
 from millpond.runtime import working
@@ -18,11 +17,12 @@ from millpond.runtime.ordering import content_tie, source_ranks
 from millpond.runtime.plan import EpochPlan
 from millpond.runtime.simulated import Simulated
 from millpond.runtime.step import StepRun
+from tests.sizes import compile_once
 from tests.spark.programs import Recommender, Totals, fresh_seed, oracle, random_rows
 
 
 def plan_of(program, folder, partitions=2):
-    simulated = Simulated(compile_program(program), folder, partitions)
+    simulated = Simulated(compile_once(program), folder, partitions)
     return simulated, EpochPlan(1, simulated._checkpoint.parent)
 
 
@@ -66,7 +66,7 @@ def attempt(folder, start, results):
 
 def test_two_attempts_of_one_partition_at_once_give_the_same_rows_and_files(tmp_path):
     # Both attempts write the same delta and open the same local store.
-    Simulated(compile_program(Recommender), tmp_path)
+    Simulated(compile_once(Recommender), tmp_path)
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(2), context.Queue()
     attempts = [context.Process(target=attempt, args=(tmp_path, start, results)) for _ in range(2)]

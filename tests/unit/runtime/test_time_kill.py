@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.epochs.recovery import last_manifest, read_genesis
@@ -19,6 +18,7 @@ from millpond.runtime import working
 from millpond.runtime.simulated import Simulated
 from tests.children import in_child
 from tests.property.timed import SECOND, START, Alarms, Plain, committed_state
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def go_on(folder, partitions):
     sinks = {name: parquet(folder / name) for name in HANDLERS}
     # A new start at a later time fires what the last epoch left at that epoch's own time.
     with epoch_time(moment(100)):
-        simulated = Simulated(compile_program(Alarms), folder, partitions, key_groups=8, sinks=sinks)
+        simulated = Simulated(compile_once(Alarms), folder, partitions, key_groups=8, sinks=sinks)
     while simulated.fed < len(ROWS):
         number = simulated.fed // EPOCH_ROWS
         with epoch_time(moment(number)):

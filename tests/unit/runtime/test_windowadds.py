@@ -11,7 +11,6 @@ import pytest
 
 from millpond import Program, entry, on_window
 from millpond import windowing as w
-from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import Added
 from millpond.errors import MillpondError
 from millpond.runtime import windowadds
@@ -24,6 +23,7 @@ from millpond.testing import epoch_time
 from millpond.windowing import ClosedWindow
 from millpond.windowing.element import Windows
 from tests.property.timed import START, fired_by, live_state
+from tests.sizes import compile_once
 from tests.unit.runtime.test_windowframes import plan_of
 
 SECOND = 1_000_000
@@ -69,7 +69,7 @@ class Meters(Program):
         return repr([key, *closed])
 
 
-COMPILED = compile_program(Meters)
+COMPILED = compile_once(Meters)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_row_that_raises_is_told_as_always(tmp_path):
 
 def test_a_streaming_frame_is_a_program_whose_rows_are_added_at_once():
     plan = plan_of(w.tumbling(10), {"f": pa.float64(), "n": pa.int64()}, total=w.sum_of("f"), most=w.max_of("n"))
-    program = compile_program(_program(plan, [("bigint", int)], [("double", float), ("bigint", int)], timedelta()))
+    program = compile_once(_program(plan, [("bigint", int)], [("double", float), ("bigint", int)], timedelta()))
     (task,) = program.entries["add"].tasks
     assert task.adds is not None
     assert task.adds.values == (Added("f", "window_row", 0), Added("n", "window_row", 1))

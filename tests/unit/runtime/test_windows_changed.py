@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from millpond import Program, entry, on_window
-from millpond.compiler.compile import compile_program
 from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.errors import MillpondError
 from millpond.runtime.eventtime import FeedTime
@@ -36,6 +35,7 @@ from millpond.windowing import (
     variance_of,
 )
 from tests.property.timed import live_state
+from tests.sizes import compile_once
 
 SECOND = 1_000_000
 FIVE, TEN, THIRTY = (timedelta(seconds=seconds) for seconds in (5, 10, 30))
@@ -52,7 +52,7 @@ def program(windows, aggregates=None, lateness=timedelta()):
         def told(self, key: str, closed: list[ClosedWindow]) -> list[str]:
             return [f"{one.name} {bound(one.begin)} {list(one.values.values())}" for one in closed]
 
-    return compile_program(Changes)
+    return compile_once(Changes)
 
 
 def bound(begin):

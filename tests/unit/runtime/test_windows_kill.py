@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.compiler.compile import compile_program
 from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
 from millpond.program.epoch_time import epoch_time
@@ -19,6 +18,7 @@ from millpond.runtime.simulated import Simulated
 from tests.children import in_child
 from tests.property.timed import SECOND, START, committed_state
 from tests.property.windowed import Corrected, Ordered, Watched
+from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def go_on(program, folder, partitions):
     """Feed the rows that are not committed yet at the clock's times that they had; the last epoch ends event time."""
     with epoch_time(clock(100)):
         simulated = Simulated(
-            compile_program(program),
+            compile_once(program),
             folder,
             partitions,
             key_groups=8,

@@ -12,6 +12,7 @@ from millpond.state.evolution import InexactError, Mismatch, conversion
 from millpond.state.oldtypes import OldType
 from millpond.state.shapes import TypeShape, class_text, described, shape_of, shape_text
 from millpond.state.valuecodec import ValueCodec, _alike
+from tests.sizes import sized
 from tests.unit.state.evolving_types import pairs
 
 
@@ -22,7 +23,7 @@ def convert(old, new, renamed=None):
     return conversion(stored, wanted, fillable, renamed or {})
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=sized(100, 20), suppress_health_check=list(HealthCheck), deadline=None)
 @given(pairs, st.data())
 def test_every_value_becomes_what_it_is_in_the_new_type(pair, data):
     old, new = ValueCodec(pair.old), ValueCodec(pair.new)
@@ -37,7 +38,7 @@ def test_every_value_becomes_what_it_is_in_the_new_type(pair, data):
         assert _alike(value, wanted)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=sized(60, 12), suppress_health_check=list(HealthCheck), deadline=None)
 @given(pairs, st.data())
 def test_a_type_is_the_same_as_itself_and_changes_no_byte(pair, data):
     codec = ValueCodec(pair.old)

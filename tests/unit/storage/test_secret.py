@@ -20,12 +20,13 @@ from millpond.storage.files import FileStorage
 from millpond.storage.frame import FRAME_VERSION, SIGNATURE_BYTES, SIGNED_VERSION, FrameKind, seal, unseal
 from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
 from tests.crash.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after
+from tests.sizes import sized
 from tests.spark.programs import Recommender, oracle, random_rows
 
 NAME = "deltas/some-file"
 SECRET = "00ff" * 16
 OTHER = "00fe" * 16
-IN_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+IN_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=sized(50, 10))
 
 
 @pytest.fixture(autouse=True)

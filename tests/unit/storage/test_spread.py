@@ -23,6 +23,7 @@ from millpond.storage.contract import PutOutcome, shown_url
 from millpond.storage.memory import MemoryStorage
 from millpond.storage.open import open_storage, opens_elsewhere, register_backend
 from millpond.storage.spread import MARK, Root, SpreadStorage, open_spread, read_roots, rendezvous
+from tests.sizes import sized
 
 ELEMENTS = (ElementSchema("seen", "map", "partitioned", "", "str", "int"),)
 
@@ -54,7 +55,7 @@ def code_of(call):
 weights = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1, max_size=5)
 
 
-@settings(max_examples=25)
+@settings(max_examples=sized(25, 5))
 @given(weights)
 def test_each_root_gets_its_share(chosen):
     disks = Disks()
@@ -67,7 +68,7 @@ def test_each_root_gets_its_share(chosen):
         assert abs(chosen_roots[label] - 1000 * share) < 4 * (1000 * share * (1 - share)) ** 0.5 + 5
 
 
-@settings(max_examples=25)
+@settings(max_examples=sized(25, 5))
 @given(weights, st.sampled_from("ghi"), st.integers(1, 9))
 def test_a_new_root_takes_files_from_others_and_moves_none_between_them(before, label, weight):
     disks = Disks()
@@ -77,7 +78,7 @@ def test_a_new_root_takes_files_from_others_and_moves_none_between_them(before, 
         assert now in {was, label}
 
 
-@settings(max_examples=25)
+@settings(max_examples=sized(25, 5))
 @given(weights, st.integers(1, 20))
 def test_more_weight_moves_files_to_that_root_alone(before, more):
     disks = Disks()

@@ -20,6 +20,7 @@ from millpond.errors import WindowError
 from millpond.state.valuecodec import ValueCodec
 from millpond.windowing.columnsessions import ColumnSessions
 from millpond.windowing.vectorised import ColumnWindows
+from tests.sizes import sized
 
 EXACT = {
     "sum": w.sum_of(),
@@ -38,7 +39,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=sized(30, 6), deadline=None)
 @given(st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)))
 def test_partials_are_associative_and_have_an_identity(name, one, two, three):
     each = EXACT[name]

@@ -1,0 +1,32 @@
+"""How many cases a test looks at: a few where MILLPOND_TEST_SMALL is 1, as in `make check`, and else all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import pytest
+
+from millpond.compiler.compile import compile_program
+
+SMALL = os.environ.get("MILLPOND_TEST_SMALL") == "1"
+EXAMPLES = 20 if SMALL else 100
+"""What hypothesis looks at where a test does not say it."""
+
+Size = TypeVar("Size")
+
+compile_once = lru_cache(64)(compile_program)
+"""A program class, compiled once for all tests and examples that run it."""
+
+
+def sized(full: Size, small: Size) -> Size:
+    """What a test takes: as much as there is, or little that still has every kind in it."""
+    return small if SMALL else full
+
+
+def slow_or_wide(slow: Iterable[Any], wide: Iterable[Any]) -> list[Any]:
+    """Values of a parameter: what `make test` has time for, and what only a campaign has."""
+    marked = ((slow, pytest.mark.slow), (wide, pytest.mark.campaign))
+    return [pytest.param(value, marks=mark) for values, mark in marked for value in values]
