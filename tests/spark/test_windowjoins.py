@@ -126,6 +126,48 @@ def test_one_side_may_be_empty(frames):
         assert joined.count() == left.where("at is not null").count()
 
 
+def test_a_session_in_another_time_zone_joins_the_same_rows(spark, frames):
+    left, right = frames
+    one = left.selectExpr("name", "at", "n", "struct(at as inner, array(at) as more, map('x', at) as named) as deep")
+    other = right.selectExpr("name", "then", "m")
+
+    def found(how, **join):
+        told = millpond.windows(one, key="name", time="at").join(
+            millpond.windows(other, key="name", time="then"), how=how, **join
+        )
+        moments = [F.unix_micros(name) for name, kind in told.dtypes if kind == "timestamp"]
+        inner = [F.expr(f"unix_micros({each})") for each in ("deep.inner", "deep.more[0]", "deep.named['x']")]
+        return sorted(map(str, told.select("n", "m", *moments, *inner).collect()))
+
+    asked = [("full", {"within": (-(10**7), 10**7)}), ("left", {"window": w.tumbling(10**7)})]
+    want = [found(how, **join) for how, join in asked]
+    usual = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York" if usual != "America/New_York" else "UTC")
+    try:
+        assert [found(how, **join) for how, join in asked] == want
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", usual)
+    assert all(len(rows) > 10 for rows in want)
+
+
+@pytest.mark.parametrize(
+    "kinds", [("int", "bigint"), ("bigint", "smallint"), ("float", "double"), ("int", "decimal(12,2)")]
+)
+def test_equal_numbers_of_two_types_are_one_key(spark, kinds):
+    one, other = (
+        spark.range(40).selectExpr(f"cast(id as {kind}) as k", f"timestamp_micros(id) as {at}", f"id as {at}_n")
+        for kind, at in zip(kinds, ("at", "then"), strict=True)
+    )
+    for how, more in (("inner", 0), ("left", 5), ("right", 10), ("full", 15)):
+        joined = millpond.windows(one.where("k >= 10"), key="k", time="at").join(
+            millpond.windows(other.where("k < 35"), key="k", time="then"), within=(0, 0), how=how
+        )
+        found = [(row["k"], row["at_n"], row["then_n"]) for row in joined.collect()]
+        assert len(found) == 25 + more
+        assert all(k == (right if left is None else left) for k, left, right in found)
+        assert sum(left == right for _, left, right in found) == 25
+
+
 def test_what_can_not_be_joined_is_refused(frames):
     left, right = frames
     mine, theirs = (millpond.windows(each, key="name", time=at) for each, at in ((left, "at"), (right, "then")))
@@ -138,9 +180,20 @@ def test_what_can_not_be_joined_is_refused(frames):
         (millpond.windows(right, key="m", time="then"), {"within": (0, 1)}, "MP652"),
         (other, {"within": (1, 0)}, "MP651"),
         (other, {"within": (0, 1), "how": "outer"}, "MP652"),
+        (right, {"within": (0, 1)}, "MP640"),
+        (
+            millpond.windows(right.select("name", "then", F.lit(1).alias("Millpond_Time")), key="name", time="then"),
+            {"within": (0, 1)},
+            "MP652",
+        ),
         (
             millpond.windows(right.select(F.lit(1).alias("name"), "then"), key="name", time="then"),
-            {"within": (0, 1), "how": "full"},
+            {"within": (0, 1)},
+            "MP652",
+        ),
+        (
+            millpond.windows(right.select("name", F.col("then").cast("timestamp_ntz")), key="name", time="then"),
+            {"within": (0, 1)},
             "MP652",
         ),
     ):

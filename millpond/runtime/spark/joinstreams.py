@@ -16,10 +16,20 @@ from millpond.joining.bykey import KeyIntervals, KeyJoin, key_windows
 from millpond.joining.interval import distance
 from millpond.joining.results import LEFT
 from millpond.program.sinks import Sink
+from millpond.runtime.eventtime import FIRST_US, LAST_US
 from millpond.runtime.joinprograms import ENTRIES, KEY, ROW, TIME, TOLD, join_program
 from millpond.runtime.spark.job import Job
 from millpond.runtime.spark.streamed import CARRIED, KEYS, StreamTimes, as_key, as_row, hints_of, key_hint
-from millpond.runtime.spark.windowjoins import FULL, RIGHT, Distance, JoinSide, bad_frames, joined_schema, maker_of
+from millpond.runtime.spark.windowjoins import (
+    FULL,
+    RIGHT,
+    Distance,
+    JoinSide,
+    agreed,
+    bad_frames,
+    joined_schema,
+    maker_of,
+)
 from millpond.windowing.kinds import MICROSECOND, Window
 
 _NO_TIME = timedelta()
@@ -39,8 +49,9 @@ def join_streams(
 ) -> Job:
     """A job that sends the rows to a sink which `join_frames` gives of all that the streams will ever tell."""
     maker_of(within, window, how)(False)  # A join that makes no sense is refused before anything is written.
-    sides = left, right
-    schema = joined_schema(left[0], right[0], window, how)
+    one, other = agreed(left[0], right[0])
+    sides = (one, left[1]), (other, right[1])
+    schema = joined_schema(one, other, window)
     keys = [hints_of(side.key_fields, "key", KEYS) for side, _ in sides]
     if key_hint(keys[0]) != key_hint(keys[1]):
         kinds = [", ".join(field.dataType.simpleString() for field, _ in side.key_fields) for side, _ in sides]
@@ -49,7 +60,7 @@ def join_streams(
     alone = how in {LEFT, FULL}, how in {RIGHT, FULL}
     lateness = max(times.lateness or _NO_TIME for _, times in sides)
     mine, theirs = (tuple(hint for _, hint in row) for row in rows)
-    join = _join(within, window, alone, lateness // MICROSECOND)
+    join = _join(within, window, alone, min(lateness // MICROSECOND, LAST_US - FIRST_US))
     program = join_program(join, key_hint(keys[0]), mine, theirs, bounds=window is not None)
     job = Job(program, left[0].frame.sparkSession, **options)
     for (side, times), key, row, entry, told in zip(sides, keys, rows, ENTRIES, alone, strict=True):

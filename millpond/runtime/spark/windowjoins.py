@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -78,34 +78,68 @@ def join_frames(
     """Pairs of rows as a frame: the keys, the window if there is one, the columns of the left and of the right side."""
     make = maker_of(within, window, how)
     make(False)  # A join that makes no sense is refused here, not in a task.
-    schema = joined_schema(left, right, window, how)
+    left, right = agreed(left, right)
+    schema = joined_schema(left, right, window)
     mine, theirs = left.bucketed(buckets), right.bucketed(buckets)
     key_names = [name for name, _ in left.keys]
     work = _work(make, how, key_names, [[field.name for field in side.others] for side in (left, right)])
     return mine.groupBy(BUCKET).cogroup(theirs.groupBy(BUCKET)).applyInArrow(work, schema)
 
 
-def joined_schema(left: JoinSide, right: JoinSide, window: Window | None, how: str) -> T.StructType:
-    """The columns of joined rows; sides that do not go together are refused."""
+def agreed(left: JoinSide, right: JoinSide) -> tuple[JoinSide, JoinSide]:
+    """Both sides with keys of one type, or rows of equal keys would not meet: of two types of numbers, the wider."""
     key_names = [name for name, _ in left.keys]
     if key_names != [name for name, _ in right.keys]:
         raise bad_frames(f"keys {', '.join(key_names)}", ", ".join(name for name, _ in right.keys))
+    mine, theirs = (_kinds(side) for side in (left, right))
+    wider: dict[str, T.DataType] = {}
+    for name, what in (*((name, f"`{name}`") for name in key_names), (TIME, "the time")):
+        one, other = mine[name], theirs[name]
+        if one == other:
+            continue
+        if not (isinstance(one, T.NumericType) and isinstance(other, T.NumericType)):
+            pair = f"{one.simpleString()} and {other.simpleString()}"
+            raise bad_frames("keys and times of the same types on both sides", f"{what} is {pair}", "cast one of them")
+        both = F.coalesce(F.lit(None).cast(one), F.lit(None).cast(other))
+        wider[name] = left.frame.select(both).schema.fields[0].dataType
+    first, second = (
+        replace(side, keys=[(name, key.cast(wider[name]) if name in wider else key) for name, key in side.keys])
+        for side in (left, right)
+    )
+    return first, second
+
+
+def joined_schema(left: JoinSide, right: JoinSide, window: Window | None) -> T.StructType:
+    """The columns of joined rows; sides that do not go together are refused."""
+    key_names = [name for name, _ in left.keys]
     bounds = [] if window is None else [BEGIN, END]
     others = [field for side in (left, right) for field in side.others]
     names = [*key_names, *bounds, *(field.name for field in others)]
+    taken = [name for name in names if name.lower() in {BUCKET, TIME}]
+    if taken:
+        raise bad_frames(f"columns with other names than {BUCKET} and {TIME}", ", ".join(taken))
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise bad_frames("columns of the two sides with names of their own", ", ".join(twice))
-    mine, theirs = (_kinds(side) for side in (left, right))
-    differs = [name for name in key_names if mine[name] != theirs[name]]
-    if differs and how in {RIGHT, FULL}:
-        pair = f"{mine[differs[0]].simpleString()} and {theirs[differs[0]].simpleString()}"
-        raise bad_frames(f"keys of the same types for how={how!r}", f"`{differs[0]}` is {pair}")
+    mine = _kinds(left)
     return T.StructType(
         [T.StructField(name, mine[name]) for name in key_names]
         + [T.StructField(name, mine[TIME]) for name in bounds]
-        + [T.StructField(field.name, field.dataType) for field in others]
+        + [T.StructField(field.name, _nullable(field.dataType)) for field in others]
     )
+
+
+def _nullable(kind: T.DataType) -> T.DataType:
+    """A type whose parts may be null: those of a struct are, where a row has no partner."""
+    match kind:
+        case T.StructType():
+            return T.StructType([T.StructField(part.name, _nullable(part.dataType)) for part in kind.fields])
+        case T.ArrayType():
+            return T.ArrayType(_nullable(kind.elementType))
+        case T.MapType():
+            return T.MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+        case _:
+            return kind
 
 
 def _kinds(side: JoinSide) -> dict[str, T.DataType]:
@@ -173,9 +207,31 @@ def _work(make: Make, how: str, keys: list[str], others: list[list[str]]) -> Cal
             columns |= {BEGIN: pa.array(found.begins).cast(kind), END: pa.array(found.ends).cast(kind)}
         columns |= {name: left[name].take(found.mine) for name in others[0]}
         columns |= {name: right[name].take(found.theirs) for name in others[1]}
-        return pa.table(columns)
+        return _as_spark_takes_it(pa.table(columns))
 
     return run
+
+
+def _as_spark_takes_it(table: pa.Table) -> pa.Table:
+    """Timestamps come with the zone of the session, and Spark takes them in UTC alone; the moments are the same."""
+    wanted = [_taken_type(kind) for kind in table.schema.types]
+    same = zip(table.columns, wanted, strict=True)
+    return pa.table(
+        [column if column.type == kind else column.cast(kind) for column, kind in same], names=table.column_names
+    )
+
+
+def _taken_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _taken_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = (pa.field(part.name, _taken_type(part.type)) for part in (kind.key_field, kind.item_field))
+        return pa.map_(key.with_nullable(False), item, keys_sorted=kind.keys_sorted)
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _taken_type(kind.value_type)))
+    return kind
 
 
 def _pairs(join: IntervalJoin | WindowJoin, left: pa.Table, right: pa.Table, keys: list[str]) -> _Pairs:
@@ -213,12 +269,12 @@ def _quoted(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def bad_frames(expected: str, found: str) -> WindowError:
+def bad_frames(expected: str, found: str, hint: str = "rename columns first with `withColumnRenamed`") -> WindowError:
     """Return the error for frames that can't be joined."""
     return WindowError(
         "MP652",
         "these frames can't be joined like this",
         expected=expected,
         found=found,
-        hint="rename columns first with `withColumnRenamed`; see docs/WINDOWS.md, Joins",
+        hint=f"{hint}; see docs/WINDOWS.md, Joins",
     )

@@ -66,7 +66,10 @@ class WindowedFrame:
         partitions: int | None = None,
         times: StreamTimes = _NOTHING_SAID,
     ) -> None:
-        keys = [key] if isinstance(key, str | Column) else list(key)
+        given: object = frame
+        if not isinstance(given, DataFrame):
+            raise _wrong("a DataFrame", type(given).__name__, "windows(df, key=..., time=...)")
+        keys = [key] if isinstance(key, str | Column) or not isinstance(key, Iterable) else list(key)
         if not keys:
             raise _wrong("at least one column as `key`", "none", "for windows over all rows: `key=lit(0).alias('all')`")
         if times.said and not frame.isStreaming:
@@ -78,14 +81,13 @@ class WindowedFrame:
         self._keys = [self._column(each) for each in keys]
         self._time = self._column(time)
         self._partitions = partitions
-        self._key_fields = [self._field(each) for each in self._keys]
+        *self._key_fields, timed = self._fields([*self._keys, self._time])
         for field in self._key_fields:
             if type(field.dataType) not in _KEYS or _collated(field.dataType):
                 raise _unfit(field, "key", "numbers, text, bytes, booleans, dates or timestamps")
-        field = self._field(self._time)
-        if type(field.dataType) not in _TIMES:
-            raise _unfit(field, "time", "a timestamp, e.g. `timestamp_micros(at)` of a number")
-        self._time_type = field.dataType
+        if type(timed.dataType) not in _TIMES:
+            raise _unfit(timed, "time", "a timestamp, e.g. `timestamp_micros(at)` of a number")
+        self._time_type = timed.dataType
 
     def aggregate(
         self,
@@ -168,6 +170,7 @@ class WindowedFrame:
         With `how="left"` rows of this frame without a partner are there too, with nulls, with `"right"` those of the
         other, with `"full"` both. Keys have the same names on both sides, all other columns names of their own.
         """
+        _check_other(other)
         usual = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
         return join_frames(self.side, other.side, within, window, how, self._partitions or usual)
 
@@ -187,6 +190,7 @@ class WindowedFrame:
         A pair within distances is told when the watermark has passed both its rows, one of a window when that is over,
         and a row alone when no partner can come. `on` is what else `Program.on` takes.
         """
+        _check_other(other)
         for each in (self, other):
             each._check_stream(_JOINS)  # noqa: SLF001
         sides = [(each._side, each._times) for each in (self, other)]  # noqa: SLF001
@@ -242,8 +246,10 @@ class WindowedFrame:
         )
 
     def _column(self, given: Expression) -> Column:
-        if not isinstance(given, str):
+        if isinstance(given, Column):
             return given
+        if not isinstance(given, str):
+            raise _wrong("columns, by their names or as expressions", repr(given)[:60], "e.g. key='user', time='at'")
         if given in self._frame.columns:
             return _quoted(given)
         try:
@@ -252,13 +258,28 @@ class WindowedFrame:
             raise _no_column(given, self._frame.columns) from error
 
     def _field(self, column: Column) -> T.StructField:
+        return self._fields([column])[0]
+
+    def _fields(self, columns: Sequence[Column]) -> list[T.StructField]:
         try:
-            return self._frame.select(column).schema.fields[0]
+            found = self._frame.select(*columns).schema.fields
         except AnalysisException as error:
             raise _no_column(str(error).partition("\n")[0][:160], self._frame.columns) from error
+        if len(found) != len(columns):
+            raise _wrong(
+                "expressions of one column each", ", ".join(field.name for field in found)[:60], "name them all"
+            )
+        return found
 
     def _arrow(self, kind: T.DataType) -> pa.DataType:
         return to_arrow_type(kind, timezone="UTC")
+
+
+def _check_other(other: object) -> None:
+    if not isinstance(other, WindowedFrame):
+        raise _wrong(
+            "millpond.windows(other, key=..., time=...)", type(other).__name__, "both sides have keys and times"
+        )
 
 
 def _options(checkpoint: str | Path, partitions: int | None, on: Mapping[str, Any] | None) -> dict[str, Any]:

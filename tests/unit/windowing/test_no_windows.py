@@ -17,9 +17,10 @@ from millpond.windowing.vectorised import ColumnWindows
 TEN = w.tumbling(10)
 ODD = (None, 0, "x", 1.5, [], {}, (), object(), w.count, w.tumbling)
 """Among it a function that was not called, which happens most."""
+NAMES = [getattr(odd, "__name__", type(odd).__name__) for odd in ODD]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("odd", ODD, ids=NAMES)
 @pytest.mark.parametrize(
     ("code", "call"),
     [
@@ -42,7 +43,7 @@ def test_what_is_no_window_or_aggregate_is_refused(code, call, odd):
         call(odd)
 
 
-@pytest.mark.parametrize("odd", [0, "x", 1.5, [1], w.count])
+@pytest.mark.parametrize("odd", [0, "x", 1.5, [1], w.count], ids=["int", "str", "float", "list", "function"])
 def test_windows_and_aggregates_have_names(odd):
     for code, call in (
         ("MP610", lambda: w.several(odd)),
