@@ -102,7 +102,9 @@ def _exchange(one: Path, other: Path) -> None:
 class Nemesis:
     """Harms a job at moments of its own clock, 1 to 6 s apart, whatever the job is doing, and watches its commits.
 
-    It starts the driver again whenever that has ended before its time. A harm counts only if it met something.
+    It starts the driver again whenever that has ended before its time. A harm counts only if it met something; one that
+    did not comes later. Every kind comes before any comes again, and then it waits for a commit: executors and drivers
+    need seconds to start, and if they never got these, nothing would be harmed but starts.
     """
 
     KINDS = ("executor", "executor", "executor", "burst", "worker", "worker", "store", "driver", "checkpoint")
@@ -117,22 +119,26 @@ class Nemesis:
         self._harms: list[tuple[str, float]] = []
         self._deck: list[str] = []
         self._burst_left = 0
+        self._commits_at_start = 0
         self.ends: list[tuple[int, str]] = []
 
     def harm_for(self, seconds: float, until_epoch: int) -> None:
-        """Harm for so long after the first commit, unless so many epochs are committed before."""
+        """Harm for so long after the first commit, and in every way, unless so many epochs are committed before."""
         self._watch_until(lambda: bool(self._commits))
         end, next_at = time.monotonic() + seconds, time.monotonic()
-        while time.monotonic() < end and len(self._commits) < until_epoch:
+        while (time.monotonic() < end or self.counts().keys() < {*self.KINDS}) and not self._over(until_epoch):
             if time.monotonic() >= next_at:
-                self._harm(self._draw())
+                self._harm()
                 next_at = time.monotonic() + self._rng.uniform(1, 6)
             self._watch()
         self._burst_left = 0
 
     def finish(self) -> None:
         """Leave the job alone until it has ended as it should."""
-        self._watch_until(lambda: self.driver.ended() and self._ended() == 0)
+        self._watch_until(self._over)
+
+    def _over(self, until_epoch: float = float("inf")) -> bool:
+        return len(self._commits) >= until_epoch or (self.driver.ended() and self._ended() == 0)
 
     def _watch_until(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + SECONDS_MAX
@@ -147,6 +153,7 @@ class Nemesis:
             self._burst_left -= 1
         if self.driver.ended() and self._ended() != 0:
             self.driver = self._start()
+            self._commits_at_start = len(self._commits)
         time.sleep(0.05)
 
     def _ended(self) -> int:
@@ -156,17 +163,17 @@ class Nemesis:
             self.ends.append((code, self.driver.log()))
         return code
 
-    def _draw(self) -> str:
-        """The next kind of harm: every kind comes once before any comes again."""
+    def _harm(self) -> None:
         if not self._deck:
+            before = len(self._commits)
+            self._watch_until(lambda: self._over(before + 1))
             self._deck = list(self.KINDS)
             self._rng.shuffle(self._deck)
-        return self._deck.pop()
-
-    def _harm(self, kind: str) -> None:
-        begun = time.monotonic()
+        kind, begun = self._deck.pop(), time.monotonic()
         if self._does(kind):
             self._harms.append((kind, begun))
+        else:
+            self._deck.insert(0, kind)
 
     def _does(self, kind: str) -> bool:
         match kind:
@@ -178,6 +185,8 @@ class Nemesis:
             case "worker":
                 return self.driver.kill_one(WORKER, self._rng)
             case "driver":
+                if len(self._commits) == self._commits_at_start:
+                    return False
                 self.driver.kill_after(0)
                 return True
             case "store":
@@ -197,6 +206,12 @@ class Nemesis:
     def counts(self) -> Counter[str]:
         """How often each kind of harm was done."""
         return Counter(kind for kind, _ in self._harms)
+
+    def story(self) -> list[tuple[float, str]]:
+        """What happened when, in seconds since the first commit."""
+        commits = [(at, "commit") for at in self._commits]
+        events = sorted([*commits, *((at, kind) for kind, at in self._harms)])
+        return [(round(at - self._commits[0], 1), what) for at, what in events]
 
     def told(self) -> list[str]:
         """How long the next commit took after each kind of harm, whatever came in between: median and 95 of 100."""

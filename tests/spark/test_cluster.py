@@ -119,7 +119,7 @@ def suffer(folder, master, name, epochs, seed, record_property):
     for line in nemesis.told():
         record_property("told", f"{master}, {name}: {line}")
     done = nemesis.counts()
-    say(done, [code for code, _ in nemesis.ends])
+    say(done, [code for code, _ in nemesis.ends], nemesis.story())
     assert {"executor", "worker", "driver", "checkpoint"} <= done.keys()
     assert sum(done.values()) >= 8
     unexpected = [
