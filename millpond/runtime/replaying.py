@@ -73,6 +73,15 @@ def check_durability(program: CompiledProgram, durability: str | Lazy, *, one_ho
     return level
 
 
+def could_replay(program: CompiledProgram) -> bool:
+    """Whether a program may have its rows logged instead of what they change."""
+    try:
+        check_durability(program, Durability.REPLAY.value)
+    except EpochError:
+        return False
+    return True
+
+
 def _unfit(program: CompiledProgram) -> str:
     """What of a program does not follow from its rows alone: where gathered rows run is decided anew every time."""
     gathered = [name for name, entry in program.entries.items() if entry.tasks[0].dispatch is Dispatch.GATHERED]

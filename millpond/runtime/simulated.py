@@ -115,10 +115,8 @@ class Simulated:
         near = NearStorage(self._storage, directory / "near")
         if level is Durability.REPLAY or lazy:
             self._storage = near
-        schemas = element_schemas(program)
-        self._checkpoint = Checkpoint.open(
-            self._storage, schemas, key_groups, instances, evolving=True, keep=keep or Keep.all()
-        )
+        schemas, kept = element_schemas(program), keep or Keep.all()
+        self._checkpoint = Checkpoint.open(self._storage, schemas, key_groups, instances, evolving=True, keep=kept)
         local = str(directory / f"local-{partitions or USUAL_PARTITIONS}")
         self._schemas = Schemas(self._checkpoint, program, local, shown=False)
         self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
@@ -132,7 +130,6 @@ class Simulated:
         self._times.follow({name: timing.get(name) for name in program.entries if name not in self._fires}, level)
         feeds = self._feeds(program, str(directory / "outputs"), bad_rows, timing)
         layout = self._instances.last_layout(partitions, USUAL_PARTITIONS)
-        elements = self._schemas.elements
         self._plan = ProgramPlan(
             program,
             layout,
@@ -141,7 +138,7 @@ class Simulated:
             local,
             steps_max,
             durability=level,
-            elements=elements,
+            elements=self._schemas.elements,
             lazy=frozenset(lazy),
             memory_bytes=memory_bytes,
         )

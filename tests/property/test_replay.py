@@ -20,7 +20,7 @@ from millpond.epochs.recovery import read_state
 from millpond.errors import MillpondError
 from millpond.runtime import working
 from millpond.runtime.plan import Durability
-from millpond.runtime.replaying import check_durability, replay_lost
+from millpond.runtime.replaying import check_durability, could_replay, replay_lost
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage
@@ -159,6 +159,8 @@ def test_programs_whose_state_time_changes_are_refused(part):
 
     compiled = compile_once(Expiring if part == "ttl" else Baskets)
     assert code_of(lambda: check_durability(compiled, "replay")) == "MP492"
+    assert not could_replay(compiled)
+    assert could_replay(compile_once(Store))
 
 
 POINTS = (

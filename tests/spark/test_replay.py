@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from millpond.errors import MillpondError
+from millpond.runtime.spark import progress
 from millpond.storage.files import FileStorage
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts
 from tests.spark.programs import Recommender, committed_state, oracle, random_rows
@@ -18,24 +19,26 @@ pytestmark = pytest.mark.classic("this durability needs the driver on the host o
 
 def run_on(spark, folder, durability="replay", parts=PARTS, **options):
     """Stream the parts that are there, and have not been read before."""
-    job = Recommender.on(
-        spark, checkpoint=folder / "ck", local_root=folder / "local", durability=durability, progress=False, **options
-    )
+    options = {"progress": False, **options}
+    job = Recommender.on(spark, checkpoint=folder / "ck", local_root=folder / "local", durability=durability, **options)
     frames = {name: stream_of(spark, folder / "in" / name) for name in ("rate", "recommend")}
     return feed_all(job, Recommender, frames, folder / "out").run()
 
 
 @pytest.mark.parametrize("small_epoch", [0, 10_000])
-def test_a_machine_that_is_lost_costs_computing_and_nothing_else(spark, tmp_path, small_epoch):
+def test_a_machine_that_is_lost_costs_computing_and_nothing_else(spark, tmp_path, small_epoch, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "REPLAY_BYTES_MIN", 0)
+    monkeypatch.setattr(progress, "REPLAY_FACTOR", 0)
     rows = random_rows(Recommender, 4, 80)
     write_parts(tmp_path / "all", Recommender, rows, PARTS)
     for part in range(PARTS):
         for name in ("rate", "recommend"):
             (tmp_path / "in" / name).mkdir(parents=True, exist_ok=True)
             shutil.copy2(tmp_path / "all" / name / f"part-{part:04}.parquet", tmp_path / "in" / name)
-        run_on(spark, tmp_path, small_epoch=small_epoch, partitions=2 + part % 2)
+        run_on(spark, tmp_path, small_epoch=small_epoch, partitions=2 + part % 2, progress=part == 0)
         assert FileStorage(tmp_path / "ck").list("deltas") == []
         shutil.rmtree(tmp_path / "local")
+    assert capsys.readouterr().err.count('durability="exactly_once" would write less') == 1
     wanted = oracle(Recommender, rows)
     assert replies_in(tmp_path / "out") == wanted.replies
     # The last machine is lost too: a start that keeps what it computes gives the whole state.

@@ -193,7 +193,7 @@ def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> boo
     """Whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
     concerned = [epoch for epoch in problem.epochs if epoch in chosen]
     return bool(concerned) and all(
-        not storage.contains(manifest_name(epoch)) and given_away(storage, epoch) for epoch in concerned
+        given_away(storage, epoch) and not storage.contains(manifest_name(epoch)) for epoch in concerned
     )
 
 

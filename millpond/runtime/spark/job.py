@@ -39,7 +39,7 @@ from millpond.runtime.opening import Restore, default_local_root
 from millpond.runtime.pending import read_pending
 from millpond.runtime.plan import STEPS_MAX, Durability, Level, ProgramPlan, SinkPlan
 from millpond.runtime.publish import Publisher
-from millpond.runtime.replaying import check_durability, has_input, replay_lost
+from millpond.runtime.replaying import check_durability, could_replay, has_input, replay_lost
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.spark.checks import (
@@ -345,9 +345,10 @@ class Job:
             self._fire(run, self._times.moment(), ends=True)
 
     def _suggest(self) -> None:
-        if self._durability is Durability.EXACTLY_ONCE and self._one_host:
-            told = self._reports
-            self._progress.suggest_level(sum(one.bytes_in for one in told), sum(one.bytes_changed for one in told))
+        if self._one_host and not self._times.by_event and could_replay(self._program):
+            told = [one for one in self._reports if one.rows]
+            sizes = sum(one.bytes_in for one in told), sum(one.bytes_changed for one in told)
+            self._progress.suggest_level(self._durability, *sizes)
 
     def _run_stream(self, adopt: bool) -> None:
         query = self.start(AVAILABLE_NOW, adopt=adopt)

@@ -17,6 +17,7 @@ from millpond.epochs.reading.plain import printable
 from millpond.epochs.times import EventTimes
 from millpond.program.epoch_time import moment_of
 from millpond.runtime.messages import BYTES_IN, Control, Found
+from millpond.runtime.plan import Durability
 from millpond.runtime.steering import Steered
 
 REPLAY_FACTOR = 4
@@ -226,11 +227,15 @@ class Progress:
         if self._shown or self._tells:
             self._say(f"{loss} (docs/DURABILITY.md)")
 
-    def suggest_level(self, bytes_in: int, bytes_changed: int) -> None:
-        """Say if logging rows would write much less than logging changes does."""
-        if self._shown and bytes_changed > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * bytes_in):
+    def suggest_level(self, level: Durability, bytes_in: int, bytes_changed: int) -> None:
+        """Say if logging rows would write much less than logging changes does, or the other way round."""
+        sizes = {Durability.EXACTLY_ONCE: bytes_changed, Durability.REPLAY: bytes_in}
+        if level not in sizes or not self._shown:
+            return
+        other = Durability.REPLAY if level is Durability.EXACTLY_ONCE else Durability.EXACTLY_ONCE
+        if sizes[level] > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * sizes[other]):
             told = f"{bytes_in / 1e6:,.0f} MB of rows changed {bytes_changed / 1e6:,.0f} MB of state"
-            self._say(f'{told}: durability="replay" would write less (docs/DURABILITY.md)')
+            self._say(f'{told}: durability="{other.value}" would write less (docs/DURABILITY.md)')
 
     def _say(self, what: str) -> None:
         # As it is: brackets of a key or a type are no markup.
