@@ -159,6 +159,35 @@ def _spread(array: pa.Array, values: Sequence[Any]) -> pa.Array:
     return array.take(pa.array([None if value is None else next(places) for value in values], type=pa.int64()))
 
 
+def in_utc(table: pa.Table) -> pa.Table:
+    """The same moments in UTC, also inside of structs, lists and maps: Spark sends them in the zone of its session."""
+    if not any(map(_zoned, table.schema.types)):
+        return table
+    columns = [column.cast(utc_type(column.type)) if _zoned(column.type) else column for column in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def _zoned(kind: pa.DataType) -> bool:
+    """Whether a type has moments of another zone than UTC in it."""
+    if pa.types.is_timestamp(kind):
+        return kind.tz not in (None, "UTC")
+    return any(_zoned(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def utc_type(kind: pa.DataType) -> pa.DataType:
+    """A type with its moments in UTC, whose parts may be null."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, utc_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = (pa.field(part.name, utc_type(part.type)) for part in (kind.key_field, kind.item_field))
+        return pa.map_(key.with_nullable(False), item, keys_sorted=kind.keys_sorted)
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, utc_type(kind.value_type)))
+    return kind
+
+
 def reader(hint: Any) -> Callable[[pa.Array], list[Any]]:
     """A function that turns an Arrow column into Python values of the hint; None stays None."""
     bare = bare_hint(hint)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from millpond.compiler.compiled import CompiledTask
 from millpond.errors import EpochError, RowError
 from millpond.graph.model import Dispatch
+from millpond.runtime.arrowtypes import in_utc
 from millpond.runtime.badrows import bad_rows, row_text
 from millpond.runtime.columns import Coded, Column, KeptColumn, ListColumn, NumberColumn, TupleColumn, column_of
 from millpond.runtime.laterows import TIME, LateRows, late_table, untimed
@@ -111,7 +112,7 @@ def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordB
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return
-    table = pa.Table.from_batches(held).combine_chunks()
+    table = in_utc(pa.Table.from_batches(held).combine_chunks())
     intake.received = table.num_rows
     intake.received_bytes = content_bytes(table)
     if len(plan.feeds) == 1:

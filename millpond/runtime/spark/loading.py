@@ -16,6 +16,7 @@ from millpond.epochs.checkpoint import Checkpoint, EpochWork, Parent
 from millpond.errors import FeedError, StateError
 from millpond.program.declare import Element
 from millpond.program.entries import EntryPoint
+from millpond.runtime.arrowtypes import in_utc
 from millpond.runtime.loading import (
     KEY,
     Into,
@@ -152,7 +153,7 @@ def _load_function(
         if held:
             plan = unpack(shipment)
             own = Target(plan.program.elements[name], *told)
-            report = load_rows(durable(open_storage(plan.storage_url)), own, pa.Table.from_batches(held))
+            report = load_rows(durable(open_storage(plan.storage_url)), own, in_utc(pa.Table.from_batches(held)))
             body = pa.array([msgspec.msgpack.encode(report)], pa.binary())
             yield pa.RecordBatch.from_arrays([body], names=["body"])
 

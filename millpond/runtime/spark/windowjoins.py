@@ -18,7 +18,9 @@ from pyspark.sql import types as T  # noqa: N812
 from millpond.errors import WindowError
 from millpond.joining import IntervalJoin, WindowJoin
 from millpond.joining.results import INNER, LEFT
+from millpond.runtime.arrowtypes import utc_type
 from millpond.runtime.keycodes import KeyCodes
+from millpond.runtime.windowplan import key_column, value_column
 from millpond.windowing.kinds import Window
 
 Distance = int | timedelta
@@ -26,7 +28,9 @@ Make = Callable[[bool], IntervalJoin | WindowJoin]
 Ints = npt.NDArray[np.int64]
 
 BEGIN, END = "window_begin", "window_end"
-BUCKET, TIME = "millpond_bucket", "millpond_time"
+BUCKET, TIME = "bucket", "time"
+"""Names on the way to a task, where the columns of frames are called by their places: their own may be anything."""
+
 RIGHT, FULL = "right", "full"
 HOWS = (INNER, LEFT, RIGHT, FULL)
 LAST = 2**62 + 2**61 + 1
@@ -60,9 +64,9 @@ class JoinSide:
 
     def bucketed(self, buckets: int) -> DataFrame:
         """The rows with the number of the task that they meet in, and their time."""
-        keys = {name: key.alias(name) for name, key in self.keys}
         return self.frame.select(
-            *(keys.values()), *(column for _, column in self.other_fields),
+            *(key.alias(key_column(place)) for place, (_, key) in enumerate(self.keys)),
+            *(column.alias(value_column(place)) for place, (_, column) in enumerate(self.other_fields)),
             F.pmod(F.xxhash64(*(key for _, key in self.keys)), F.lit(buckets)).alias(BUCKET), self.time.alias(TIME),
         )  # fmt: skip
 
@@ -91,22 +95,25 @@ def agreed(left: JoinSide, right: JoinSide) -> tuple[JoinSide, JoinSide]:
     key_names = [name for name, _ in left.keys]
     if key_names != [name for name, _ in right.keys]:
         raise bad_frames(f"keys {', '.join(key_names)}", ", ".join(name for name, _ in right.keys))
-    mine, theirs = (_kinds(side) for side in (left, right))
-    wider: dict[str, T.DataType] = {}
-    for name, what in (*((name, f"`{name}`") for name in key_names), (TIME, "the time")):
-        one, other = mine[name], theirs[name]
+    whats = [*(f"`{name}`" for name in key_names), "the time"]
+    wider: dict[int, T.DataType] = {}
+    for place, (what, one, other) in enumerate(zip(whats, _kinds(left), _kinds(right), strict=True)):
         if one == other:
             continue
         if not (isinstance(one, T.NumericType) and isinstance(other, T.NumericType)):
             pair = f"{one.simpleString()} and {other.simpleString()}"
             raise bad_frames("keys and times of the same types on both sides", f"{what} is {pair}", "cast one of them")
         both = F.coalesce(F.lit(None).cast(one), F.lit(None).cast(other))
-        wider[name] = left.frame.select(both).schema.fields[0].dataType
+        wider[place] = left.frame.select(both).schema.fields[0].dataType
     first, second = (
-        replace(side, keys=[(name, key.cast(wider[name]) if name in wider else key) for name, key in side.keys])
+        replace(side, keys=[(name, _wide(key, wider.get(place))) for place, (name, key) in enumerate(side.keys)])
         for side in (left, right)
     )
     return first, second
+
+
+def _wide(key: Column, kind: T.DataType | None) -> Column:
+    return key if kind is None else key.cast(kind)
 
 
 def joined_schema(left: JoinSide, right: JoinSide, window: Window | None) -> T.StructType:
@@ -115,16 +122,13 @@ def joined_schema(left: JoinSide, right: JoinSide, window: Window | None) -> T.S
     bounds = [] if window is None else [BEGIN, END]
     others = [field for side in (left, right) for field in side.others]
     names = [*key_names, *bounds, *(field.name for field in others)]
-    taken = [name for name in names if name.lower() in {BUCKET, TIME}]
-    if taken:
-        raise bad_frames(f"columns with other names than {BUCKET} and {TIME}", ", ".join(taken))
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise bad_frames("columns of the two sides with names of their own", ", ".join(twice))
-    mine = _kinds(left)
+    *keys, time = _kinds(left)
     return T.StructType(
-        [T.StructField(name, mine[name]) for name in key_names]
-        + [T.StructField(name, mine[TIME]) for name in bounds]
+        [T.StructField(name, kind) for name, kind in zip(key_names, keys, strict=True)]
+        + [T.StructField(name, time) for name in bounds]
         + [T.StructField(field.name, _nullable(field.dataType)) for field in others]
     )
 
@@ -142,10 +146,10 @@ def _nullable(kind: T.DataType) -> T.DataType:
             return kind
 
 
-def _kinds(side: JoinSide) -> dict[str, T.DataType]:
+def _kinds(side: JoinSide) -> list[T.DataType]:
     """The types of keys, and of the time."""
-    own = side.frame.select(*(key.alias(name) for name, key in side.keys), side.time.alias(TIME))
-    return {field.name: field.dataType for field in own.schema.fields}
+    own = side.frame.select(*(key for _, key in side.keys), side.time)
+    return [field.dataType for field in own.schema.fields]
 
 
 def maker_of(within: tuple[Distance, Distance] | None, window: Window | None, how: str) -> Make:
@@ -190,7 +194,9 @@ class _Pairs(NamedTuple):
         return _Pairs(mine, theirs, *bounds)
 
 
-def _work(make: Make, how: str, keys: list[str], others: list[list[str]]) -> Callable[[pa.Table, pa.Table], pa.Table]:
+def _work(make: Make, how: str, names: list[str], others: list[list[str]]) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    keys = [key_column(place) for place in range(len(names))]
+
     def run(left: pa.Table, right: pa.Table) -> pa.Table:
         if how == RIGHT:
             found = _pairs(make(True), right, left, keys).flipped()
@@ -200,13 +206,14 @@ def _work(make: Make, how: str, keys: list[str], others: list[list[str]]) -> Cal
             found = found.and_those(_pairs(make(True), right, left, keys).alone().flipped())
         here = found.mine.is_valid()
         columns: dict[str, Any] = {
-            name: pc.if_else(here, left[name].take(found.mine), right[name].take(found.theirs)) for name in keys
+            name: pc.if_else(here, left[key].take(found.mine), right[key].take(found.theirs))
+            for name, key in zip(names, keys, strict=True)
         }
         if found.begins is not None and found.ends is not None:
             kind = left.schema.field(TIME).type
             columns |= {BEGIN: pa.array(found.begins).cast(kind), END: pa.array(found.ends).cast(kind)}
-        columns |= {name: left[name].take(found.mine) for name in others[0]}
-        columns |= {name: right[name].take(found.theirs) for name in others[1]}
+        for table, rows, own in ((left, found.mine, others[0]), (right, found.theirs, others[1])):
+            columns |= {name: table[value_column(place)].take(rows) for place, name in enumerate(own)}
         return _as_spark_takes_it(pa.table(columns))
 
     return run
@@ -214,24 +221,9 @@ def _work(make: Make, how: str, keys: list[str], others: list[list[str]]) -> Cal
 
 def _as_spark_takes_it(table: pa.Table) -> pa.Table:
     """Timestamps come with the zone of the session, and Spark takes them in UTC alone; the moments are the same."""
-    wanted = [_taken_type(kind) for kind in table.schema.types]
-    same = zip(table.columns, wanted, strict=True)
-    return pa.table(
-        [column if column.type == kind else column.cast(kind) for column, kind in same], names=table.column_names
-    )
-
-
-def _taken_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp(kind.unit, "UTC")
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _taken_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        key, item = (pa.field(part.name, _taken_type(part.type)) for part in (kind.key_field, kind.item_field))
-        return pa.map_(key.with_nullable(False), item, keys_sorted=kind.keys_sorted)
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field(kind.value_field.name, _taken_type(kind.value_type)))
-    return kind
+    wanted = zip(table.columns, map(utc_type, table.schema.types), strict=True)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in wanted]
+    return pa.table(columns, names=table.column_names)
 
 
 def _pairs(join: IntervalJoin | WindowJoin, left: pa.Table, right: pa.Table, keys: list[str]) -> _Pairs:

@@ -12,6 +12,7 @@ from millpond.errors import EpochError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.program.epoch_time import epoch_time
+from millpond.runtime.arrowtypes import in_utc
 from millpond.runtime.messages import Found
 from millpond.runtime.opening import drop_old_copies
 from millpond.runtime.placing import Placement, encode_survey, placed, survey
@@ -90,7 +91,7 @@ def survey_function(shipment: Shipment, now_us: int, floor_us: int) -> StepFunct
         held = [batch for batch in batches if batch.num_rows]
         if held:
             with epoch_time(now_us):
-                found = survey(unpack(shipment), pa.Table.from_batches(held).combine_chunks(), floor_us)
+                found = survey(unpack(shipment), in_utc(pa.Table.from_batches(held).combine_chunks()), floor_us)
             yield pa.RecordBatch.from_arrays([pa.array([encode_survey(found)], pa.binary())], names=["body"])
 
     return run
@@ -103,7 +104,7 @@ def place_function(shipment: Shipment, placement: Placement, now_us: int, floor_
         plan = unpack(shipment)
         for batch in batches:
             with epoch_time(now_us):
-                here = placed(plan, placement, pa.Table.from_batches([batch]), floor_us)
+                here = placed(plan, placement, in_utc(pa.Table.from_batches([batch])), floor_us)
             yield from here.to_batches()
 
     return run
