@@ -192,9 +192,13 @@ def verify(
 def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> bool:
     """Whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
     concerned = [epoch for epoch in problem.epochs if epoch in chosen]
-    return bool(concerned) and all(
-        given_away(storage, epoch) and not storage.contains(manifest_name(epoch)) for epoch in concerned
-    )
+    try:
+        return bool(concerned) and all(
+            not storage.contains(manifest_name(epoch)) and given_away(storage, epoch) for epoch in concerned
+        )
+    except MillpondError:
+        # What stands there is no file: that is a problem of its own.
+        return False
 
 
 def _first_unreadable(storage: Storage) -> str:
