@@ -60,7 +60,7 @@ def test_random_transactions_do_what_plain_python_does(part):
     assert not report.failed, told(case_of(SEED, report.failures[0]), f"program {report.failures[0]} of seed {SEED}")
     assert report.refused <= REFUSED_MAX * report.programs, report.refused_by_code
     assert report.programs_gathered > 0.6 * report.programs
-    assert min(report.aborted, report.raised) > report.programs
+    assert min(report.aborted, report.raised) > 0.6 * report.programs
 
 
 @pytest.mark.campaign

@@ -109,12 +109,16 @@ def _program(kinds, aggregates, lateness):
 
 @dataclass
 class Brute:
-    """All rows so far; of each key and kind, the windows that were told: their bounds and the numbers of their rows."""
+    """All rows so far; of each key and kind, the windows that were told: their bounds and the numbers of their rows.
+
+    Of sessions also those that stand as they were told: their values by their bounds.
+    """
 
     kinds: list
     aggregates: list
     rows: dict = field(default_factory=dict)
     told: dict = field(default_factory=dict)
+    standing: dict = field(default_factory=dict)
 
     def add(self, key, time, record):
         self.rows.setdefault(key, []).append((time, record))
@@ -133,6 +137,10 @@ class Brute:
         found = []
         for order, kind in enumerate(self.kinds):
             known = self.told.setdefault((key, kind), [])
+            standing = self.standing.setdefault((key, kind), {})
+            for begin, end in self._gone(rows, kind, standing):
+                name = kind if len(self.kinds) > 1 else ""
+                found.append(((-1, end, begin, order), [name, begin, end, *standing.pop((begin, end)), "retract"]))
             for (begin, end), inside in KINDS[kind].find(times, records, now) if taken else ():
                 members = {taken[number] for number in inside}
                 if ((begin, end), members) in known:
@@ -140,11 +148,20 @@ class Brute:
                 values = [records[number]["n"] for number in inside]
                 line = [kind if len(self.kinds) > 1 else "", begin, end]
                 line += [AGGREGATES[name][1](values) for name in self.aggregates]
+                standing[begin, end] = line[3:]
                 # Those without times are told as rows end them; of one kind, that is in the order of their begins.
                 place = (0, end, begin, order) if kind in TIMED else (1, order, begin)
                 found.append((place, [*line, self._corrects(kind, known, (begin, end), members)]))
                 known.append(((begin, end), members))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
+
+    def _gone(self, rows, kind, standing):
+        """The sessions that were told, and are none of all rows so far."""
+        if not KINDS[kind].merges:
+            return set()
+        ordered = sorted(rows, key=lambda row: row[0])
+        times, records = [time for time, _ in ordered], [record for _, record in ordered]
+        return standing.keys() - {bounds for bounds, _ in KINDS[kind].find(times, records, times[-1] + 1000 * UNIT)}
 
     def _corrects(self, kind, known, bounds, members):
         """Whether something was told before of this window, or of a session that is part of it now."""
@@ -214,7 +231,7 @@ def run(fresh, kinds, aggregates, told, *, lateness=0):
         compare({key: own for key, *own in found[seen:]}, wanted, kinds)
         seen = len(found)
         many += sum(map(len, wanted.values()))
-        again += sum(line[-1] for own in wanted.values() for line in own)
+        again += sum(line[-1] is True for own in wanted.values() for line in own)
     return many, again
 
 
