@@ -15,7 +15,7 @@ from millpond.testing.transactions.worlds import WORLDS
 from tests.sizes import sized
 
 SEED = 20_261_117
-PROGRAMS = 90
+PROGRAMS = 100
 PARTS = 2
 REFUSED_MAX = 0.15
 WORLD_SEEDS = 3
