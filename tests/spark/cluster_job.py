@@ -62,8 +62,10 @@ class Telling(Progress):
 def stores_of(job: Job) -> list[str]:
     """The stores of a job in the folders of executors on this host."""
     name = job._store_root.removeprefix(ON_EXECUTOR)
-    found = Path(tempfile.gettempdir()).glob(f"spark-*/executor-*/blockmgr-*/millpond/{name}/*/*")
-    return sorted(map(str, found))
+    # Java has a temporary folder of its own, whatever TMPDIR says.
+    places = {Path(tempfile.gettempdir()), Path("/tmp")}
+    below = f"spark-*/executor-*/blockmgr-*/millpond/{name}/*/*"
+    return sorted(str(found) for place in places for found in place.glob(below))
 
 
 def fed(job: Job, program: type, spark: SparkSession, folder: Path) -> Job:

@@ -42,7 +42,9 @@ def totals_job(spark, folder):
 def stores_of(folder):
     """The stores of a checkpoint on the server, which is its own executor."""
     name = root_on_executor(open_storage(str(folder / "ck")).url, "*").removeprefix(ON_EXECUTOR)
-    return sorted(Path(tempfile.gettempdir()).glob(f"blockmgr-*/{STORES}/{name}"))
+    # Java has a temporary folder of its own, whatever TMPDIR says.
+    places = {Path(tempfile.gettempdir()), Path("/tmp")}
+    return sorted(found for place in places for found in place.glob(f"blockmgr-*/{STORES}/{name}"))
 
 
 @pytest.mark.connect
