@@ -39,9 +39,12 @@ class Standalone:
             self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *own, self.master)
         self._wait(lambda: self.log("master").count("Registering worker") == workers, "the workers")
 
-    def submit(self, job: Path, *arguments: str, conf: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    def submit(
+        self, job: Path, *arguments: str, conf: dict[str, str], py_files: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a job by spark-submit, as docs/deploy.md tells it."""
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master]
+        command += ["--py-files", str(py_files)] if py_files else []
         for key, value in conf.items():
             command += ["--conf", f"{key}={value}"]
         command += [str(job), *arguments]
