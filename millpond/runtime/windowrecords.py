@@ -6,12 +6,13 @@ Rows come sorted by key, and within a key by time. One key is in memory at a tim
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from millpond.errors import WindowError
+from millpond.errors import MillpondError, WindowError
 from millpond.runtime.keycodes import KeyCodes
 from millpond.runtime.windowplan import (
     BEGIN,
@@ -58,7 +59,8 @@ def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Itera
             place = low
             while place < high:
                 following = min(place + rows_at_once, high)
-                results = windows.add_all(rows[place:following])
+                with _functions_at(key):
+                    results = windows.add_all(rows[place:following])
                 # Windows that overlap much end in great numbers: then few rows are taken in at once.
                 many = len(results) / (following - place)
                 rows_at_once = max(1, min(2 * rows_at_once, ROWS_AT_ONCE_MAX, int(BATCH_ROWS / max(many, 1.0))))
@@ -115,7 +117,28 @@ def _stretches(carried: list[pa.Array], keys: list[pa.ChunkedArray]) -> Iterator
 
 def _ended(key: Key, windows: SharedWindows | None) -> list[tuple[Key, Result]]:
     """What ends when all rows of a key have come."""
-    return [] if windows is None else [(key, result) for result in windows.advance(TIME_MAX)]
+    if windows is None:
+        return []
+    with _functions_at(key):
+        return [(key, result) for result in windows.advance(TIME_MAX)]
+
+
+@contextmanager
+def _functions_at(key: Key) -> Iterator[None]:
+    """Tell of which key the records are that a function of a window or an aggregate does not get along with."""
+    try:
+        yield
+    except MillpondError:
+        raise
+    except Exception as error:
+        said = str(error).partition("\n")[0][:120] or "no message"
+        raise WindowError(
+            "MP638",
+            f"a function of a window or an aggregate raised {type(error).__name__}",
+            expected="functions that answer for every record",
+            found=f"{said}, at the key {', '.join(map(repr, key))[:80]}",
+            hint="mend the function, its lines are in the traceback; or leave such rows out",
+        ) from error
 
 
 def _batch(plan: WindowPlan, told: list[tuple[Key, Result]]) -> pa.RecordBatch:

@@ -242,3 +242,30 @@ def test_records_have_moments_in_utc_whatever_the_zone_of_the_session(zone):
 
 def first_text(texts) -> str:
     return texts[0]
+
+
+def inverse(record) -> float:
+    return 1 / record["n"]
+
+
+def number(record) -> float:
+    return float(record["n"])
+
+
+def whole(total) -> float:
+    return float(total)
+
+
+def inverse_of_all(total) -> float:
+    return 1 / total
+
+
+@pytest.mark.parametrize(("lift", "lower"), [(inverse, whole), (number, inverse_of_all)], ids=["at once", "at the end"])
+def test_a_function_that_raises_is_told_with_its_key(lift, lower):
+    kinds = {"n": pa.int64()}
+    own = w.aggregate(lift=lift, combine=operator.add, lower=lower, identity=0.0)
+    plan = plan_of(w.session(10), kinds, own=own)
+    with pytest.raises(WindowError, match=r"MP638.*ZeroDivisionError") as told:
+        list(record_results(plan, [batch_of(kinds, [1], [0])]))
+    assert "at the key" in str(told.value)
+    assert isinstance(told.value.__cause__, ZeroDivisionError)
