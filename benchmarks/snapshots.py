@@ -24,9 +24,9 @@ from benchmarks.options import add_seed, positive, seconds
 from benchmarks.report import BenchmarkError, Figures, Teller, percentiles, ratio, rounded
 from benchmarks.spark import stream
 from benchmarks.stage import Stage
-from millpond import Map, Partitioned, Program, entry
+from millpond import Keep, Map, Partitioned, Program, entry
 from millpond.epochs import background, snapshots
-from millpond.runtime.spark.job import Job
+from millpond.runtime.spark.progress import EpochReport
 from millpond.state.keycodec import KeyCodec
 from millpond.state.storekey import unit_of
 from millpond.state.valuecodec import ValueCodec
@@ -39,6 +39,9 @@ WARM_UP_EPOCHS = 3
 
 FILL_ROWS = 250_000
 """Rows of an epoch that fills the state: some hundred megabytes."""
+
+EPOCHS_MIN = 40
+"""Epochs of a turn if the state is so small that several snapshots are taken in it."""
 
 POOL_BYTES = 1 << 20
 """Values are pieces of so many random bytes: quick to make, and what a value must be is known from two numbers."""
@@ -72,7 +75,7 @@ class Options:
 
     gigabytes: tuple[float, ...] = GIGABYTES
     rows: int = 20_000
-    epochs: int = 40
+    epochs: int | None = None
     every: int | None = None
     turns: int = 2
     partitions: int = 2
@@ -83,7 +86,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare what can be chosen on the command line."""
     parser.add_argument("--gigabytes", type=_sizes, default=GIGABYTES, help="sizes of the state (default: 0.25,1,2)")
     parser.add_argument("--rows", type=positive, default=20_000, help="rows of an epoch, 1 kB each (default: 20000)")
-    parser.add_argument("--epochs", type=positive, default=40, help="epochs of a turn (default: %(default)s)")
+    parser.add_argument(
+        "--epochs", type=positive, default=None, help="epochs of a turn (default: as many as lie between two snapshots)"
+    )
     parser.add_argument(
         "--every", type=positive, default=None, help="epochs between snapshots (default: when Millpond takes them)"
     )
@@ -105,32 +110,55 @@ def read_options(args: argparse.Namespace) -> Options:
 def snapshots_taken(way: Way, every: int | None) -> Iterator[None]:
     """Let a job take snapshots in this way, after so many epochs each, or when it would by itself."""
     due, least = (every, NEVER) if every else (snapshots.DELTA_EPOCHS_MAX, snapshots.DELTA_BYTES_MIN)
+    per_epoch = NEVER if every else snapshots.EPOCH_BYTES
     if way is Way.NONE:
         due = least = NEVER
     at_once = NEVER if way is Way.SYNCHRONOUS else 0
     with (
         patch.object(snapshots, "DELTA_EPOCHS_MAX", due),
         patch.object(snapshots, "DELTA_BYTES_MIN", least),
+        patch.object(snapshots, "EPOCH_BYTES", per_epoch),
         patch.object(background, "AT_ONCE_BYTES", at_once),
     ):
         yield
 
 
 @dataclass(slots=True)
-class Contestant:
-    """One way: its checkpoint, which version of each key was written last, and how long epochs took."""
+class Told:
+    """What the epochs of one way took and wrote, in all turns."""
 
-    way: Way
-    folder: Path
-    versions: NDArray[np.int64]
     seconds: list[float] = field(default_factory=list)
     written_bytes: int = 0
     changed_bytes: int = 0
+    snapshots: int = 0
+
+
+@dataclass(slots=True)
+class Contest:
+    """One checkpoint, on which the ways take turns: which version of each key was written last, and what they told.
+
+    Three checkpoints would compete for the system's cache, and whoever comes after the others would find it cold.
+    """
+
+    folder: Path
+    data: Data
+    versions: NDArray[np.int64]
+    epochs: int = 0
+    told: dict[Way, Told] = field(default_factory=lambda: {way: Told() for way in Way})
 
     @property
     def checkpoint(self) -> Path:
         """Where the state is."""
         return self.folder / "checkpoint"
+
+    def write(self, keys: NDArray[np.int64]) -> Path:
+        """The next epoch: these keys, each once, with new values."""
+        self.versions[keys] += 1
+        path = self.folder / "epochs" / f"{self.epochs:05}.parquet"
+        self.data.write(path, keys, self.versions[keys])
+        in_order(path, self.epochs)
+        self.epochs += 1
+        return path
 
 
 def stored_bytes(checkpoint: Path) -> int:
@@ -180,100 +208,94 @@ def run(options: Options, spark: SparkSession, teller: Teller, out: Path = OUT) 
 
 def _at_size(stage: Stage, options: Options, gigabytes: float) -> Figures:
     keys = max(1, round(gigabytes * 1e9 / VALUE_BYTES))
-    folder, data = stage.folder / f"{gigabytes}", Data(options.seed)
-    contestants = [Contestant(way, folder / way.value, np.zeros(keys, np.int64)) for way in Way]
-    for one in contestants:
-        with stage.teller.doing(f"{gigabytes} GB, {one.way.value}: filling"):
-            _fill(stage, data, one, keys)
-    made = 0
-    for turn in range(options.turns):
-        files, writes = _files(folder, data, options, contestants[0].versions, turn)
-        # One after the other in each turn, so that a slow minute of the machine meets all of them.
-        for one in contestants:
-            with stage.teller.doing(f"{gigabytes} GB, {one.way.value}, turn {turn + 1}"):
-                taken = _turn(stage, options, one, files)
-            spent = one.seconds[-options.epochs :]
-            what = f"{gigabytes} GB, {one.way.value}, turn {turn + 1}"
+    folder = stage.folder / f"{gigabytes}"
+    contest = Contest(folder, Data(options.seed), np.full(keys, -1, np.int64))
+    with stage.teller.doing(f"{gigabytes} GB: filling"):
+        for first in range(0, keys, FILL_ROWS):
+            every = np.arange(first, min(keys, first + FILL_ROWS), dtype=np.int64)
+            _run(stage, contest, [every], Way.NONE, None)
+    # When Millpond takes them by itself, deltas grow so many times as large as the state between two of them.
+    epochs = options.epochs or max(EPOCHS_MIN, -(-snapshots.GROWTH * keys // options.rows))
+    for turn in range(1, options.turns + 1):
+        with stage.teller.doing(f"{gigabytes} GB, turn {turn}: a snapshot to begin with"):
+            _run(stage, contest, [contest.data.drawn(1, keys)], Way.SYNCHRONOUS, 1)
+        for way, told in contest.told.items():
+            what = f"{gigabytes} GB, {way.value}, turn {turn}"
+            with stage.teller.doing(what):
+                _turn(stage, options, contest, way, epochs)
+            spent = told.seconds[-epochs:]
             stage.teller.done(what, len(spent) * options.rows, "rows", sum(spent))
-            made += taken if one.way is Way.BACKGROUND else 0
-            one.versions += np.bincount(writes, minlength=keys)
-    if not made:
+    if not contest.told[Way.BACKGROUND].snapshots:
         raise BenchmarkError(f"no snapshot was finished in the background at {gigabytes} GB: run more epochs")
     with stage.teller.doing(f"{gigabytes} GB: checking"):
-        for one in contestants:
-            check_state(one.checkpoint, data, one.versions)
-    return _figures(contestants, gigabytes, made)
+        check_state(contest.checkpoint, contest.data, contest.versions)
+    return _figures(contest.told, gigabytes)
 
 
-def _figures(contestants: list[Contestant], gigabytes: float, made: int) -> Figures:
-    none, *others = contestants
+def _figures(told: dict[Way, Told], gigabytes: float) -> Figures:
     suffix = f"{gigabytes:g}gb"
-    slow = percentiles([1000 * each for each in none.seconds])
-    figures: Figures = {f"snapshots_{suffix}": made, f"epoch_ms_none_{suffix}": slow}
-    figures[f"bytes_written_per_changed_byte_{suffix}"] = {
-        one.way.value: ratio(one.written_bytes, one.changed_bytes) for one in contestants
+    times = {way: percentiles([1000 * each for each in one.seconds]) for way, one in told.items()}
+    figures: Figures = {
+        f"snapshots_{suffix}": {way.value: one.snapshots for way, one in told.items()},
+        f"bytes_written_per_changed_byte_{suffix}": {
+            way.value: ratio(one.written_bytes, one.changed_bytes) for way, one in told.items()
+        },
+        f"epoch_ms_{suffix}": {way.value: each for way, each in times.items()},
+        f"epoch_seconds_{suffix}": {way.value: rounded(one.seconds) for way, one in told.items()},
     }
-    for one in others:
-        name = "" if one.way is Way.BACKGROUND else f"_{one.way.value}"
-        times = percentiles([1000 * each for each in one.seconds])
+    for way in (Way.BACKGROUND, Way.SYNCHRONOUS):
+        name = "" if way is Way.BACKGROUND else f"_{way.value}"
         figures |= {
-            f"kept{name}_{suffix}": ratio(sum(none.seconds), sum(one.seconds)),
-            f"p99_ratio{name}_{suffix}": ratio(times["p99"], slow["p99"]),
-            f"epoch_ms_{one.way.value}_{suffix}": times,
-            f"epoch_seconds_{one.way.value}_{suffix}": rounded(one.seconds),
+            f"kept{name}_{suffix}": ratio(sum(told[Way.NONE].seconds), sum(told[way].seconds)),
+            f"p99_ratio{name}_{suffix}": ratio(times[way]["p99"], times[Way.NONE]["p99"]),
         }
     return figures
 
 
-def _fill(stage: Stage, data: Data, one: Contestant, keys: int) -> None:
-    with snapshots_taken(Way.NONE, None):
-        for first in range(0, keys, FILL_ROWS):
-            every = np.arange(first, min(keys, first + FILL_ROWS), dtype=np.int64)
-            file = data.write(one.folder / "fill.parquet", every, np.zeros(len(every), np.int64))
-            job = _job(stage, one)
-            job.feed("put", stage.spark.read.parquet(str(file)))
-            job.run(f"fill {first}")
-            file.unlink()
+def _turn(stage: Stage, options: Options, contest: Contest, way: Way, epochs: int) -> None:
+    """Run the epochs of a way's turn, and note what they took, wrote and named."""
+    drawn = [contest.data.drawn(options.rows, len(contest.versions)) for _ in range(WARM_UP_EPOCHS + epochs)]
+    _read_through(contest.folder / "local")
+    before_bytes = stored_bytes(contest.checkpoint)
+    reports = _run(stage, contest, drawn, way, options.every)
+    told = contest.told[way]
+    told.written_bytes += stored_bytes(contest.checkpoint) - before_bytes
+    told.changed_bytes += sum(report.rows for report in reports) * VALUE_BYTES
+    told.seconds += [report.seconds for report in reports[WARM_UP_EPOCHS:]]
+    told.snapshots += sum(before.snapshot_epoch < after.snapshot_epoch for before, after in pairwise(reports))
 
 
-def _files(
-    folder: Path, data: Data, options: Options, before: NDArray[np.int64], turn: int
-) -> tuple[list[Path], NDArray[np.int64]]:
-    """The epochs of a turn, the same for all, and which keys they write."""
-    versions = before.copy()
-    files, writes = [], []
-    for epoch in range(WARM_UP_EPOCHS + options.epochs):
-        drawn = data.drawn(options.rows, len(before))
-        versions[drawn] += 1
-        files.append(data.write(folder / "epochs" / f"{turn:03}-{epoch:05}.parquet", drawn, versions[drawn]))
-        in_order(files[-1], turn * (WARM_UP_EPOCHS + options.epochs) + epoch)
-        writes.append(drawn)
-    return files, np.concatenate(writes)
+def _read_through(folder: Path) -> None:
+    """Bring files back into the system's cache, which may have dropped what was not used for a while."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                while file.read(1 << 24):
+                    pass
 
 
-def _turn(stage: Stage, options: Options, one: Contestant, files: list[Path]) -> int:
-    """Run the epochs of a turn; return how many snapshots they named."""
-    before_bytes = stored_bytes(one.checkpoint)
-    with snapshots_taken(one.way, options.every):
-        job = _job(stage, one)
+def _run(
+    stage: Stage, contest: Contest, drawn: list[NDArray[np.int64]], way: Way, every: int | None
+) -> list[EpochReport]:
+    """Write keys anew, an epoch for each list of them."""
+    files = [contest.write(keys) for keys in drawn]
+    with snapshots_taken(way, every):
+        job = Store.on(
+            stage.spark,
+            checkpoint=contest.checkpoint,
+            partitions=stage.partitions,
+            local_root=contest.folder / "local",
+            # Nothing is deleted, so that what was written can be seen.
+            keep=Keep.all(),
+            progress=False,
+        )
         job.feed("put", stream(stage.spark, files))
-        epochs = job.run().epochs
-    one.written_bytes += stored_bytes(one.checkpoint) - before_bytes
-    one.changed_bytes += sum(epoch.rows for epoch in epochs) * VALUE_BYTES
-    if len(epochs) != len(files):
-        raise BenchmarkError(f"{len(files)} files were {len(epochs)} epochs")
-    one.seconds += [epoch.seconds for epoch in epochs[WARM_UP_EPOCHS:]]
-    return sum(before.snapshot_epoch < after.snapshot_epoch for before, after in pairwise(epochs))
-
-
-def _job(stage: Stage, one: Contestant) -> Job:
-    return Store.on(
-        stage.spark,
-        checkpoint=one.checkpoint,
-        partitions=stage.partitions,
-        local_root=one.folder / "local",
-        progress=False,
-    )
+        reports = list(job.run().epochs)
+    if len(reports) != len(files):
+        raise BenchmarkError(f"{len(files)} files were {len(reports)} epochs")
+    for file in files:
+        file.unlink()
+    return reports
 
 
 def check_state(checkpoint: Path, data: Data, versions: NDArray[np.int64]) -> None:

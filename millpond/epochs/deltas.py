@@ -36,7 +36,7 @@ def encode_changes(keys: list[bytes], values: list[bytes | None]) -> bytes:
     return _encoder.encode((keys, values))
 
 
-def decode_changes(payload: bytes, name: str) -> Changes:
+def decode_changes(payload: bytes | memoryview, name: str) -> Changes:
     """Read a payload, or raise a `StorageError` that names the file; order is checked by `check_changes`."""
     try:
         keys, values = _decoder.decode(payload)

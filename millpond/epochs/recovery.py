@@ -22,7 +22,7 @@ from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.content import get_content
 from millpond.storage.contract import Storage, shown_url
-from millpond.storage.frame import FrameKind, unseal
+from millpond.storage.frame import FrameKind, unseal_hashed
 
 CERTAIN = ("retired", "savepoints", "merged")
 """Folders in which there is nothing before an epoch was committed."""
@@ -98,7 +98,7 @@ def read_changes(storage: Storage, state_file: StateFile, kind: FrameKind | None
     """
     name = state_file.file.name
     kind = kind or kind_of(state_file)
-    payload = unseal(kind, get_content(storage, state_file.file), name, hashed=True)
+    payload = unseal_hashed(kind, get_content(storage, state_file.file), name)
     keys, values = decode_changes(payload, name)
     check_changes(keys, name)
     if kind is FrameKind.SNAPSHOT and None in values:

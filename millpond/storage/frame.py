@@ -53,20 +53,35 @@ def seal(kind: FrameKind, payload: bytes) -> bytes:
     return b"".join(parts if secret is None else (*parts, _signature(secret, parts)))
 
 
-def unseal(kind: FrameKind, data: bytes, name: str, *, hashed: bool = False) -> bytes:
-    """Return the payload of a frame, or raise a `StorageError` that names the file and what is wrong with it.
+def unseal(kind: FrameKind, data: bytes, name: str) -> bytes:
+    """Return the payload of a frame, or raise a `StorageError` that names the file and what is wrong with it."""
+    payload, digest = _opened(kind, data, name)
+    if hashlib.sha256(payload).digest() != digest:
+        raise _damaged(name, "a payload that matches its checksum", "another checksum")
+    _check_signed(data, len(payload), name)
+    return bytes(payload)
 
-    `hashed` says that the caller compared a hash of all of `data`: then its checksum can tell nothing new.
-    """
+
+def unseal_hashed(kind: FrameKind, data: bytes, name: str) -> memoryview:
+    """The same, without a copy, of data whose hash was compared as a whole: its checksum can tell nothing new."""
+    payload, _ = _opened(kind, data, name)
+    _check_signed(data, len(payload), name)
+    return payload
+
+
+def _opened(kind: FrameKind, data: bytes, name: str) -> tuple[memoryview, memoryview]:
+    """The payload of a frame, and the checksum that stands behind it."""
     signed = _check_header(kind, data, name)
     end = len(data) - (SIGNATURE_BYTES if signed else 0)
-    payload = data[HEADER_BYTES : end - DIGEST_BYTES]
-    if not hashed and hashlib.sha256(payload).digest() != data[end - DIGEST_BYTES : end]:
-        raise _damaged(name, "a payload that matches its checksum", "another checksum")
+    whole = memoryview(data)
+    return whole[HEADER_BYTES : end - DIGEST_BYTES], whole[end - DIGEST_BYTES : end]
+
+
+def _check_signed(data: bytes, payload_bytes: int, name: str) -> None:
+    end = payload_bytes + OVERHEAD_BYTES
     secret = current_secret()
-    if signed or secret is not None:
+    if end < len(data) or secret is not None:
         _check_signature(secret, data, end, name)
-    return payload
 
 
 def _signature(secret: bytes, parts: tuple[bytes | memoryview, ...]) -> bytes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
 import millpond
-from millpond import Map, Partitioned, Program, entry, memory
+from millpond import Map, Partitioned, Program, entry, memory, parquet
 from millpond import windowing as w
 from tests.spark.feeding import stream_of
 
@@ -94,3 +95,31 @@ def test_windows_over_a_stream_of_a_session_in_another_zone(spark, tmp_path):
     ]
     assert sorted(found) == sorted(map(tuple, wanted))
     assert len(found) > 20
+
+
+@pytest.mark.usefixtures("in_new_york")
+@pytest.mark.parametrize(
+    "join",
+    [{"within": (timedelta(minutes=-25), timedelta(minutes=40))}, {"window": w.days("America/New_York")}],
+    ids=["within", "days"],
+)
+def test_joins_of_streams_of_a_session_in_another_zone(spark, tmp_path, join):
+    for side, columns in (("left", ("name", "at", "id as n")), ("right", ("name", "at as then", "id as m"))):
+        moments(spark, 60).selectExpr(*columns).coalesce(1).write.parquet(str(tmp_path / side))
+
+    def sides(read):
+        return (
+            millpond.windows(read(tmp_path / side), key="name", time=time)
+            for side, time in (("left", "at"), ("right", "then"))
+        )
+
+    mine, theirs = sides(partial(stream_of, spark))
+    out = tmp_path / "out"
+    mine.join_job(theirs, **join, how="full", to=parquet(out), checkpoint=tmp_path / "ck").run(close=True)
+    mine, theirs = sides(lambda path: spark.read.parquet(str(path)))
+    wanted, found = (
+        sorted(map(str, frame.selectExpr("name", "n", "m", "unix_micros(at)", "unix_micros(then)").collect()))
+        for frame in (mine.join(theirs, **join, how="full"), spark.read.parquet(str(out)))
+    )
+    assert found == wanted
+    assert len(found) > 60

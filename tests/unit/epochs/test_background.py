@@ -60,7 +60,8 @@ def test_a_process_merges_and_a_later_commit_names_the_result(tmp_path, often, a
     assert read_state(FileStorage(tmp_path)) == state_after(3)
 
 
-def test_an_epoch_does_not_wait_for_a_process_that_takes_its_time(tmp_path, often, apart):
+def test_an_epoch_does_not_wait_for_a_process_that_takes_its_time(tmp_path, monkeypatch, often, apart):
+    monkeypatch.setattr(background, "OVERDUE", len(BATCHES))
     checkpoint = opened(tmp_path)
     run(checkpoint, tmp_path, range(2))
     process = checkpoint._snapshots._process

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from millpond.epochs.manifest import FORMAT, EpochDeltas, Manifest, Offer, StateFile
-from millpond.epochs.snapshots import DELTA_BYTES_MIN, DELTA_EPOCHS_MAX, Snapshot, fits, snapshot_due
+from millpond.epochs.snapshots import DELTA_BYTES_MIN, DELTA_EPOCHS_MAX, EPOCH_BYTES, Snapshot, fits, snapshot_due
 from millpond.storage.content import FileRef
 
 UUID = "12345678-1234-4234-8234-123456789abc"
@@ -50,12 +50,15 @@ def test_a_fresh_checkpoint_needs_no_snapshot():
     [
         ([1], 0, False),
         ([9 * DELTA_BYTES_MIN], 0, False),
-        ([DELTA_BYTES_MIN, DELTA_BYTES_MIN], 0, False),
-        ([DELTA_BYTES_MIN, DELTA_BYTES_MIN, 1], 0, True),
-        ([1, 2 * DELTA_BYTES_MIN, 2 * DELTA_BYTES_MIN - 1], 0, False),
-        ([1, 2 * DELTA_BYTES_MIN, 2 * DELTA_BYTES_MIN], 0, True),
-        ([DELTA_BYTES_MIN, 1], 3 * DELTA_BYTES_MIN, False),
-        ([DELTA_BYTES_MIN] * 3 + [1], 3 * DELTA_BYTES_MIN, True),
+        ([DELTA_BYTES_MIN] * 3, 0, False),
+        ([DELTA_BYTES_MIN] * 3 + [1], 0, True),
+        ([1, DELTA_BYTES_MIN - 1], 0, False),
+        ([2, DELTA_BYTES_MIN // 4, *[DELTA_BYTES_MIN // 4] * 3, DELTA_BYTES_MIN // 4 - 2], 0, False),
+        ([2, DELTA_BYTES_MIN // 4, *[DELTA_BYTES_MIN // 4] * 3, DELTA_BYTES_MIN // 4 - 1], 0, True),
+        ([DELTA_BYTES_MIN] * 6, 3 * DELTA_BYTES_MIN, False),
+        ([DELTA_BYTES_MIN] * 6 + [1], 3 * DELTA_BYTES_MIN, True),
+        ([1] * 99, 100 * EPOCH_BYTES, False),
+        ([1] * 100, 100 * EPOCH_BYTES, True),
         ([1] * (DELTA_EPOCHS_MAX - 1), 0, False),
         ([1] * DELTA_EPOCHS_MAX, 0, True),
     ],
