@@ -9,14 +9,28 @@ these are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from millpond.crashpoints import crashpoint
-from millpond.epochs.deltas import FILE_BYTES, Changes, by_place, decode_changes, encode_changes, within, write_changes
+from millpond.epochs.deltas import (
+    FILE_BYTES,
+    Changes,
+    by_place,
+    decode_changes,
+    encode_changes,
+    payload_of_parts,
+    places,
+    spans_within,
+    within,
+    write_changes,
+)
 from millpond.epochs.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.epochs.naming import given_in
 from millpond.epochs.recovery import read_changes
@@ -24,14 +38,17 @@ from millpond.epochs.snapshots import Snapshot
 from millpond.epochs.times import Times, is_over
 from millpond.errors import MillpondError
 from millpond.ids import ManifestHash
-from millpond.storage.contract import Storage
-from millpond.storage.frame import FrameKind, seal, unseal
+from millpond.storage.contract import InParts, Span, Storage
+from millpond.storage.frame import DIGEST_BYTES, HEADER_BYTES, SIGNATURE_BYTES, FrameKind, seal, unseal
 
 MERGED = "merged"
 """The folder of snapshots that wait for a manifest to name them, each under the number of its epoch."""
 
 HELD_BYTES_MAX = 4 * FILE_BYTES
-"""Changes up to this size together wait in memory for their chunks; more of them wait in a temporary file."""
+"""Changes up to this size together wait in memory for their round; more of them wait in a temporary file."""
+
+ROUND_BYTES = 8 * FILE_BYTES
+"""About so many bytes of changes are held for chunks that are merged one after the other."""
 
 Groups = tuple[int, int]
 """A range of key groups, both ends included."""
@@ -44,14 +61,19 @@ _decoder = msgspec.msgpack.Decoder(Snapshot)
 
 def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_groups: int) -> Snapshot:
     """Write the state of a manifest as a snapshot, and leave it for the next commit to name."""
-    chunks = list(chunk_ranges(manifest, key_groups))
+    deltas = _deltas(manifest)
+    rounds = list(_rounds(chunk_ranges(manifest, key_groups), deltas))
+    files: list[StateFile] = []
     with SpooledTemporaryFile(max_size=HELD_BYTES_MAX) as spool:
-        changes = _Divided(spool, (groups for groups, _ in chunks))
-        for file in _deltas(manifest):
-            changes.add(file, read_changes(storage, file))
-        merge = _Merge(storage, manifest, changes)
-        files = tuple(file for groups, old in chunks for file in merge.write(groups, old))
-    snapshot = Snapshot(manifest.epoch, digest, files)
+        divided = _Divided(storage, spool, (_span(chunks) for chunks in rounds))
+        for file in deltas:
+            divided.add(file, read_changes(storage, file))
+        merge = _Merge(storage, manifest)
+        for chunks in rounds:
+            changes = divided.of(_span(chunks))
+            for groups, old in chunks:
+                files += merge.write(groups, old, changes)
+    snapshot = Snapshot(manifest.epoch, digest, tuple(files))
     storage.put(_name(manifest.epoch), seal(FrameKind.MERGED, msgspec.msgpack.encode(snapshot)))
     crashpoint("snapshot.merged")
     return snapshot
@@ -105,45 +127,98 @@ def _share(file: StateFile, groups: Groups) -> float:
     return file.file.size_bytes * (last - first + 1) / (file.last_group - file.first_group + 1)
 
 
-class _Divided:
-    """Changes by the chunk that they belong to, so that every delta is read once, however many chunks it reaches into.
+def _rounds(chunks: Iterable[Chunk], deltas: Sequence[StateFile]) -> Iterator[list[Chunk]]:
+    """Chunks that follow each other, in lists whose changes fit into memory."""
+    held: list[Chunk] = []
+    held_bytes = 0.0
+    for chunk in chunks:
+        size = sum(_share(file, chunk[0]) for file in deltas)
+        if held and held_bytes + size > ROUND_BYTES:
+            yield held
+            held, held_bytes = [], 0.0
+        held.append(chunk)
+        held_bytes += size
+    yield held
 
-    They wait as bytes, which is what they are worth: as objects, small entries would take ten times that.
+
+def _span(chunks: Sequence[Chunk]) -> Groups:
+    return chunks[0][0][0], chunks[-1][0][1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some changes of a file: how many, and where the bytes of their keys and values are."""
+
+    name: str
+    count: int
+    keys: Sequence[Span]
+    values: Sequence[Span]
+
+
+class _Divided:
+    """Changes by the round that they belong to, so that every delta is looked through once, whatever it reaches into.
+
+    They wait as bytes, which is what they are worth: as objects, small entries would take ten times that. Where a
+    storage gives parts of files they stay where they are, elsewhere they wait in a temporary file: to write gigabytes
+    once more would cost the epochs more than the merge itself does.
     """
 
-    def __init__(self, spool: IO[bytes], ranges: Iterable[Groups]) -> None:
+    def __init__(self, storage: Storage, spool: IO[bytes], ranges: Iterable[Groups]) -> None:
+        self._storage = storage
         self._spool = spool
-        self._parts: dict[Groups, list[tuple[int, int]]] = {groups: [] for groups in ranges}
+        self._parts: dict[Groups, list[_Part | tuple[int, int]]] = {groups: [] for groups in ranges}
 
     def add(self, file: StateFile, changes: Changes) -> None:
         """Take the changes of a file, which are newer than all before."""
+        stay = self._stay(file, changes)
         for groups, parts in self._parts.items():
             if not file.overlaps(*groups):
                 continue
-            keys, values = within(changes, *groups)
-            if keys:
+            spans = list(spans_within(changes[0], *groups))
+            if spans and stay is not None:
+                key_at, value_at = stay
+                count = sum(high - low for low, high in spans)
+                keys = [(int(key_at[low]), int(key_at[high])) for low, high in spans]
+                values = [(int(value_at[low]), int(value_at[high])) for low, high in spans]
+                parts.append(_Part(file.file.name, count, keys, values))
+            elif spans:
                 start = self._spool.tell()
-                parts.append((start, self._spool.write(encode_changes(keys, values))))
+                parts.append((start, self._spool.write(encode_changes(*within(changes, *groups)))))
 
     def of(self, groups: Groups) -> Sequence[Changes]:
-        """The changes of a chunk, oldest first."""
-        return [decode_changes(self._part(*part), MERGED) for part in self._parts[groups]]
+        """The changes of a round, oldest first."""
+        return [decode_changes(self._payload(part), MERGED) for part in self._parts[groups]]
 
-    def _part(self, start: int, size: int) -> bytes:
+    def _stay(self, file: StateFile, changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Where keys and values stand in a file whose parts can be read; None if they can't."""
+        if not isinstance(self._storage, InParts):
+            return None
+        key_at, value_at = places(changes)
+        # Other writers might write lengths in other ways than ours.
+        behind = file.file.size_bytes - HEADER_BYTES - int(value_at[-1])
+        if behind not in {DIGEST_BYTES, DIGEST_BYTES + SIGNATURE_BYTES}:
+            return None
+        return key_at + HEADER_BYTES, value_at + HEADER_BYTES
+
+    def _payload(self, part: _Part | tuple[int, int]) -> bytes:
+        if isinstance(part, _Part):
+            assert isinstance(self._storage, InParts)
+            found = self._storage.get_parts(part.name, (*part.keys, *part.values))
+            return payload_of_parts(part.count, found[: len(part.keys)], found[len(part.keys) :])
+        start, size = part
         self._spool.seek(start)
         return self._spool.read(size)
 
 
 class _Merge:
-    def __init__(self, storage: Storage, manifest: Manifest, changes: _Divided) -> None:
+    def __init__(self, storage: Storage, manifest: Manifest) -> None:
         self._storage = storage
         self._snapshot = manifest.snapshot
-        self._changes = changes
         self._over_us = Times.of(manifest.counters).over_us
 
-    def write(self, groups: Groups, old: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
+    def write(self, groups: Groups, old: tuple[StateFile, ...], of_round: Sequence[Changes]) -> tuple[StateFile, ...]:
         """Write a chunk; the old files stay if nothing in their range changed."""
-        changes = self._changes.of(groups)
+        changes = [own for own in (within(each, *groups) for each in of_round) if own[0]]
         if old and not changes and not any(map(self._expires, old)):
             return old
         state: dict[bytes, bytes | None] = {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 from operator import lt
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from millpond.epochs.manifest import StateFile
 from millpond.errors import EpochError, StorageError
@@ -25,6 +27,9 @@ FOLDERS = {FrameKind.DELTA: "deltas", FrameKind.SNAPSHOT: "snapshots"}
 
 FILE_BYTES = 16 * 1024 * 1024
 """About how large a file of state may be: whoever needs a range of key groups holds files of this size in memory."""
+
+_PAIR = b"\x92"
+"""How MessagePack says that an array of two follows."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Changes)
@@ -88,13 +93,45 @@ def within(changes: Changes, first: int, last: int) -> Changes:
     keys, values = changes
     own_keys: list[bytes] = []
     own_values: list[bytes | None] = []
+    for low, high in spans_within(keys, first, last):
+        own_keys += keys[low:high]
+        own_values += values[low:high]
+    return own_keys, own_values
+
+
+def spans_within(keys: list[bytes], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Where the sorted keys of a range of key groups begin and end, for each element that has some."""
     for start, end in _elements(keys):
         element = element_of(keys[start])
         low = bisect_left(keys, store_prefix(element, first), start, end)
         high = bisect_left(keys, store_prefix(element, last + 1), low, end)
-        own_keys += keys[low:high]
-        own_values += values[low:high]
-    return own_keys, own_values
+        if low < high:
+            yield low, high
+
+
+def places(changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where in the payload of changes each key begins, and each value; behind them, where the last one ends."""
+    head = 1 + len(_array_head(len(changes[0])))
+    keys, values = (np.cumsum([0, *_sizes(part)]) for part in changes)
+    return keys + head, values + head + keys[-1] + len(_array_head(len(changes[0])))
+
+
+def payload_of_parts(count: int, keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
+    """A payload made of the bytes of so many keys and values, as they stand in another one."""
+    head = _array_head(count)
+    return b"".join((_PAIR, head, *keys, head, *values))
+
+
+def _sizes(parts: list[bytes] | list[bytes | None]) -> NDArray[np.int64]:
+    """How many bytes each part takes in a payload: itself behind its length, or one byte if there is none."""
+    lengths = np.fromiter((-1 if part is None else len(part) for part in parts), np.int64, len(parts))
+    return lengths + 2 + (lengths >= 1 << 8) + 2 * (lengths >= 1 << 16)
+
+
+def _array_head(count: int) -> bytes:
+    if count < 1 << 4:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
 
 
 def _elements(keys: list[bytes]) -> Iterator[tuple[int, int]]:

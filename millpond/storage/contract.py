@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 from millpond.errors import StorageError
@@ -29,6 +29,10 @@ COMMITS = "manifests/"
 
 Names = list[str]
 """Named here because a class with a method `list` can't say `list[str]`."""
+
+
+Span = tuple[int, int]
+"""Where bytes begin in a file, and where they end."""
 
 
 class PutOutcome(Enum):
@@ -71,6 +75,15 @@ class Storage(Protocol):
 
     def delete(self, name: str) -> None:
         """Take a name away if it is there; after a power cut it may be there again."""
+        ...
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """What a storage may also have: parts of a file, for whoever has compared the whole of it before."""
+
+    def get_parts(self, name: str, spans: Sequence[Span]) -> Sequence[bytes]:
+        """The bytes under a name from one place to another, for each pair of places; fewer only if it ends before."""
         ...
 
 

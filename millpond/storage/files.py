@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
-from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, missing
+from millpond.storage.contract import COMMITS, Names, PutOutcome, Span, check_name, missing
 from millpond.storage.diskerrors import coded, not_plain
 from millpond.storage.door import Door, EntryKind, usual_door
 from millpond.storage.durable import Durable
@@ -75,6 +75,16 @@ class FileStorage:
         except FileNotFoundError:
             raise missing(name, self.url) from None
 
+    def get_parts(self, name: str, spans: Sequence[Span]) -> Sequence[bytes]:
+        """Return the bytes under a name from one place to another, for each pair of places."""
+        path = self._path_of(check_name(name))
+        self._refuse_links(path.parent)
+        try:
+            with coded("read", name, FileNotFoundError):
+                return self._read_parts(path, spans)
+        except FileNotFoundError:
+            raise missing(name, self.url) from None
+
     def contains(self, name: str) -> bool:
         """Whether there is something under a name."""
         path = self._path_of(check_name(name))
@@ -112,6 +122,19 @@ class FileStorage:
         finally:
             with coded("close", name):
                 self._door.close(descriptor)
+
+    def _read_parts(self, path: Path, spans: Sequence[Span]) -> Sequence[bytes]:
+        descriptor = self._door.open_to_read(path)
+        try:
+            return [self._read_part(descriptor, start, end) for start, end in spans]
+        finally:
+            self._door.close(descriptor)
+
+    def _read_part(self, descriptor: int, start: int, end: int) -> bytes:
+        parts = [self._door.read_at(descriptor, end - start, start)]
+        while parts[-1] and (read := sum(map(len, parts))) < end - start:
+            parts.append(self._door.read_at(descriptor, end - start - read, start + read))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _link(self, staged: Path, path: Path, name: str) -> PutOutcome:
         try:

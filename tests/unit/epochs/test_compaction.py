@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tempfile import SpooledTemporaryFile, TemporaryDirectory
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +12,14 @@ from millpond.epochs import compaction
 from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
 from millpond.epochs.compaction import chunk_ranges, compact
 from millpond.epochs.deltas import write_changes
+from millpond.epochs.manifest import StateFile
 from millpond.epochs.recovery import read_changes, read_state
 from millpond.epochs.snapshots import covers_all
 from millpond.errors import MillpondError
 from millpond.state.storekey import group_of, store_key
-from millpond.storage.frame import FrameKind
+from millpond.storage.content import put_content
+from millpond.storage.files import FileStorage
+from millpond.storage.frame import FrameKind, seal
 from millpond.storage.memory import MemoryStorage
 
 KEY_GROUPS = 8
@@ -22,9 +27,9 @@ keys = st.builds(store_key, st.integers(0, 1), st.integers(0, KEY_GROUPS - 1), s
 epochs = st.lists(st.dictionaries(keys, st.none() | st.binary(max_size=40), max_size=12), min_size=1, max_size=6)
 
 
-def committed(history, cut=None):
+def committed(history, cut=None, storage=None):
     """A checkpoint with one epoch per dict of changes, each in one delta, or in one for each half of the groups."""
-    storage = MemoryStorage()
+    storage = storage or MemoryStorage()
     checkpoint = Checkpoint.open(storage, (), KEY_GROUPS)
     for batch, changes in enumerate(history):
         parts = [changes]
@@ -47,18 +52,56 @@ def whole(storage, snapshot):
     return state
 
 
-@given(epochs, st.none() | st.integers(1, 7), st.sampled_from([1, 60, 10**9]))
-def test_a_snapshot_holds_the_state_of_its_manifest(history, cut, size):
-    storage, checkpoint = committed(history, cut)
+@given(epochs, st.none() | st.integers(1, 7), *[st.sampled_from([1, 60, 10**9])] * 2, st.booleans())
+def test_a_snapshot_holds_the_state_of_its_manifest(history, cut, size, in_round, in_files):
+    with TemporaryDirectory() as folder:
+        check_merged(FileStorage(folder) if in_files else MemoryStorage(), history, cut, size, in_round)
+
+
+def check_merged(storage, history, cut, size, in_round):
+    storage, checkpoint = committed(history, cut, storage)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "FILE_BYTES", size)
         patch.setattr(compaction, "HELD_BYTES_MAX", size)
+        patch.setattr(compaction, "ROUND_BYTES", in_round)
         snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
         again = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
     assert whole(storage, snapshot) == read_state(storage)
     assert covers_all(snapshot.files, KEY_GROUPS)
     assert snapshot == again
     assert (snapshot.epoch, snapshot.hash) == (checkpoint.epoch, checkpoint.head_hash)
+
+
+class NoFile(SpooledTemporaryFile):
+    def write(self, data):
+        raise AssertionError("changes were written once more")
+
+
+@pytest.mark.parametrize("in_round", [1, 10**9])
+def test_changes_of_a_storage_in_files_stay_where_they_are(tmp_path, monkeypatch, in_round):
+    monkeypatch.setattr(compaction, "SpooledTemporaryFile", NoFile)
+    lengths = [0, 255, 256, 65535, 65536]
+    history = [
+        {store_key(element, group, b"%d" % at): None if at > epoch + 20 else b"%d" % epoch * lengths[at % 5]
+         for element in range(2) for group in range(KEY_GROUPS) for at in range(25)}
+        for epoch in range(3)
+    ]  # fmt: skip
+    check_merged(FileStorage(tmp_path), history, 3, 10**6, in_round)
+    with pytest.raises(AssertionError, match="once more"):
+        check_merged(MemoryStorage(), history, 3, 10**6, in_round)
+
+
+def test_changes_that_another_writer_wrote_in_its_own_way_are_merged_too(tmp_path):
+    """MessagePack may say a length with more bytes than it needs."""
+    storage = FileStorage(tmp_path)
+    key = store_key(0, 1, b"x")
+    payload = b"\x92\x91\xc6" + len(key).to_bytes(4, "big") + key + b"\x91\xc5\x00\x03abc"
+    ref = put_content(storage, "deltas", seal(FrameKind.DELTA, payload))
+    checkpoint = Checkpoint.open(storage, (), KEY_GROUPS)
+    work = EpochWork((PartResult(0, files=(StateFile(ref, 1, 1, 1),)),), (), {})
+    checkpoint.run_epoch(Offer("q", 0, ()), lambda _: work, lambda _: None, partitions=1)
+    snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
+    assert whole(storage, snapshot) == {key: b"abc"}
 
 
 def test_a_chunk_that_nothing_changed_is_not_written_again(monkeypatch):

@@ -175,3 +175,28 @@ def test_writes_that_take_one_byte_at_a_time_still_write_all(tmp_path):
 
     FileStorage(tmp_path, SlowDoor()).put("a", b"whole content")
     assert FileStorage(tmp_path).get("a") == b"whole content"
+
+
+class ShortReads(Door):
+    """Gives two bytes at a time."""
+
+    def read_at(self, descriptor, size, offset):
+        return super().read_at(descriptor, min(size, 2), offset)
+
+
+@pytest.mark.parametrize("door", [Door(), ShortReads()])
+def test_parts_of_a_file_are_read_whole_up_to_its_end(tmp_path, door):
+    storage = FileStorage(tmp_path, door)
+    storage.put("deltas/a", b"0123456789")
+    assert list(storage.get_parts("deltas/a", [(2, 7), (0, 1), (4, 4), (8, 20)])) == [b"23456", b"0", b"", b"89"]
+
+
+def test_parts_of_what_is_not_there_or_no_file_are_refused(tmp_path):
+    storage = FileStorage(tmp_path)
+    assert code_of(lambda: storage.get_parts("deltas/a", [(0, 1)])) == "MP304"
+    storage.put("deltas/b", b"x")
+    (tmp_path / "deltas" / "a").symlink_to(tmp_path / "deltas" / "b")
+    os.mkfifo(tmp_path / "deltas" / "c")
+    linked, pipe = (code_of(lambda name=name: storage.get_parts(name, [(0, 1)])) for name in ("deltas/a", "deltas/c"))
+    assert linked == code_of(lambda: storage.get("deltas/a"))
+    assert pipe.startswith("MP3")
