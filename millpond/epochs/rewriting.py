@@ -26,10 +26,11 @@ from millpond.state.evolution import InexactError, Mismatch, conversion
 from millpond.state.expiry import AgedType
 from millpond.state.keycodec import KeyCodec
 from millpond.state.list import List
-from millpond.state.localstore import LocalStore, Stamp, StoreView
+from millpond.state.localstore import LocalStore, StoreView
 from millpond.state.oldtypes import OldType
 from millpond.state.shapes import shape_of, shape_text
 from millpond.state.shown import shown
+from millpond.state.standing import Stamp, Standing
 from millpond.state.storekey import PREFIX_BYTES, group_of, store_key, store_prefix
 from millpond.state.timers import DUE
 from millpond.state.typenames import type_text
@@ -160,7 +161,7 @@ def _sort_into(store: LocalStore, entries: Iterator[Entry], rewrite: Rewrite) ->
         if twice:
             raise _twice(rewrite, twice[0])
         stamps.append(Stamp("", len(stamps), ""))
-        assert store.advance(stamps[-2], stamps[-1], [(list(held), list(held.values()))]), store.path
+        assert store.advance(Standing(stamps[-2]), stamps[-1], [(list(held), list(held.values()))]), store.path
 
 
 def _checked(rewrite: Rewrite, entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from millpond.crashpoints import crashpoint
 from millpond.epochs.recovery import read_changes, restore_files
 from millpond.epochs.work import Parent
-from millpond.state.localstore import LocalStore, Stamp, StoreView
+from millpond.state.localstore import LocalStore, StoreView
+from millpond.state.standing import Stamp, Standing
 from millpond.state.storekey import element_of
 from millpond.storage.contract import Storage
 
@@ -60,7 +61,7 @@ def _fill(store: LocalStore, storage: Storage, parent: Parent, elements: frozens
         keys, values = read_changes(storage, state_file)
         own = [at for at, key in enumerate(keys) if element_of(key) in elements]
         loaded = ([keys[at] for at in own], [values[at] for at in own])
-        assert store.advance(_stamp(parent, number), _stamp(parent, number + 1), [loaded]), store.path
+        assert store.advance(Standing(_stamp(parent, number)), _stamp(parent, number + 1), [loaded]), store.path
         done += state_file.file.size_bytes
         tell(done, total)
 

@@ -26,18 +26,8 @@ from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.runtime.restoring import Restoring
 from millpond.state.lazyview import LazyView
-from millpond.state.localstore import (
-    Brought,
-    Loaded,
-    LocalStore,
-    Ranges,
-    Stamp,
-    Standing,
-    StoreView,
-    groups_in,
-    ranges_of,
-    taken_away,
-)
+from millpond.state.localstore import Brought, Loaded, LocalStore, StoreView, taken_away
+from millpond.state.standing import Ranges, Stamp, Standing, groups_in, ranges_of
 from millpond.storage.contract import Storage
 
 Restore = Literal["lazy", "eager"]
@@ -85,7 +75,7 @@ def open_state(
         if standing == Standing(wanted, None, ours):
             return view
         view.close()
-        if _handed_over(store, standing, parent, groups):
+        if _handed_over(store, standing, storage, parent, groups):
             crashpoint("store.advanced")
             continue
         if standing.stamp != wanted or standing.whole != ours:
@@ -103,10 +93,20 @@ def open_state(
     raise taken_away(store.path)
 
 
-def _handed_over(store: LocalStore, standing: Standing, parent: Parent, groups: Sequence[int]) -> bool:
+def _handed_over(
+    store: LocalStore, standing: Standing, storage: Storage, parent: Parent, groups: Sequence[int]
+) -> bool:
     """Make a store of other key groups the store of these, if it is of use; say if it was, or if somebody else did."""
-    if standing.whole in (None, ranges_of(groups)) or not groups or _missed(standing.stamp, parent, groups) is None:
+    if standing.whole in (None, ranges_of(groups)) or not groups:
         return False
+    before = sorted(groups_in(standing.whole))
+    missing = _missed(standing, parent, before or groups)
+    if missing is None:
+        return False
+    if standing.moving:
+        # It has to be somewhere before it can be given away.
+        wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
+        return _advance(store, standing, wanted, storage, missing, before) or _standing(store) != standing
     return store.hand_over(standing, groups) or _standing(store) != standing
 
 
@@ -122,12 +122,11 @@ def _bring(
     if not groups:
         store.rebuild(wanted, (), ours)
         return
-    stamp = standing.stamp
-    missing = _missed(stamp, parent, groups) if standing.whole == ours else None
+    missing = _missed(standing, parent, groups) if standing.whole == ours else None
     begun = _CLOCK.ticks()
-    if stamp is not None and missing is not None:
+    if standing.origin is not None and missing is not None:
         _advance(store, standing, wanted, storage, missing, groups)
-        if stamp.epoch < wanted.epoch - 1:
+        if standing.origin.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
             store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
         return
@@ -148,11 +147,11 @@ def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, 
         return False
     store = LocalStore.at(path)
     standing = _standing(store)
-    if _handed_over(store, standing, parent, groups):
+    if _handed_over(store, standing, storage, parent, groups):
         standing = _standing(store)
-    missing = _missed(standing.stamp, parent, groups)
+    missing = _missed(standing, parent, groups)
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
-    if standing.stamp in (None, wanted) or standing.whole != ranges_of(groups) or missing is None:
+    if standing.stamp == wanted or standing.whole != ranges_of(groups) or missing is None:
         return False
     advanced = _advance(store, standing, wanted, storage, missing, groups)
     crashpoint("store.caught_up")
@@ -173,8 +172,7 @@ def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
     folder = Path(local_root) / parent.uuid
     for path in sorted(folder.iterdir()) if folder.exists() else []:
         store = LocalStore.at(path)
-        with store.view() as view:
-            stamp = view.stamp
+        stamp = _standing(store).origin
         if stamp is None or stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
             store.close()
             shutil.rmtree(path, ignore_errors=True)
@@ -200,11 +198,22 @@ def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
     return dropped
 
 
-def _missed(stamp: Stamp | None, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
+def _missed(standing: Standing, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
     """The deltas between a store and the parent; None if these do not lead there."""
-    if stamp is None or stamp.uuid != parent.uuid:
+    origin = standing.origin
+    if origin is None or origin.uuid != parent.uuid:
         return None
-    return advance_files(parent, stamp.epoch, stamp.hash, groups[0], groups[-1])
+    if standing.moving and not _passes(parent, standing.moving[1]):
+        # Some entries are those of another timeline, or of an epoch after the parent.
+        return None
+    return advance_files(parent, origin.epoch, origin.hash, groups[0], groups[-1])
+
+
+def _passes(parent: Parent, stamp: Stamp) -> bool:
+    """Whether a stamp is that of the parent or of an epoch before it, as far as its deltas tell."""
+    if stamp.epoch == parent.epoch:
+        return stamp.hash == parent.hash
+    return any(delta.epoch == stamp.epoch + 1 and delta.parent == stamp.hash for delta in parent.deltas)
 
 
 def _advance(
@@ -215,10 +224,8 @@ def _advance(
     missing: tuple[StateFile, ...],
     groups: Sequence[int],
 ) -> bool:
-    assert standing.stamp is not None
     ranges = ranges_of(groups) if standing.held is None else standing.held
-    deltas = list(_load(storage, missing, ranges))
-    return store.advance(standing.stamp, wanted, deltas, standing.held, standing.whole)
+    return store.advance(standing, wanted, list(_load(storage, missing, ranges)))
 
 
 def _bring_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:

@@ -15,7 +15,8 @@ from millpond.epochs.deltas import FILE_BYTES, Changes, within
 from millpond.epochs.manifest import StateFile
 from millpond.epochs.recovery import read_changes, restore_files
 from millpond.epochs.work import Parent
-from millpond.state.localstore import Loaded, LocalStore, Ranges, Stamp, ranges_of
+from millpond.state.localstore import Loaded, LocalStore
+from millpond.state.standing import Ranges, Stamp, ranges_of
 from millpond.storage.contract import Storage
 
 KEPT_BYTES_MAX = FILE_BYTES

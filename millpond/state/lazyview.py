@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millpond.clock import SystemClock
 from millpond.errors import MillpondError
-from millpond.state.localstore import LocalStore, StoreView, groups_in, taken_away
+from millpond.state.localstore import LocalStore, StoreView, taken_away
+from millpond.state.standing import groups_in
 from millpond.state.storekey import GROUP_BYTES, PREFIX_BYTES, group_of
 
 Bring = Callable[[int], bool]

@@ -6,15 +6,19 @@ fork; dead readers are cleared at every open; the map grows by steps, with no re
 LMDB's limit live in their own table.
 
 A store need not hold all key groups of its partition. Which ones it holds stands beside the stamp, in one record: all
-of them are at the stamp, and whatever brings a group in, or the stamp further, does it in one transaction. So does
-whatever makes it the store of other groups, because others own some of them now.
+of them are at the stamp, and whatever brings a group in does it in one transaction. So does whatever makes it the store
+of other groups, because others own some of them now. What brings the stamp further may take several transactions;
+between them the record says so, and nobody reads the store.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -24,6 +28,7 @@ import lmdb
 import msgspec
 
 from millpond.errors import StateError
+from millpond.state.standing import Ranges, Stamp, Standing, groups_in, ranges_of
 from millpond.state.storekey import ELEMENTS_MAX, PREFIX_BYTES, element_of, group_of, store_prefix
 
 MAP_BYTES_START = 1 << 30
@@ -32,29 +37,27 @@ READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 """LMDB's compiled-in limit."""
 
+PIECE_ENTRIES = 1 << 14
+PIECE_BYTES = 1 << 25
+"""What one transaction writes of deltas, about. LMDB holds every page that it changes in memory, 4 kB for each entry
+if these lie far apart: in one transaction it would be up to half a gigabyte, the more the larger the state is.
+"""
+
 _STAMP = b"stamp"
 _BROUGHT = b"brought"
 _BUSY = b"busy"
+_MOVING = " moving"
+"""Behind the boot's name in the stamp of a store that is moving, so that nobody trusts it who does not know of that."""
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Loaded = tuple[Sequence[bytes], Sequence[bytes | None]]
 """Sorted store keys and their values; None deletes."""
 
-Ranges = tuple[tuple[int, int], ...]
-"""Key groups as ranges, both ends included, ascending and apart from each other."""
-
 ReadGroups = Callable[[Ranges], Iterable[Loaded]]
 """Reads all entries of some key groups, as files that apply one after the other."""
 
 T = TypeVar("T")
-
-
-class Stamp(msgspec.Struct, frozen=True):
-    """Which committed state a store holds: never a bare number, since another timeline has the same numbers."""
-
-    uuid: str
-    epoch: int
-    hash: str
 
 
 class Brought(msgspec.Struct, frozen=True):
@@ -70,16 +73,7 @@ class _Stamped(msgspec.Struct, frozen=True, omit_defaults=True):
     boot: str
     held: Ranges | None = None
     whole: Ranges | None = None
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """Where a store stands: its stamp, None if it can't be trusted; the key groups that it holds, None for all of
-    them; and all that there may be, None if nobody said.
-    """
-
-    stamp: Stamp | None = None
-    held: Ranges | None = None
-    whole: Ranges | None = None
+    towards: Stamp | None = None
 
 
 def boot_id() -> str:
@@ -91,22 +85,6 @@ def boot_id() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
         return ""
-
-
-def ranges_of(groups: Iterable[int]) -> Ranges:
-    """Key groups as ranges."""
-    ranges: list[tuple[int, int]] = []
-    for group in sorted(groups):
-        if ranges and group == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], group)
-        else:
-            ranges.append((group, group))
-    return tuple(ranges)
-
-
-def groups_in(ranges: Ranges) -> frozenset[int]:
-    """The key groups of some ranges."""
-    return frozenset(group for first, last in ranges for group in range(first, last + 1))
 
 
 class LocalStore:
@@ -223,29 +201,36 @@ class LocalStore:
             stamped = msgspec.msgpack.decode(raw, type=_Stamped)
         except msgspec.MsgspecError:
             return Standing()
+        if stamped.towards is not None and stamped.boot == self._boot + _MOVING:
+            return Standing(None, stamped.held, stamped.whole, (stamped.stamp, stamped.towards))
         return Standing(stamped.stamp, stamped.held, stamped.whole) if stamped.boot == self._boot else Standing()
 
-    def advance(
-        self,
-        before: Stamp,
-        after: Stamp,
-        deltas: Sequence[Loaded],
-        held: Ranges | None = None,
-        whole: Ranges | None = None,
-    ) -> bool:
-        """Apply deltas and move the stamp in one transaction.
+    def advance(self, before: Standing, after: Stamp, deltas: Sequence[Loaded]) -> bool:
+        """Apply deltas and move the stamp, in one transaction, or in several if they are large.
 
-        False if the store no longer stands at `before`, or holds other key groups than those of the deltas.
+        Of those, each writes other entries, and until the last one the store is moving: whoever finds it so applies
+        all of them again, also while another process still does. False if the store no longer stands at `before`.
         """
-
-        def apply(txn: lmdb.Transaction) -> bool:
-            if self.read_standing(txn) != Standing(before, held, whole):
+        assert before.origin is not None
+        pieces = list(_pieces(deltas))
+        for number, piece in enumerate(pieces, 1):
+            moving = Standing(None, before.held, before.whole, (before.origin, after))
+            now = before if number == 1 else moving
+            then = moving if number < len(pieces) else Standing(after, before.held, before.whole)
+            if not self._write(partial(self._move, now, then, piece)):
                 return False
-            self._apply(txn, deltas)
-            self._put_stamp(txn, after, held, whole)
-            return True
+        return True
 
-        return self._write(apply)
+    def _move(self, now: Standing, then: Standing, deltas: Sequence[Loaded], txn: lmdb.Transaction) -> bool:
+        if self.read_standing(txn) != now:
+            return False
+        self._apply(txn, deltas)
+        if then.moving:
+            moved = _Stamped(then.moving[0], self._boot + _MOVING, then.held, then.whole, then.moving[1])
+            txn.put(_STAMP, msgspec.msgpack.encode(moved), db=self._meta)
+        elif then.stamp:
+            self._put_stamp(txn, then.stamp, then.held, then.whole)
+        return True
 
     def hand_over(self, before: Standing, groups: Sequence[int]) -> bool:
         """Make it the store of these key groups: what it holds of others is dropped, what it lacks comes by `take`.
@@ -444,6 +429,28 @@ def taken_away(path: Path) -> StateError:
         found=str(path),
         hint="stop the other run, or give each its own local root",
     )
+
+
+def _pieces(deltas: Sequence[Loaded]) -> Iterator[Sequence[Loaded]]:
+    """Deltas as they are written by transactions; those of several have no key in common."""
+    if sum(len(keys) for keys, _ in deltas) <= PIECE_ENTRIES and _bytes_in(deltas) <= PIECE_BYTES:
+        yield deltas
+        return
+    newest: dict[bytes, bytes | None] = {}
+    for keys, values in deltas:
+        newest.update(zip(keys, values, strict=True))
+    ordered = sorted(newest)
+    values = list(map(newest.__getitem__, ordered))
+    # A piece ends where one of the two limits is passed.
+    ends, first = [held // PIECE_BYTES for held in accumulate(len(value or b"") for value in values)], 0
+    while first < len(ordered):
+        last = min(bisect_right(ends, ends[first], first), first + PIECE_ENTRIES)
+        yield [(ordered[first:last], values[first:last])]
+        first = last
+
+
+def _bytes_in(deltas: Sequence[Loaded]) -> int:
+    return sum(len(value or b"") for _, values in deltas for value in values)
 
 
 def _room_for(expected_bytes: int) -> int:

@@ -13,7 +13,8 @@ from millpond.epochs.deltas import write_changes
 from millpond.epochs.manifest import StateFile
 from millpond.epochs.recovery import read_changes
 from millpond.errors import StorageError
-from millpond.state.localstore import KEY_BYTES_MAX, LocalStore, Stamp
+from millpond.state.localstore import KEY_BYTES_MAX, LocalStore
+from millpond.state.standing import Stamp, Standing
 from millpond.state.storekey import store_key
 from millpond.storage.frame import FrameKind
 from millpond.storage.memory import MemoryStorage
@@ -52,7 +53,9 @@ def test_what_a_delta_deletes_is_gone_from_the_store(tmp_path_factory, deltas):
     store.rebuild(Stamp(uuid, 0, "0"), ())
     for epoch, delta in enumerate(deltas):
         changes = (sorted(delta), [delta[key] for key in sorted(delta)])
-        assert store.advance(Stamp(uuid, epoch, str(epoch)), Stamp(uuid, epoch + 1, str(epoch + 1)), [changes])
+        assert store.advance(
+            Standing(Stamp(uuid, epoch, str(epoch))), Stamp(uuid, epoch + 1, str(epoch + 1)), [changes]
+        )
         model = {key: value for key, value in {**model, **delta}.items() if value is not None}
         with store.view() as view:
             assert list(view.scan(b"")) == sorted(model.items())

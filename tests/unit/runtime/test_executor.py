@@ -19,7 +19,8 @@ from millpond.runtime.spark.executor import (
     root_on_executor,
     sweep_register,
 )
-from millpond.state.localstore import LocalStore, Stamp
+from millpond.state.localstore import LocalStore
+from millpond.state.standing import Stamp
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from millpond.errors import StateError
 from millpond.keygroups import Layout
 from millpond.runtime import opening
 from millpond.runtime.opening import default_local_root, drop_old_copies, open_state, store_path
-from millpond.state.localstore import LocalStore, Stamp, groups_in, ranges_of
+from millpond.state.localstore import LocalStore
+from millpond.state.standing import Stamp, groups_in, ranges_of
 from millpond.state.storekey import group_of, store_key
 from millpond.storage.files import FileStorage
 

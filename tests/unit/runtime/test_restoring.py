@@ -31,7 +31,8 @@ from millpond.runtime.restoring import Restoring, kept_names, range_starts
 from millpond.runtime.simulated import Simulated
 from millpond.state import localstore
 from millpond.state.lazyview import LazyView
-from millpond.state.localstore import KEY_BYTES_MAX, LocalStore, groups_in, ranges_of
+from millpond.state.localstore import KEY_BYTES_MAX, LocalStore
+from millpond.state.standing import groups_in, ranges_of
 from millpond.state.storekey import group_of, store_key, store_prefix
 from millpond.storage.content import FileRef
 from millpond.storage.files import FileStorage
