@@ -45,7 +45,7 @@ crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,00
 connect: $(READY) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
 	@MILLPOND_TEST_CONNECT=1 $(PYTHON) -m pytest -q -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
 
-mutants: $(READY) ## Test the tests: break the package by hand in nearly ninety ways, each must be caught by its test
+mutants: $(READY) ## Test the tests: break the package by hand in more than ninety ways, each must be caught by its test
 	@$(PYTHON) -m pytest -q -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
 
 docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml, and draw docs/pictures
