@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -256,6 +257,8 @@ def _turn(stage: Stage, options: Options, contest: Contest, way: Way, epochs: in
     """Run the epochs of a way's turn, and note what they took, wrote and named."""
     drawn = [contest.data.drawn(options.rows, len(contest.versions)) for _ in range(WARM_UP_EPOCHS + epochs)]
     _read_through(contest.folder / "local")
+    # What the turn before left to be written must not be written in this one.
+    os.sync()
     before_bytes = stored_bytes(contest.checkpoint)
     reports = _run(stage, contest, drawn, way, options.every)
     told = contest.told[way]
