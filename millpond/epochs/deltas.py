@@ -111,9 +111,10 @@ def spans_within(keys: list[bytes], first: int, last: int) -> Iterator[tuple[int
 
 def places(changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where in the payload of changes each key begins, and each value; behind them, where the last one ends."""
-    head = 1 + len(_array_head(len(changes[0])))
-    keys, values = (np.cumsum([0, *_sizes(part)]) for part in changes)
-    return keys + head, values + head + keys[-1] + len(_array_head(len(changes[0])))
+    head = len(_array_head(len(changes[0])))
+    keys, values = (np.concatenate(([0], np.cumsum(_sizes(part)))) for part in changes)
+    keys += len(_PAIR) + head
+    return keys, values + keys[-1] + head
 
 
 def payload_of_parts(count: int, keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
