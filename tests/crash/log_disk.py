@@ -59,14 +59,8 @@ class LogModelDoor(ModelDoor):
     def open(self, path):
         return self._inode(path)
 
-    def open_to_read(self, path):
-        return self._inode(path)
-
     def size(self, descriptor):
         return len(self.content[descriptor])
-
-    def read_at(self, descriptor, size, offset):
-        return self.content[descriptor][offset : offset + size]
 
     def rename(self, source, target):
         inode = self._inode(source)

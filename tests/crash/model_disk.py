@@ -137,6 +137,12 @@ class ModelDoor(Door):
     def read(self, path):
         return self.content[self._inode(path)]
 
+    def open_to_read(self, path):
+        return self._inode(path)
+
+    def read_at(self, descriptor, size, offset):
+        return self.content[descriptor][offset : offset + size]
+
     def listdir(self, path):
         if str(path) not in self.names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -1,0 +1,145 @@
+"""Faults in windows: in slices, sessions, what waits and what is told."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutant
+
+_BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute_force_over_all_rows_says"
+_SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
+_BY_COLUMNS = "property/test_windows_adds.py::test_what_is_held_has_the_same_bits"
+
+WINDOWS = (
+    mutant(
+        "windows: the ends of windows do not cut slices",
+        "windowing/cuts.py",
+        _BRUTE,
+        "begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]",
+        "begins += []",
+    ),
+    mutant(
+        "windows: slices go while a window that holds them is open",
+        "windowing/keyslices.py",
+        _BRUTE,
+        "bisect_right(begins, final, key=self._last_end)",
+        "bisect_right(begins, final + 2_000_000, key=self._last_end)",
+    ),
+    mutant(
+        "windows: blocks begin where the first window that is told ends",
+        "windowing/keyblocks.py",
+        "property/test_windows_blocks.py::test_a_window_has_the_same_bits_told_alone_with_others_or_again",
+        "grid.begin(block * reach)",
+        "group[0].end",
+    ),
+    mutant(
+        "windows: by columns, a sum of negative zeros is zero",
+        "windowing/keycells.py",
+        _BY_COLUMNS,
+        "0 if whole else -0.0",
+        "0 if whole else 0.0",
+    ),
+    mutant(
+        "windows: by columns, a variance beyond all floats is infinite",
+        "windowing/keycells.py",
+        f"{_BY_COLUMNS}[overlapping-odd]",
+        "odd |= ~(np.isfinite(apart) & np.isfinite(squares))",
+        "odd |= np.isnan(apart)",
+    ),
+    mutant(
+        "windows: by columns, pieces of a session are added up as rows come",
+        "windowing/keysessions.py",
+        "property/test_windows_adds.py::test_sessions_of_many_rows_hold_the_same_bits_in_any_disorder",
+        "in_parts[pieces[1:][same & ~near]] = True",
+        "in_parts[pieces[1:][same & ~near & (came[1:] < 0)]] = True",
+    ),
+    mutant(
+        "windows: by columns, a session that late rows change counts as new",
+        "windowing/keysessions.py",
+        f"{_BY_COLUMNS}[long sessions-plain]",
+        "known[cell] = OPEN if old[at][2] == OPEN else CHANGED",
+        "known[cell] = OPEN",
+    ),
+    mutant(
+        "windows: by columns, rows wait as they came",
+        "windowing/keywaiting.py",
+        "property/test_windows_adds.py::test_what_waits_is_the_same",
+        "            held[1].sort(key=_TIME)  # Those of one time stay as they came.\n",
+        "",
+    ),
+    mutant(
+        "windows: a record a gap after the one before it goes on with the session",
+        "windowing/driven.py",
+        "property/test_windows.py::test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one",
+        "if times[place] - before >= self._gap:",
+        "if times[place] - before > self._gap:",
+    ),
+    mutant(
+        "windows: by columns, a slice that late rows change counts as new",
+        "windowing/keycolumns.py",
+        _BY_COLUMNS,
+        "insort(late, (begin, begin not in known))",
+        "insort(late, (begin, True))",
+    ),
+    mutant(
+        "windows: by columns, rows of feeds without event time come at no time",
+        "runtime/windowadds.py",
+        "property/test_windows_adds.py::test_a_run_by_columns_writes_the_same_bytes_and_tells_the_same",
+        "np.full(count, windows.clock(), np.int64)",
+        "np.full(count, 0, np.int64)",
+    ),
+    mutant(
+        "windows: a late row corrects nothing",
+        "windowing/keyslices.py",
+        _BRUTE,
+        "                    insort(late, (begin, fresh))\n",
+        "                    pass\n",
+    ),
+    mutant(
+        "windows: one that came tells a window that began before it",
+        "windowing/keyslices.py",
+        "unit/runtime/test_windows_changed.py",
+        "grid.newest(known[name]) + 1 for",
+        "grid.newest(known[name]) for",
+    ),
+    mutant(
+        "windows: one that came tells a session that began before it",
+        "windowing/keyslices.py",
+        "unit/runtime/test_windows_changed.py",
+        "known[name] + gap for",
+        "known[name] + 1 for",
+    ),
+    mutant(
+        "windows: one that goes takes the slices of the others with it",
+        "windowing/keyslices.py",
+        "property/test_windows_changed.py::test_windows_over_time_stay_and_come",
+        "slices[place] = self._aggregate.combine(slices[place], less) if place in slices else less",
+        "slices[place] = less",
+    ),
+    mutant(
+        "windows: rows that wait are taken as they came",
+        "windowing/keyrows.py",
+        _BRUTE,
+        "now.rows.insert(bisect_right(now.rows, time, key=_TIME), (time, record))",
+        "now.rows.append((time, record))",
+    ),
+    mutant(
+        "windows: handlers add to windows that are told",
+        "program/epoch_time.py",
+        "property/test_windows_element.py::test_rows_that_handlers_add_are_told_once_and_no_window_is_told_twice",
+        "return row_us if told is None else max(row_us, told)",
+        "return row_us",
+    ),
+    mutant(
+        "windows: a handler with nothing to tell replies",
+        "runtime/delivery.py",
+        _SIMULATED,
+        "if point.windows and any(value is Done for value in values):",
+        "if point.windows and not values:",
+    ),
+    mutant(
+        "windows: what orders them is written twice where a moment stays",
+        "state/timers.py",
+        "property/test_windows_element.py::test_deltas_hold_each_key_once_and_a_snapshot_holds_the_windows_that_are_open",
+        "            if was == now:\n                continue\n",
+        "",
+    ),
+)
