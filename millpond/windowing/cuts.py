@@ -53,6 +53,12 @@ class Cuts:
         """Where the slice of a time begins: the last point at which some window begins or ends."""
         return self.place(time)[0]
 
+    def last(self, time: int) -> int:
+        """The last point up to a time at which some window begins or ends."""
+        begins = [grid.begin(grid.newest(time)) for grid, _ in self._grids]
+        begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]
+        return int(max(begins))
+
     def columns(self, times: Ints) -> tuple[Ints, Ints] | None:
         """The slices of many times: their begins, and the ends of the first windows; None if something is far off."""
         if not self.near(times):
@@ -75,12 +81,10 @@ class Cuts:
         return bool(len(times)) and max(-int(times.min()), int(times.max()), *map(_reach, self._grids)) < FAR_US
 
     def _learn(self, time: int) -> Place:
-        begins = [grid.begin(grid.newest(time)) for grid, _ in self._grids]
-        begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]
         ends = [grid.begin(grid.newest(time) + 1) for grid, _ in self._grids]
         ends += [grid.end(grid.oldest(time)) for grid, _ in self._grids if grid.rest]
         firsts = (first_end(grid, time, first) for grid, first in self._grids)
-        place = int(max(begins)), min((end for end in firsts if end is not None), default=None)
+        place = self.last(time), min((end for end in firsts if end is not None), default=None)
         if time >= LAST_TIME:
             return place
         for grid, _ in self._grids:

@@ -2,7 +2,8 @@
 
 For tumbling, sliding and calendar windows, and sessions, whose aggregates do not depend on the order of rows. All
 periodic windows of an element share their slices: one begins wherever some window begins or ends, so a slice lies in a
-window as a whole or not at all. Sessions have no grid, and are kept by their first and last row.
+window as a whole or not at all. Slices that no open window tells apart any more are merged. Sessions have no grid, and
+are kept by their first and last row.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from millpond.windowing.keycolumns import KeyColumns, marks
 from millpond.windowing.keysessions import CHANGED, TOLD, Replaced, join, note_replaced, sessions_over, taken_back
 from millpond.windowing.keysessions import Session as HeldSession
 from millpond.windowing.kinds import LAST_TIME, check_told
+from millpond.windowing.merging import Merging
 from millpond.windowing.periodic import TIME, Periodic
 
 Held = tuple[Any, ...]
@@ -77,6 +79,7 @@ class KeySlices:
         known = since or {}
         self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
         self._cuts = Cuts(self._grids, self._first)
+        self._merging = Merging(self._grids, self._first, self._cuts, aggregate)
         self.columns = KeyColumns(self._cuts, self._gaps, lateness, aggregate, lambda held: self._next(Slices(*held)))
         # A row up to that time would go on with a session that begins less than a gap after it.
         self._whole = {name: known[name] + gap for name, gap in self._gaps.items() if name in known}
@@ -136,7 +139,8 @@ class KeySlices:
         told.sort(key=lambda one: (not one.retracted, one.end, one.begin, self._places[one.window]))
         final = until - self._lateness
         # The later a slice, the later its last window.
-        slices = now.slices[bisect_right(begins, final, key=self._last_end) :]
+        kept = now.slices[bisect_right(begins, final, key=self._last_end) :]
+        slices = self._merging.merged(kept, final)
         sessions = {
             name: [one for one in found if one[1] + self._gaps[name] > final] for name, found in now.sessions.items()
         }

@@ -7,6 +7,9 @@ from tests.mutants.mutant import mutant
 _BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute_force_over_all_rows_says"
 _SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
 _BY_COLUMNS = "property/test_windows_adds.py::test_what_is_held_has_the_same_bits"
+_MERGED = "property/test_windows_merged.py::test_"
+_MERGED_WHOLE = f"{_MERGED}whole_numbers_never_have_more_slices_than_open_windows"
+_MERGED_FLOATS = f"{_MERGED}floats_have_the_same_bits_whenever_windows_are_told"
 
 WINDOWS = (
     mutant(
@@ -29,6 +32,34 @@ WINDOWS = (
         "property/test_windows_blocks.py::test_a_window_has_the_same_bits_told_alone_with_others_or_again",
         "grid.begin(block * reach)",
         "group[0].end",
+    ),
+    mutant(
+        "windows: slices become one though an open window begins between them",
+        "windowing/merging.py",
+        _MERGED_WHOLE,
+        "is_open = _from(newest, first) & (grid.ends(newest) > final)",
+        "is_open = _from(newest, first) & (grid.ends(newest) > final + 3)",
+    ),
+    mutant(
+        "windows: slices become one while rows may come",
+        "windowing/merging.py",
+        _MERGED_FLOATS,
+        "(running := self._cuts.last(final))",
+        "(running := final + 1)",
+    ),
+    mutant(
+        "windows: floats are added up in the order in which slices became one",
+        "windowing/merging.py",
+        _MERGED_FLOATS,
+        "leads if grid.whole + grid.rest == 1 else False",
+        "leads",
+    ),
+    mutant(
+        "windows: what is over is kept in pieces",
+        "windowing/merging.py",
+        _MERGED_WHOLE,
+        "(ahead[low] or self._whole(together))",
+        "ahead[low]",
     ),
     mutant(
         "windows: by columns, a sum of negative zeros is zero",
