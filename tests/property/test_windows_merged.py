@@ -17,6 +17,7 @@ KINDS = {
     "long ones overlap": {"short": tumbling(1), "long": sliding(40, 10)},
     "both overlap": {"short": sliding(4, 1), "long": sliding(30, 6)},
     "ends inside": {"a": sliding(13, 5, origin=2)},
+    "gaps": {"short": sliding(3, 10), "long": tumbling(50)},
     "apart": {"a": sliding(3, 10), "b": sliding(17, 11)},
     "days": {"hours": tumbling(DAY // 6), "days": days("Europe/Berlin")},
     "three days": {"hours": tumbling(DAY // 6), "days": days("Europe/Berlin", span=3, every=1)},

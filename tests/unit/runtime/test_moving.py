@@ -162,7 +162,8 @@ def test_one_on_its_way_in_another_timeline_is_built_anew(history, monkeypatch):
     standing = left_moving(history, monkeypatch)
     store = LocalStore.at(store_path(history.folder + "/local", history.parents[0].uuid, 0))
     foreign = Stamp(standing.moving[1].uuid, 1, "f" * 64)
-    deltas = [([key_of(word) for word in sorted(WORDS)], [b"foreign"] * len(WORDS))]
+    keys = sorted(key_of(f"foreign{number}") for number in range(8))
+    deltas = [(keys, [b"no delta of ours writes this"] * len(keys))]
     with monkeypatch.context() as patch:
         Between(patch, dies_at=2)
         with pytest.raises(DiedError):
