@@ -53,7 +53,7 @@ class Telling(Progress):
     def epoch(self, report: EpochReport) -> None:
         super().epoch(report)
         with (self._folder / "epochs").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(report)) + "\n")
+            file.write(json.dumps(asdict(report), default=str) + "\n")
         (self._folder / "stores").write_text(json.dumps(stores_of(self._job)))
         if self._resizes and report.epoch % 4 == 0:
             self._job.resize(1 + report.epoch // 4 % 5)
