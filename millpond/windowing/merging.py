@@ -3,16 +3,16 @@
 A long window beside short ones would keep the slices of all short ones that are over. They are merged, but only where
 no window can have other bits by that. Floats are added in the order that `keyblocks` says, whatever was merged when: so
 sums of floats are merged only at the front of windows that do not overlap, where slices are added from the first to the
-last in any case. What has no floats in it is merged wherever it may be.
+last in any case. Aggregates that declare partials without floats, and extremes, are merged wherever it may be.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from itertools import pairwise
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from millpond.windowing.columnar import ExtremeForm
 from millpond.windowing.cuts import Cuts
 from millpond.windowing.grids import Ints, SlicedGrid
 
-_WHOLE: Final = (bool, int, str, bytes, type(None))
+_WHOLE: Final = (bool, int, str, bytes, NoneType)
 
 Slice = tuple[int, Any]
 """Where a slice begins, and its partial."""
@@ -36,6 +36,7 @@ class Merging:
         self._grids = [(grid, first.get(name)) for name, grid in grids.items()]
         self._cuts = cuts
         self._aggregate = aggregate
+        self._exact = _exact(aggregate)
         # Otherwise every slice begins with a window that is open for as long as the slice is kept.
         self._some = len(self._grids) > 1 or any(grid.rest for grid, _ in self._grids)
 
@@ -57,7 +58,7 @@ class Merging:
         found: list[Slice] = []
         for low, high in pairwise(edges):
             together = slices[low:high]
-            if len(together) > 1 and (ahead[low] or self._whole(together)):
+            if len(together) > 1 and (self._exact or ahead[low]):
                 partials = [partial for _, partial in together]
                 together = [(together[0][0], reduce(self._aggregate.combine, partials))]
             found += together
@@ -84,29 +85,18 @@ class Merging:
             found &= ~holds | (leads if grid.whole + grid.rest == 1 else False)
         return found
 
-    def _whole(self, slices: Sequence[Slice]) -> bool:
-        """Whether partials can be combined in any order without a difference."""
-        parts = self._aggregate.parts
-        if not parts:
-            return all(_exact(self._aggregate, partial) for _, partial in slices)
-        return all(_exact(part, one) for _, several in slices for (_, part), one in zip(parts, several, strict=True))
-
 
 def _from(numbers: Ints, first: int | None) -> Any:
     return np.ones(len(numbers), np.bool_) if first is None else numbers >= first
 
 
-def _exact(part: Aggregate, partial: Any) -> bool:
-    """Whether the way in which such partials are combined can't be seen; of two zeros, one may be the negative one."""
-    if isinstance(part.columns, ExtremeForm):
-        return not any(isinstance(value, float) and (math.isnan(value) or value == 0) for value in partial)
-    return _is_whole(partial)
+def _exact(aggregate: Aggregate) -> bool:
+    """Whether it can't be seen in which order partials were combined: nothing is rounded, whatever rows will come."""
+    if aggregate.parts:
+        return all(_exact(part) for _, part in aggregate.parts)
+    return isinstance(aggregate.columns, ExtremeForm) or _without_floats(aggregate.partial_type)
 
 
-def _is_whole(value: Any) -> bool:
-    """Whether there is nothing in a value but what is combined without rounding."""
-    if isinstance(value, tuple | list | set | frozenset):
-        return all(map(_is_whole, value))
-    if isinstance(value, dict):
-        return all(map(_is_whole, value.items()))
-    return type(value) in _WHOLE
+def _without_floats(declared: Any) -> bool:
+    parts = [part for part in get_args(declared) if part is not ...]
+    return all(map(_without_floats, parts)) if parts else declared in _WHOLE

@@ -8,7 +8,7 @@ _BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute
 _SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
 _BY_COLUMNS = "property/test_windows_adds.py::test_what_is_held_has_the_same_bits"
 _MERGED = "property/test_windows_merged.py::test_"
-_MERGED_WHOLE = f"{_MERGED}whole_numbers_never_have_more_slices_than_open_windows"
+_MERGED_EXACT = f"{_MERGED}where_nothing_is_rounded_there_are_never_more_slices_than_open_windows"
 _MERGED_FLOATS = f"{_MERGED}floats_have_the_same_bits_whenever_windows_are_told"
 
 WINDOWS = (
@@ -36,7 +36,7 @@ WINDOWS = (
     mutant(
         "windows: slices become one though an open window begins between them",
         "windowing/merging.py",
-        _MERGED_WHOLE,
+        _MERGED_EXACT,
         "is_open = _from(newest, first) & (grid.ends(newest) > final)",
         "is_open = _from(newest, first) & (grid.ends(newest) > final + 3)",
     ),
@@ -55,10 +55,17 @@ WINDOWS = (
         "leads",
     ),
     mutant(
+        "windows: numbers are held for integers until the first float comes",
+        "windowing/merging.py",
+        _MERGED_FLOATS,
+        "else declared in _WHOLE",
+        "else declared in (*_WHOLE, float)",
+    ),
+    mutant(
         "windows: what is over is kept in pieces",
         "windowing/merging.py",
-        _MERGED_WHOLE,
-        "(ahead[low] or self._whole(together))",
+        _MERGED_EXACT,
+        "(self._exact or ahead[low])",
         "ahead[low]",
     ),
     mutant(
