@@ -67,7 +67,9 @@ def _forget_earlier(folder: Path) -> None:
     """
     checkpoint, _, _ = folder.name.rpartition("-")
     for earlier in folder.parent.glob(f"{checkpoint}-*"):
-        shutil.rmtree(earlier, ignore_errors=True)
+        # Another task of this job may have made ours meanwhile.
+        if earlier != folder:
+            shutil.rmtree(earlier, ignore_errors=True)
 
 
 def is_own(folder: str) -> bool:

@@ -49,6 +49,22 @@ def test_executors_jobs_and_checkpoints_have_folders_of_their_own(host):
     assert len(folders) == 8
 
 
+def test_two_tasks_that_begin_at_once_leave_each_other_their_stores(host, monkeypatch):
+    host("one")
+    killed, root = root_on_executor("ck", "killed"), root_on_executor("ck", "new")
+    left = Path(local_folder(killed)) / "uuid" / "00000"
+    left.mkdir(parents=True)
+    forget_earlier = executor._forget_earlier
+
+    def neighbour_is_faster(folder):
+        (folder / "uuid" / "00000").mkdir(parents=True)
+        forget_earlier(folder)
+
+    monkeypatch.setattr(executor, "_forget_earlier", neighbour_is_faster)
+    assert (Path(local_folder(root)) / "uuid" / "00000").exists()
+    assert not left.exists()
+
+
 def test_an_ended_job_leaves_nothing_and_takes_nothing_of_others(host, tmp_path):
     host("one")
     ended, other = root_on_executor("ck", "x"), root_on_executor("other", "x")
