@@ -23,6 +23,9 @@ from millpond.windowing.grids import Ints, SlicedGrid
 
 _WHOLE: Final = (bool, int, str, bytes, NoneType)
 
+_STORED: Final = range(-(2**63), 2**64)
+"""The integers that state can hold; a window may be told larger ones, which its slices do not reach."""
+
 Slice = tuple[int, Any]
 """Where a slice begins, and its partial."""
 
@@ -59,8 +62,8 @@ class Merging:
         for low, high in pairwise(edges):
             together = slices[low:high]
             if len(together) > 1 and (self._exact or ahead[low]):
-                partials = [partial for _, partial in together]
-                together = [(together[0][0], reduce(self._aggregate.combine, partials))]
+                whole = reduce(self._aggregate.combine, [partial for _, partial in together])
+                together = [(together[0][0], whole)] if _storable(whole) else together
             found += together
         return found + slices[len(begins) :]
 
@@ -100,3 +103,9 @@ def _exact(aggregate: Aggregate) -> bool:
 def _without_floats(declared: Any) -> bool:
     parts = [part for part in get_args(declared) if part is not ...]
     return all(map(_without_floats, parts)) if parts else declared in _WHOLE
+
+
+def _storable(partial: Any) -> bool:
+    if isinstance(partial, tuple | list):
+        return all(map(_storable, partial))
+    return type(partial) is not int or partial in _STORED
