@@ -1,17 +1,24 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash connect mutants docs clean lint types unit whole spark
+.PHONY: help run check test bench crash connect versions mutants audit docs clean lint types unit whole spark
 
 READY := .venv/.ready
 PYTHON := .venv/bin/python
 TYPED := $(wildcard millpond examples benchmarks)
 # Extra words for pytest: make check PYTEST_ARGS="-k manifest --hypothesis-seed=1"
 PYTEST_ARGS ?=
+# The oldest that pyproject.toml allows, up to the one before that of .venv, which all other tests run on.
+SPARK_VERSIONS ?= 4.1 4.2
+# The same hashes of texts in every process, so the same order of every set: a run of all tests is the same each time.
+PYTEST := PYTHONHASHSEED=0 $(PYTHON) -m pytest -q
+# make crash SEED=7 ONLY=values: the seed that a campaign printed, and one of scripts/campaigns.toml alone
+SEED ?=
+ONLY ?=
 # Tests start very many processes: without byte code each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY) ## Run the example: a recommender on an embedded Spark
 	@$(PYTHON) -m examples.recommender
@@ -35,18 +42,22 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks placement
 	@$(PYTHON) -m benchmarks recovery
 	@$(PYTHON) -m benchmarks elastic
+	@$(PYTHON) -m benchmarks raising_rows
 
-crash: $(READY) ## Try to break it: campaigns of kills, faults and damage, 50,000 generated programs, 10,000 transactional ones; hours
-	@$(PYTHON) -m pytest -q -n 2 -m campaign --timeout 7200 $(PYTEST_ARGS)
-	@$(PYTHON) -m millpond.testing.faults --count 40000 --seed 1
-	@$(PYTHON) -m millpond.testing.transactions --count 10000 --seed 1
-	@$(PYTHON) -m millpond.testing.programs --count 50000 --seed 1 --workers 2
+crash: $(READY) ## Try to break it: the campaigns of scripts/campaigns.toml from a fresh seed, which is printed; hours
+	@$(PYTHON) scripts/crash.py --seed "$(SEED)" --only "$(ONLY)"
 
 connect: $(READY) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
-	@MILLPOND_TEST_CONNECT=1 $(PYTHON) -m pytest -q -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
+	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
+
+versions: $(READY) ## Run the main paths on each minor version of Spark that pyproject.toml allows, classic and through Connect
+	@for version in $(SPARK_VERSIONS); do sh scripts/versions.sh $$version $(PYTEST_ARGS) || exit 1; done
 
 mutants: $(READY) ## Test the tests: break the package by hand in more than ninety ways, each must be caught by its test
-	@$(PYTHON) -m pytest -q -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
+	@$(PYTEST) -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
+
+audit: $(READY) ## Look for unsafe code (bandit) and for known weaknesses of what is installed (pip-audit, needs a network)
+	@sh scripts/audit.sh
 
 docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml, and draw docs/pictures
 	@$(PYTHON) scripts/errors_page.py
@@ -65,14 +76,14 @@ types: $(READY)
 	@$(PYTHON) -m mypy $(TYPED)
 
 unit: $(READY)
-	@MILLPOND_TEST_SMALL=1 $(PYTHON) -m pytest -q -n 2 --dist worksteal -m "not spark and not slow and not campaign" $(PYTEST_ARGS)
+	@MILLPOND_TEST_SMALL=1 $(PYTEST) -n 2 --dist worksteal -m "not spark and not slow and not campaign" $(PYTEST_ARGS)
 
 whole: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 --dist worksteal -m "not spark and not campaign" $(PYTEST_ARGS)
+	@$(PYTEST) -n 2 --dist worksteal -m "not spark and not campaign" $(PYTEST_ARGS)
 
 spark: $(READY)
-	@$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)
-	@MILLPOND_TEST_CONNECT=1 $(PYTHON) -m pytest -q -m "spark and connect and not campaign" tests/spark $(PYTEST_ARGS)
+	@$(PYTEST) -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)
+	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and connect and not campaign" tests/spark $(PYTEST_ARGS)
 
 $(READY): pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh

@@ -16,6 +16,7 @@ from benchmarks import (
     large_state,
     latency,
     placement,
+    raising_rows,
     recovery,
     restore,
     shared_windows,
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "sliding": sliding,
     "placement": placement,
     "recovery": recovery,
+    "raising_rows": raising_rows,
     "elastic": elastic,
 }
 

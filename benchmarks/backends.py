@@ -35,7 +35,12 @@ KINDS = (
 DURABLE = frozenset(KINDS) - {"memory", "perkey_faithful"}
 """Kinds that keep what they acknowledged after a power cut."""
 
-S3_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests", "AWS_REGION": "us-east-1"}
+# Of a server that lives as long as a benchmark, on loopback.
+S3_CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",  # nosec B105
+    "AWS_REGION": "us-east-1",
+}
 
 KEYS, VALUE_BYTES, WRITERS, TURNS, SECONDS, FILL_SECONDS = "10_000,100_000,1_000_000", 1024, "1,8,32", 2, 1.5, 90.0
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from benchmarks.charts import Points
 from benchmarks.committed import commits_in

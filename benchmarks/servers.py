@@ -12,7 +12,8 @@ from pathlib import Path
 
 from millpond.clock import SystemClock
 
-REDIS_PASSWORD = "pass/word@of:tests"
+# Of a server that lives as long as a benchmark, on loopback.
+REDIS_PASSWORD = "pass/word@of:tests"  # nosec B105
 READY_S = 60.0
 S3_SCRIPT = Path(__file__).parents[1] / "tests" / "contract" / "s3_server.py"
 

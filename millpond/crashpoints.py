@@ -23,6 +23,8 @@ IN_EPOCHS = (
     "snapshot.merged",
     "manifest.staged",
     "manifest.linked",
+    "head.noted",
+    "head.forgotten",
     "manifest.committed",
     "publish.started",
     "publish.file",
@@ -42,6 +44,7 @@ IN_STORAGE = (
     "logfile.rotated",
     "logfile.emptied",
     "logfile.unlinked",
+    "witness.written",
     "index.staged",
     "index.named",
     "index.replaced",
@@ -72,6 +75,7 @@ BY_HAND = (
     "repair.removed",
     "repair.replaced",
     "repair.set_aside",
+    "repair.unnoted",
     "repair.went_back",
 )
 """What people ask for: savepoints, forks and repairs."""

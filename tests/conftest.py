@@ -1,4 +1,8 @@
-"""How every test runs: hypothesis without deadlines, from a seed that is shown and can be given again; files in memory.
+"""How every test runs: with fixed chance and without deadlines; files in memory.
+
+A run of all tests decides: it must be the same every time, on every machine. So hypothesis draws what follows from each
+test alone, as do UUIDs, `random` and the hashes of texts in children. Campaigns (`make crash`) draw anew, by
+MILLPOND_TEST_SEED.
 
 Tests sync very many small files, and none of them can tell a disk from memory: power cuts are simulated. With a TMPDIR
 the files lie there, and those of failed tests stay.
@@ -8,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,34 +19,58 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from millpond.state.localstore import LocalStore
+from tests.chance import SEED, Chance, seed_of
 from tests.sizes import EXAMPLES
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 4 << 30
 OURS = "millpond-tests-"
 
-IN_CI = os.environ.get("CI", "").lower() == "true"
+TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "GITHUB_ACTIONS")
+SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "PYSPARK_", "SPARK_", "TTY_")
+"""What terminals, services of CI and people who have clusters set: commands, storages and Spark would heed it."""
 
-settings.register_profile("local", deadline=None, print_blob=True, max_examples=EXAMPLES)
-settings.register_profile("ci", deadline=None, print_blob=True, max_examples=EXAMPLES, derandomize=True)
-settings.load_profile("ci" if IN_CI else "local")
+CHANCE = Chance()
+
+# How long an example takes says more about the machine than about us; what failed in an earlier run is no part of this.
+UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+USUAL = settings(print_blob=True, max_examples=EXAMPLES, database=None, **UNTIMED)
+settings.register_profile("fixed", USUAL, derandomize=True)
+settings.register_profile("campaign", USUAL)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(100_000, 20, 100)
-    # Chosen before hypothesis and xdist read the options, so that all workers use the one that is shown.
-    if not IN_CI and config.getoption("hypothesis_seed") is None:
-        config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+    for name in filter(_is_setting, list(os.environ)):
+        del os.environ[name]
+    # Before xdist starts its workers: they and all other children get it with the environment.
+    os.environ.setdefault("PYTHONHASHSEED", str(seed_of("hash")) if SEED else "0")
+    if SEED and config.getoption("hypothesis_seed") is None:
+        config.option.hypothesis_seed = str(seed_of("hypothesis"))
+    if config.getoption("hypothesis_seed") is None:
+        settings.load_profile("fixed")
+        # It would try numbers and texts that stand in modules which other tests happened to import before.
+        if hasattr(providers, "_get_local_constants"):
+            providers._get_local_constants = lambda: providers._local_constants
+    else:
+        settings.load_profile("campaign")
     if "TMPDIR" not in os.environ and _room_in_memory():
         # Workers and other children get it with the environment.
         folder = MEMORY / f"{OURS}{os.getpid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _is_setting(name: str) -> bool:
+    """Whether a variable of the environment would let a test see who runs it, or our own settings of a job."""
+    ours = name.startswith("MILLPOND_") and not name.startswith("MILLPOND_TEST_")
+    return ours or name in TERMINAL or name.startswith(SETTINGS)
 
 
 def pytest_collection_finish() -> None:
@@ -73,9 +100,23 @@ def _close_stores(request: pytest.FixtureRequest) -> Iterator[None]:
         LocalStore.close_below(folder)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    CHANCE.begin(item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+    if fixturedef.scope == "function":
+        return (yield)
+    with CHANCE.apart(f"{fixturedef.argname} {request.param_index}"):
+        return (yield)
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     seed = config.getoption("hypothesis_seed")
-    return "hypothesis: derandomized" if seed is None else f"replay with: --hypothesis-seed={seed}"
+    return "chance: fixed" if seed is None else f"replay with: MILLPOND_TEST_SEED={SEED} --hypothesis-seed={seed}"
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:

@@ -19,7 +19,7 @@ from millpond.compiler.independent import independent_errors
 from millpond.errors import MillpondError, ProgramError, SetupError
 from millpond.program import EntryPoint, ProgramBase
 from millpond.program.ambient import as_written
-from millpond.program.entries import HANDLER, MARK, entry_points, handler_entry
+from millpond.program.entries import HANDLER, MARK, abstract_methods, entry_points, handler_entry
 
 
 @dataclass
@@ -27,13 +27,14 @@ class Checked:
     """What was found out about one program.
 
     `gathered` are the entry points that run gathered, each with the reason; `trusted` are the types that were not
-    looked at.
+    looked at; `copies` says where an object of state is stored as a copy.
     """
 
     name: str
     errors: list[MillpondError]
     gathered: dict[str, str] = field(default_factory=dict)
     trusted: list[str] = field(default_factory=list)
+    copies: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -140,7 +141,7 @@ def _refused(seen: Seen) -> Iterator[Checked]:
             missing = seen.missing.get(name, [])
             others = (error for error in check_program(program).errors if not _speaks_of(error, missing))
             yield Checked(name, [*errors, *others])
-        elif program not in bases or _marked(program):
+        elif not abstract_methods(program) and (program not in bases or _marked(program)):
             yield replace(check_program(program), name=name)
 
 
@@ -155,8 +156,16 @@ def check_program(program: type[ProgramBase]) -> Checked:
     whole = _compiled(program)
     if isinstance(whole, Draft):
         gathered = {method.name: method.gathered for method in whole.methods if method.gathered}
-        return Checked(program.__name__, [], gathered)
+        return Checked(program.__name__, [], gathered, copies=list(_copies(whole)))
     return Checked(program.__name__, _errors_of(program, whole))
+
+
+def _copies(draft: Draft) -> Iterator[str]:
+    """Say where an object of state is stored in a second place: when the row ends, it is two."""
+    for method in draft.methods:
+        for node, element, elsewhere in method.copies:
+            place = method.source.place(node)
+            yield f"{place.file}:{place.line}: stored as a copy in self.{element}, since it is also in {elsewhere}"
 
 
 def _errors_of(program: type[ProgramBase], whole: MillpondError) -> list[MillpondError]:
@@ -287,6 +296,7 @@ def as_json(reports: Sequence[Report]) -> str:
                         "ok": not program.errors,
                         "errors": [_error(error) for error in program.errors],
                         "gathered": program.gathered,
+                        "copies": program.copies,
                         "trusted": program.trusted,
                     }
                     for program in report.programs
@@ -326,6 +336,7 @@ def as_text(reports: Sequence[Report]) -> Iterator[tuple[str, bool]]:
                 trust = f" (taken on trust: {', '.join(program.trusted)})" if program.trusted else ""
                 yield f"  {program.name}: ok{trust}", False
             yield from ((f"    {entry} runs gathered: {why}", False) for entry, why in program.gathered.items())
+            yield from ((f"    warning: {copy}", False) for copy in program.copies)
             for error in program.errors:
                 yield str(error), True
     programs = [program for report in reports for program in report.programs]

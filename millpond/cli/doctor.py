@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -72,6 +74,7 @@ class Finding:
 def examine(*, spark: bool = False) -> list[Finding]:
     """Look at everything; start a local Spark too if asked."""
     findings = [python_finding(sys.version_info[:3]), _java(), *_packages(), _cores(), _memory(), _disk(Path.cwd())]
+    findings.append(temporary_finding(Path(tempfile.gettempdir())))
     if spark:
         findings.append(_session())
     return findings
@@ -156,6 +159,15 @@ def _memory() -> Finding:
 def _disk(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     return resource_finding("free disk", free, DISK_BYTES_MIN, f"free some space on the disk of {folder}")
+
+
+def temporary_finding(folder: Path) -> Finding:
+    """Whether others could put something in the place of local stores, which lie there without a `local_root`."""
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        advice = f"run `chmod +t {folder}`, or give jobs a local_root of their own"
+        return Finding("temporary folder", Status.LOW, f"{folder}: others may rename what is yours", advice)
+    return Finding("temporary folder", Status.OK, str(folder))
 
 
 def resource_finding(name: str, size_bytes: int, size_bytes_min: int, advice: str) -> Finding:

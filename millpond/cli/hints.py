@@ -25,6 +25,7 @@ class Hints:
         self._names = names
         self._trusted = trusted
         self._made: set[int] = set()
+        self._unseen = 0
 
     def of(self, node: ast.expr) -> Any:
         """The type that a hint stands for; the bare name itself if the file does not have it."""
@@ -33,9 +34,13 @@ class Hints:
             return node.id
         found = self.known(node)
         if found is None and not (isinstance(node, ast.Constant) and node.value is None):
-            self._trusted[ast.unparse(node)[:60]] = None
-            return UNSEEN_TYPE
+            return self._trust(ast.unparse(node)[:60])
         return found
+
+    def _trust(self, text: str) -> Any:
+        self._trusted[text] = None
+        self._unseen += 1
+        return UNSEEN_TYPE
 
     def known(self, node: ast.expr) -> Any:
         """The type that an expression stands for, or None."""
@@ -68,7 +73,11 @@ class Hints:
         return self.of(inner) if not isinstance(inner, ast.Constant) else None
 
     def _joined(self, left: ast.expr, right: ast.expr) -> Any:
+        known = self._unseen
         sides = [None if _is_none(side) else self._part(side) for side in (left, right)]
+        if self._unseen > known and None not in sides:
+            # A type that can't be seen together with another one is one that can't be seen.
+            return UNSEEN_TYPE
         try:
             return typing.Union[sides[0], sides[1]]  # noqa: UP007 - the sides are known at run time only
         except TypeError:
@@ -78,8 +87,7 @@ class Hints:
         """A type inside another; never a bare name, which would be evaluated as text."""
         found = self.of(node)
         if isinstance(found, str):
-            self._trusted[found] = None
-            return UNSEEN_TYPE
+            return self._trust(found)
         return found
 
     def _subscript(self, base: Any, inside: ast.expr) -> Any:

@@ -15,6 +15,7 @@ from types import ModuleType
 
 from millpond.errors import MillpondError, SetupError, SourcePlace
 from millpond.program import ProgramBase
+from millpond.program.entries import abstract_methods
 
 
 def python_files(path: Path) -> Iterator[Path]:
@@ -112,7 +113,8 @@ def programs_of(module: ModuleType) -> list[type[ProgramBase]]:
     mine = (kind for kind in classes if issubclass(kind, ProgramBase) and kind.__module__ == module.__name__)
     own = list(dict.fromkeys(mine))
     bases = {base for program in own for base in program.__mro__[1:]}
-    return [program for program in own if program not in bases or _has_entries(program)]
+    whole = [program for program in own if not abstract_methods(program)]
+    return [program for program in whole if program not in bases or _has_entries(program)]
 
 
 def _has_entries(program: type) -> bool:

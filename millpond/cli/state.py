@@ -287,19 +287,24 @@ def repair(
     checkpoint: CheckpointArgument,
     *,
     to: Annotated[int | None, typer.Option("--to", min=1, metavar="EPOCH", help="Go back to this epoch.")] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept-rollback", help="Go on from what is there, although newer epochs are lost.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Mend what can be mended without guessing, of a checkpoint that no job runs on, and tell which epochs are whole.
 
     Chunks of snapshots are made again from older ones and deltas, byte for byte. With --to, newer epochs are set aside,
-    not deleted: what they applied is lost to the job. Exits with 1 if the newest epoch is not whole after that.
+    not deleted: what they applied is lost to the job. With --accept-rollback, a checkpoint that has lost its newest
+    epochs (MP361, MP362, MP457) goes on from the newest one that is whole. Exits with 1 if the newest epoch is not
+    whole after that.
     """
     from millpond.cli import statekeep as keeps
 
     with _errors(json=json):
         with progress("checking", shown=not json) as begin:
-            done = keeps.mend(checkpoint, to, begin, trial=dry_run)
+            done = keeps.mend(checkpoint, to, begin, trial=dry_run, accept=accept)
         if json:
             print_json(keeps.repair_fields(done, trial=dry_run))
         else:

@@ -22,9 +22,10 @@ from millpond.epochs.repairing import Repair, repair
 from millpond.epochs.retention import Keep
 from millpond.epochs.savepoints import Savepoint, add_savepoint, find_savepoint, remove_savepoint, savepoints
 from millpond.errors import MillpondError
-from millpond.storage.contract import Storage, is_name, shown_url
+from millpond.storage.addresses import shown_url
+from millpond.storage.contract import Storage, is_name
 from millpond.storage.layered import TrialStorage
-from millpond.storage.open import open_storage
+from millpond.storage.open import accept_rollback, open_storage
 
 _CLOCK = SystemClock()
 
@@ -145,9 +146,15 @@ def print_fork(console: Console, made: Fork) -> None:
     console.print(Text(needs), soft_wrap=True)
 
 
-def mend(checkpoint: str, to: int | None, begin: Begin, *, trial: bool) -> Repair:
+def mend(checkpoint: str, to: int | None, begin: Begin, *, trial: bool, accept: bool = False) -> Repair:
     """Make again what can be made again, and go back if asked to."""
-    return repair(opened(checkpoint, trial=trial), to, begun=begin)
+    if accept and not trial:
+        accept_rollback(checkpoint)
+    storage = opened(checkpoint, trial=trial)
+    done = repair(storage, to, begun=begin)
+    if accept and to is None and done.whole and done.whole[-1] != done.newest:
+        done = repair(storage, done.whole[-1], begun=begin)
+    return done
 
 
 def repair_fields(done: Repair, *, trial: bool) -> Report:

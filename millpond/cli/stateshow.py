@@ -23,7 +23,7 @@ from millpond.epochs.reading.plain import as_json, as_text, printable
 from millpond.epochs.times import EventTimes
 from millpond.errors import MillpondError, StateError
 from millpond.program.epoch_time import moment_of
-from millpond.storage.contract import shown_url
+from millpond.storage.addresses import shown_url
 
 Begin = Callable[[int], Callable[[int], None]]
 """Is told how many bytes will be read, and gives what is told of each file."""

@@ -7,6 +7,7 @@ together from these. No statement, decorator, default or hint of the file is exe
 
 from __future__ import annotations
 
+import abc
 import ast
 import builtins
 import types
@@ -184,25 +185,27 @@ class _Reader:
         return {_mangled(node.id, owner): Unseen(node.id, self._path) for node in _stored(statement)}
 
     def _method(self, tree: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Any:
-        function = self._function(tree, f"{owner}.{tree.name}")
-        for decorator in tree.decorator_list:
+        function = member = self._function(tree, f"{owner}.{tree.name}")
+        for decorator in reversed(tree.decorator_list):
             call = decorator if isinstance(decorator, ast.Call) else None
             meaning = self._hints.reference(call.func if call else decorator)
             if meaning in (staticmethod, classmethod, property):
-                return meaning(function)
-            if meaning is on_timer:
+                member = meaning(member)
+            elif meaning is abc.abstractmethod:
+                function.__isabstractmethod__ = True
+            elif meaning is on_timer:
                 self._hint(function, tree)
-                return on_timer(function)
-            if meaning is on_window:
+                return on_timer(member)
+            elif meaning is on_window:
                 self._hint(function, tree)
                 # Which windows does not matter to the compiler, and only running the file tells.
-                return on_window(tumbling(1), many=count())(function)
-            if meaning is entry:
+                return on_window(tumbling(1), many=count())(member)
+            elif meaning is entry:
                 options = self._options(call) if call else None
                 self._hint(function, tree)
                 mark: Callable[[Any], Any] = entry if options is None else entry(**options)
-                function = mark(function)
-        return function
+                member = mark(member)
+        return member
 
     def _declared(self, value: ast.expr, name: str) -> Any:
         """A state element if this declares one, else a constant of the class."""

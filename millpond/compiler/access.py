@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import (
@@ -25,7 +26,7 @@ from millpond.compiler.draft import (
     Stop,
     Use,
 )
-from millpond.compiler.mutability import is_frozen
+from millpond.compiler.mutability import is_frozen, kind_of
 from millpond.compiler.onlyread import OnlyRead
 from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_merged
 from millpond.program import Element
@@ -114,6 +115,17 @@ def routable(identity: Identity | None) -> str:
             names = [routable(part) if part[0] == "parameter" else "" for part in parts]
             return ",".join(names) if all(names) else ""
     return ""
+
+
+def comes_as_key(method: Method, names: str, element: Element) -> bool:
+    """Whether parameters, joined by commas, are of the type of an element's key, whatever the row.
+
+    One that may be None, or of a further type, is a key only where the method has made sure that it is one.
+    """
+    hints = dict(method.point.parameters)
+    given = [kind_of(hints[name]) for name in names.split(",")]
+    wanted = element.type.key_hint
+    return given == [wanted] if len(given) == 1 else tuple(given) == get_args(wanted)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ def check_aliases(draft: Draft) -> Draft:
     """Refuse what a cut would tear apart."""
     for method in draft.methods:
         sharing = Sharing(method, method.body, draft.elements)
-        _check_doubled(method, sharing)
         _check_asked(method, sharing)
         for piece in method.pieces[1:]:
             _Cut(method, piece, draft.elements).check()
@@ -52,18 +51,6 @@ def _check_asked(method: Method, sharing: Sharing) -> None:
                     expected="a merge that gives a value of its own",
                     hint="what instances answer is a copy: let the merge function build something new",
                 )
-
-
-def _check_doubled(method: Method, sharing: Sharing) -> None:
-    for value, element, where in sharing.doubled():
-        raise refuse(
-            "MP165",
-            f"this puts into self.{element} an object that is also in {where}",
-            method.source,
-            value,
-            expected="an object of its own",
-            hint="a checkpoint keeps each place by itself, so a change of one would be lost in the other: store a copy",
-        )
 
 
 class _Cut:

@@ -24,7 +24,9 @@ def assemble(
     entries = {method.name: _entry(draft, method, functions, finders) for method in draft.methods}
     graph = build_graph(draft)
     dropped = dropped_elements(draft.program)
-    return CompiledProgram(draft.program.__name__, _stored(draft), MappingProxyType(entries), graph, dropped)
+    return CompiledProgram(
+        draft.program.__name__, _stored(draft), MappingProxyType(entries), graph, dropped, draft.program
+    )
 
 
 def _stored(draft: Draft) -> Mapping[str, Element]:
@@ -59,6 +61,7 @@ def _entry(
             relaxed=method.relaxed,
             keys=_key_sets(method, finders),
             adds=only_adds(method, draft.elements),
+            renews=frozenset(access.state for access in piece.accesses if access.state in method.renews),
         )
         for number, piece in enumerate(method.pieces)
     )

@@ -23,6 +23,7 @@ def straight(body: Sequence[ast.stmt], piece: Piece) -> list[int] | None:
         if top in ways:
             break
     branches = any(isinstance(body[top], Branch) for top in order) or any(way.fan_out for way in piece.exits)
+    branches = branches or bool(piece.checked)
     return None if branches or len(order) < len(piece.tops) or len(piece.exits) > 1 else order
 
 

@@ -16,11 +16,13 @@ from millpond.compiler.draft import Method
 from millpond.compiler.rewrite import Renames, Rewrite
 from millpond.compiler.source import parse_function, scope_of
 from millpond.program import Element, EntryPoint, ProgramBase
-from millpond.program.undo import ABORT, abort
+from millpond.program.ambient import as_written
+from millpond.program.rows import ABORT, abort, with_own_defaults
 
 MakeFunction = Callable[[ast.FunctionDef, Method, Mapping[str, Any]], types.FunctionType]
 
-_OURS: Final = frozenset((ProgramBase.__module__, "millpond.front"))
+OURS: Final = frozenset((ProgramBase.__module__, "millpond.front"))
+"""Where the classes are written that every program has."""
 
 
 def helper_function(program: type, name: str) -> types.FunctionType | None:
@@ -28,7 +30,8 @@ def helper_function(program: type, name: str) -> types.FunctionType | None:
     member = inspect.getattr_static(program, name, None)
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
-    return member if isinstance(member, types.FunctionType) else None
+    function = as_written(member) if isinstance(member, types.FunctionType) else None
+    return function if isinstance(function, types.FunctionType) else None
 
 
 def is_entry(program: type, name: str) -> bool:
@@ -41,7 +44,7 @@ def is_helper(program: type[ProgramBase], name: str) -> bool:
     if helper_function(program, name) is None or hasattr(ProgramBase, name) or is_entry(program, name):
         return False
     owner = next(base for base in program.__mro__ if name in vars(base))
-    return owner.__module__ not in _OURS
+    return owner.__module__ not in OURS
 
 
 def read_helper(program: type, name: str) -> Method:
@@ -111,10 +114,10 @@ class Callees:
         made = self._make(written, method, dict.fromkeys(renames.values()))
         made.__defaults__ = function.__defaults__
         made.__kwdefaults__ = function.__kwdefaults__
-        self._made[name] = made
+        called = self._made[name] = with_own_defaults(made)
         for attribute, renamed in renames.items():
             made.__globals__[renamed] = self.value(attribute)
-        return made
+        return called
 
 
 def _own_names(tree: ast.AST, self_name: str) -> list[str]:

@@ -21,6 +21,7 @@ from millpond.compiler.callees import Callees
 from millpond.compiler.compiled import (
     ROW_FUNCTION,
     Done,
+    KeyCheck,
     KeyFunction,
     Reply,
     TaskFunction,
@@ -28,11 +29,12 @@ from millpond.compiler.compiled import (
     as_now,
     bound,
     fanned,
+    same_key,
     send,
 )
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import locals_of
-from millpond.compiler.draft import UNBOUND, Definition, Draft, Exit, Kind, Method, Piece, Use
+from millpond.compiler.draft import UNBOUND, Definition, Dispatch, Draft, Exit, Kind, Method, Mode, Piece, Use
 from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.keycode import ROWS, define, key_tree
@@ -41,7 +43,9 @@ from millpond.compiler.patterns import VIEWS
 from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, give
 from millpond.compiler.scope import MISSING, Names
 from millpond.compiler.sharing import Sharing
+from millpond.compiler.surekeys import SureKeys
 from millpond.state.matrix import Matrix
+from millpond.state.rowentries import end_row
 
 
 def generate(draft: Draft) -> Draft:
@@ -93,7 +97,7 @@ class _Writer:
         self._callees = callees
         self._used = {
             node.id for statement in method.body for node in ast.walk(statement) if isinstance(node, ast.Name)
-        } | set(method.parameters)
+        } | locals_of(method)
         self._fresh = FreshNames(self._used)
         self._statements = {top: copy.deepcopy(method.body[top]) for top in piece.tops}
         own = _own_names(self._statements.values(), method.self_name)
@@ -108,7 +112,22 @@ class _Writer:
         self._meets_objects = any(
             self._gives_or_takes_objects(use) for stop in method.stops if stop.top in piece.tops for use in stop.uses
         )
-        made = ("deepcopy", "as_now", "sent", "send", "fanned", "Done", "block", "UNBOUND", "bound")
+        accessed = [access.state for access in piece.accesses if access.state in method.renews]
+        self._renewed = [self._renames[state] for state in dict.fromkeys(accessed)]
+        made = (
+            "deepcopy",
+            "as_now",
+            "sent",
+            "send",
+            "fanned",
+            "Done",
+            "block",
+            "UNBOUND",
+            "bound",
+            "here",
+            "same_key",
+            "end_row",
+        )
         self._names = {name: self._name(name) for name in made}
         loose = frozenset[str]().union(*(other.loose for other in method.pieces))
         reached = self._statements.values()
@@ -118,6 +137,8 @@ class _Writer:
         # What only a path without a value for it reads here is nothing of the module.
         nowhere = (names.reads & locals_of(method)) - names.binds - set(piece.inputs)
         self._loose = loose & (touched | carried) | nowhere
+        self._keys = SureKeys(method, draft.elements)
+        self._checks: dict[str, str] = {}
 
     def _name(self, wanted: str) -> str:
         """The wanted name, or one like it if the method uses it."""
@@ -128,7 +149,7 @@ class _Writer:
 
     def function(self, name: str) -> TaskFunction:
         """Compile the task."""
-        given: dict[str, Any] = {} if self._zip == "zip" else {self._zip: zip}
+        given: dict[str, Any] = {} if self._method.scope.lookup(self._zip) is zip else {self._zip: zip}
         for own, renamed in self._renames.items():
             if own not in self._draft.elements:
                 given[renamed] = self._callees.value(own)
@@ -142,13 +163,17 @@ class _Writer:
             self._names["Done"]: Done,
             self._names["UNBOUND"]: Unbound.UNBOUND,
             self._names["bound"]: bound,
+            self._names["end_row"]: end_row,
+            self._names["same_key"]: same_key,
         }
-        return make_function(self.tree(name), self._method, given)
+        tree = self.tree(name)
+        given |= {check: KeyCheck(self._draft.elements[element].type) for element, check in self._checks.items()}
+        return make_function(tree, self._method, given)
 
     def tree(self, name: str) -> ast.FunctionDef:
         """Write the task."""
         order = straight(self._method.body, self._piece)
-        per_row = order is None or self._needs_function()
+        per_row = order is None or bool(self._renewed) or self._needs_function()
         body = [*self._unbound(), *(self._jumping() if order is None else self._straight(order, per_row=per_row))]
         columns = list(self._piece.inputs) or [ROWS]
         loop = self._loop(columns, body, per_row=per_row)
@@ -177,6 +202,9 @@ class _Writer:
             if self._sends:
                 body.append(ast.Assign([ast.Name(sent[0], ast.Store())], ast.List([], ast.Load())))
                 result = ast.Call(ast.Name(self._names["fanned"], ast.Load()), [*arguments, result], [])
+            if self._renewed:
+                renewed: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._renewed]
+                result = ast.Call(ast.Name(self._names["end_row"], ast.Load()), [result, *renewed], [])
             body.append(ast.Expr(ast.Call(ast.Name(self._append, ast.Load()), [result], [])))
         one = len(columns) == 1
         zipped = ast.Call(ast.Name(self._zip, ast.Load()), sources, [])
@@ -224,6 +252,7 @@ class _Writer:
         last = self._method.body[tops[-1]] if tops else self._method.tree
         if not isinstance(last, ast.Return | ast.Raise):
             result = self._message(self._piece.exits[0]) if self._piece.exits else self._ending(order)
+            body += self._key_check(self._piece.exits[0]) if self._piece.exits else []
             body += give(_placed(result, last), last, append=self._append, per_row=per_row)
         if isinstance(body[-1], ast.Continue):
             body.pop()
@@ -238,7 +267,15 @@ class _Writer:
             test = ast.Compare(ast.Name(self._names["block"], ast.Load()), [ast.Eq()], [ast.Constant(number)])
             cases = [ast.If(test, self._block(block, numbers), cases)]
         begin = ast.Assign([ast.Name(self._names["block"], ast.Store())], ast.Constant(numbers[self._piece.start]))
-        return [begin, ast.While(ast.Constant(True), cases, [])]
+        return [*self._position(), begin, ast.While(ast.Constant(True), cases, [])]
+
+    def _position(self) -> list[ast.stmt]:
+        """Keep the key that a row is at, where accesses have to be compared with it."""
+        if not self._piece.checked:
+            return []
+        parts: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._piece.key.split(",")]
+        key = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
+        return [_assigned(self._names["here"], key, self._method.tree)]
 
     def _block(self, block: list[int], numbers: Mapping[int, int]) -> list[ast.stmt]:
         body: list[ast.stmt] = []
@@ -269,6 +306,9 @@ class _Writer:
         if following == self._piece.ends:
             return [_placed_statement(ast.Return(ast.Name(self._names["Done"], ast.Load())), at)]
         way = next((way for way in self._piece.exits if way.top == following), None)
+        if following in self._piece.checked and way is not None:
+            leave = [*self._key_check(way), _placed_statement(ast.Return(self._message(way)), at)]
+            return [_placed_statement(ast.If(self._stays(following), [self._jump(following, numbers)], leave), at)]
         if way is not None and way.fan_out:
             message = self._message(way)
             assert isinstance(message, ast.Tuple)
@@ -276,13 +316,41 @@ class _Writer:
             sending = ast.Expr(ast.Call(ast.Name(self._names["send"], ast.Load()), sent, []))
             fan = self._method.sent_from(following)
             assert fan is not None
-            return [_placed_statement(sending, at), *self._go(top, fan.loop.head, numbers)]
+            return [
+                *self._key_check(way),
+                _placed_statement(sending, at),
+                *self._go(top, fan.loop.head, numbers),
+            ]
         if way is not None:
-            return [_placed_statement(ast.Return(self._message(way)), at)]
+            return [*self._key_check(way), _placed_statement(ast.Return(self._message(way)), at)]
         if following in numbers:
-            jump = ast.Assign([ast.Name(self._names["block"], ast.Store())], ast.Constant(numbers[following]))
-            return [_placed_statement(jump, at)]
+            return [_placed_statement(self._jump(following, numbers), at)]
         return [_placed_statement(ast.Return(self._ending([])), at)]
+
+    def _key_check(self, way: Exit) -> list[ast.stmt]:
+        """Ask for the key of the access that a row goes on to, at its line, unless it surely is one."""
+        piece = self._method.pieces[way.target]
+        if piece.dispatch is not Dispatch.BY_KEY or not piece.key:
+            return []
+        stop = next(stop for stop in self._method.stops if stop.top == way.top)
+        element = next(use.access.state for use in stop.uses if use.access.mode is Mode.KEYED)
+        if self._keys.is_sure(piece.key, self._draft.elements[element]):
+            return []
+        name = self._checks.setdefault(element, self._fresh.fresh("check_key"))
+        check = ast.Expr(ast.Call(ast.Name(name, ast.Load()), [ast.Name(piece.key, ast.Load())], []))
+        return [_placed_statement(check, stop.node)]
+
+    def _jump(self, following: int, numbers: Mapping[int, int]) -> ast.stmt:
+        return ast.Assign([ast.Name(self._names["block"], ast.Store())], ast.Constant(numbers[following]))
+
+    def _stays(self, top: int) -> ast.expr:
+        """Whether an access is under the key that the row is at, and no turn of a loop is on its way."""
+        stop = next(stop for stop in self._method.stops if stop.top == top)
+        given: list[ast.expr] = [ast.Name(stop.key, ast.Load()), ast.Name(self._names["here"], ast.Load())]
+        same = ast.Call(ast.Name(self._names["same_key"], ast.Load()), given, [])
+        if not self._sends:
+            return same
+        return ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), ast.Name(self._names["sent"], ast.Load())), same])
 
     def _message(self, way: Exit) -> ast.expr:
         names = self._method.pieces[way.target].inputs
@@ -371,7 +439,7 @@ def make_function(tree: ast.FunctionDef, method: Method, given: Mapping[str, Any
             )
         if vars(builtins).get(name, MISSING) is not value:
             namespace[name] = value
-    exec(code, namespace)  # noqa: S102
+    exec(code, namespace)  # noqa: S102 - made by the compiler, of the user's own class  # nosec B102
     function = namespace.pop(tree.name)
     assert isinstance(function, types.FunctionType)
     return function

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from millpond.compiler.access import classify
 from millpond.compiler.aliases import check_aliases
 from millpond.compiler.ambient import set_ambient
+from millpond.compiler.callees import OURS, helper_function
 from millpond.compiler.cfg import build_cfgs
 from millpond.compiler.codegen import generate
 from millpond.compiler.compiled import CompiledProgram
@@ -20,23 +22,30 @@ from millpond.compiler.inline import inline
 from millpond.compiler.keysets import find_key_sets
 from millpond.compiler.liveness import find_live
 from millpond.compiler.normalise import normalise
+from millpond.compiler.outside import check_outside
+from millpond.compiler.owned import find_owned
 from millpond.compiler.reaching import find_reaching
 from millpond.compiler.restrict import restrict
 from millpond.compiler.setorder import check_set_order
+from millpond.compiler.setsights import find_set_sights
 from millpond.compiler.source import read_sources
 from millpond.compiler.split import split
 from millpond.compiler.stratify import OrderError, stratify
 from millpond.errors import ProgramError
-from millpond.program import Element, ProgramBase
+from millpond.program import ProgramBase
+from millpond.program.entries import abstract_methods
+from millpond.program.places import signature_place
 
 Pass = Callable[[Draft], Draft]
 
 PASSES: Final[tuple[Pass, ...]] = (
     read_sources,
     check_set_order,
+    find_set_sights,
     inline,
     set_ambient,
     restrict,
+    check_outside,
     gather,
     normalise,
     build_cfgs,
@@ -49,6 +58,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     dispatch,
     check_aliases,
     find_key_sets,
+    find_owned,
     generate,
 )
 """Every pass takes a draft and leaves a draft with more in it; its module says what it needs and leaves."""
@@ -62,19 +72,23 @@ _CUT: Final = frozenset(
 _UNGATHERED: Final = frozenset(("MP180", "MP181", "MP182", "MP183"))
 """Why a method can't run gathered."""
 
+UNCUT: Final = "its rows are to be undone where they raise"
+"""Why an entry point runs gathered that could be cut."""
+
 RESERVED: Final = frozenset(("abort", "elements", "entries", "explain", "now", "on", "random"))
-"""What programs are asked for by these names must not be hidden by state or entry points."""
+"""What programs are asked for by these names must not be hidden by members of their own."""
 
 
-def draft_program(program: type[ProgramBase], until: Pass = generate) -> Draft:
-    """Run the passes up to and including `until`.
+def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Iterable[str] = ()) -> Draft:
+    """Run the passes up to and including `until`; entry points that are to stay `uncut` run gathered.
 
     Statements that touch several elements under one key are kept together first, which gives the best code. If no order
     of the elements suits that, they are taken apart. Entry points that can't be ordered or cut even so run gathered, if
     their keys follow from their arguments.
     """
     _check_names(program)
-    gathered: dict[str, str] = {}
+    _check_whole(program)
+    gathered: dict[str, str] = dict.fromkeys(uncut, UNCUT)
     failed: _FailedPassError | None = None
     while True:
         try:
@@ -140,27 +154,46 @@ def _run(draft: Draft, until: Pass) -> Draft:
     return draft
 
 
-def compile_program(program: type[ProgramBase]) -> CompiledProgram:
+def compile_program(program: type[ProgramBase], uncut: Iterable[str] = ()) -> CompiledProgram:
     """Compile a program class, or raise a ProgramError that points at the line that can't be compiled."""
-    compiled = draft_program(program).compiled
+    compiled = draft_program(program, uncut=uncut).compiled
     assert compiled is not None
     return compiled
 
 
 def _check_names(program: type[ProgramBase]) -> None:
-    """Refuse state and entry points that hide what every program has."""
-    for base in program.__mro__[: program.__mro__.index(ProgramBase)]:
-        hidden = sorted(name for name, member in vars(base).items() if name in RESERVED and _is_declared(member))
+    """Refuse members that hide what every program has: the compiler goes by what these names mean there."""
+    own = [base for base in program.__mro__[: program.__mro__.index(ProgramBase)] if base.__module__ not in OURS]
+    for base in own:
+        hidden = sorted(name for name in RESERVED & vars(base).keys() if not _is_ours(vars(base)[name]))
         if hidden:
             raise ProgramError(
                 "MP126",
                 f"`{hidden[0]}` of {program.__name__} hides a name that every program has",
                 expected=f"names other than {', '.join(sorted(RESERVED))}",
                 found=hidden[0],
-                hint="rename the state element or the entry point",
+                hint="rename the state element, the entry point, the helper or the constant",
             )
 
 
-def _is_declared(member: object) -> bool:
-    """Whether a class member is a state element or an entry point."""
-    return isinstance(member, Element) or hasattr(member, "__millpond_entry__")
+def _check_whole(program: type[ProgramBase]) -> None:
+    """Refuse a class that can't be made, since others are to fill in its methods."""
+    missing = abstract_methods(program)
+    if missing:
+        function = helper_function(program, missing[0])
+        raise ProgramError(
+            "MP149",
+            f"{program.__name__} is abstract",
+            places=() if function is None else signature_place(function),
+            expected="a class with all its methods",
+            found=f"no body for {', '.join(missing)}",
+            hint="run a class that derives from it and has them",
+        )
+
+
+def _is_ours(member: object) -> bool:
+    """Whether a member is a function of Millpond's: `millpond check` asks for some entry points of a program alone."""
+    function = getattr(member, "__func__", member)
+    return (
+        isinstance(function, types.FunctionType) and function.__module__.partition(".")[0] == __name__.partition(".")[0]
+    )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from millpond.graph.model import Access, Dispatch, Graph, Mode
 from millpond.program.declare import Element
 from millpond.program.entries import EntryPoint
+from millpond.program.program import ProgramBase
+from millpond.state.element import ElementType
 
 TaskFunction = Callable[..., None]
 """`f(out, *containers, *columns)`: works through the columns row by row and appends exactly one result per row to
@@ -67,6 +69,29 @@ def bound(value: Any, name: str) -> Any:
     if value is Unbound.UNBOUND:
         raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
     return value
+
+
+def same_key(key: Any, here: Any) -> bool:
+    """Whether a key is the one that a row is at; keys of different types are different, though Python calls them equal.
+
+    What is no key is not told here: the access says so when it is reached.
+    """
+    if type(key) is not type(here):
+        return False
+    if isinstance(key, tuple):
+        return len(key) == len(here) and all(map(same_key, key, here))
+    return bool(key == here)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """Refuses what can't be a key of an element, as plain Python does, where a row would go to that key."""
+
+    element: ElementType
+
+    def __call__(self, key: Any) -> None:
+        """Raise for what is no key."""
+        self.element.keys.check(key)
 
 
 _PLAIN: Final = frozenset((int, float, str, bytes, bool, type(None)))
@@ -137,7 +162,8 @@ class CompiledTask:
     task that arrives as one value per instance and is given to the code as a list in the order of the instances.
 
     A GATHERED task is the only one of its entry point. Its code is the whole method, and `keys` tells which keys a row
-    may touch. A task with `adds` does no more than these say.
+    may touch. A task with `adds` does no more than these say. `renews` are the elements that it works on as
+    `RowEntries`, whose places its code makes values again when a row ends.
     """
 
     name: str
@@ -154,6 +180,7 @@ class CompiledTask:
     relaxed: bool = False
     keys: KeySets | None = None
     adds: Adds | None = None
+    renews: frozenset[str] = frozenset()
 
     @property
     def writes(self) -> frozenset[str]:
@@ -188,13 +215,20 @@ class CompiledEntry:
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program ready to run: its elements, its entry points and its graph; and the elements that it gives up."""
+    """A program ready to run: its elements, its entry points and its graph; and the elements that it gives up.
+
+    `made_of` is the class, so that it can be compiled in another way; it does not travel.
+    """
 
     name: str
     elements: Mapping[str, Element]
     entries: Mapping[str, CompiledEntry]
     graph: Graph
     dropped: tuple[str, ...] = ()
+    made_of: type[ProgramBase] = field(default=ProgramBase, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.elements, self.entries, self.graph, self.dropped)
 
     @property
     def steps(self) -> int:

@@ -22,17 +22,21 @@ from millpond.compiler.draft import (
     Identity,
     Kind,
     Method,
+    Mode,
     Piece,
     Stop,
     as_written,
 )
 from millpond.compiler.flow import successors
 from millpond.compiler.liveness import live_until
+from millpond.program import Element
 
 
 def dispatch(draft: Draft) -> Draft:
     """Cut every method into its tasks."""
-    methods = tuple(replace(method, pieces=_Cutter(method, draft.levels).pieces()) for method in draft.methods)
+    methods = tuple(
+        replace(method, pieces=_Cutter(method, draft.levels, draft.elements).pieces()) for method in draft.methods
+    )
     return replace(draft, methods=methods)
 
 
@@ -54,6 +58,8 @@ class _Cut:
     tops: set[int] = field(default_factory=set)
     stops: list[Stop] = field(default_factory=list)
     onward: dict[int, tuple[_Cut, bool]] = field(default_factory=dict)
+    checked: frozenset[int] = frozenset()
+    position: Identity | None = None
 
     @property
     def dispatch(self) -> Dispatch:
@@ -66,13 +72,14 @@ class _Cut:
 
     @property
     def identity(self) -> Identity | None:
-        return next((stop.identity for stop in self.stops if stop.kind is Kind.KEYED), None)
+        return self.position or next((stop.identity for stop in self.stops if stop.kind is Kind.KEYED), None)
 
 
 class _Cutter:
-    def __init__(self, method: Method, levels: Mapping[str, int]) -> None:
+    def __init__(self, method: Method, levels: Mapping[str, int], elements: Mapping[str, Element]) -> None:
         self._method = method
         self._levels = levels
+        self._elements = elements
         self._stops = {stop.top: stop for stop in method.stops}
         self._cuts: dict[int, _Cut] = {}
 
@@ -83,25 +90,21 @@ class _Cutter:
         while waiting:
             cut = waiting.pop(0)
             self._fill(cut)
-            if self._method.relaxed and self._leaves_its_key(cut):
-                self._fill(cut, stays=False)
+            if self._method.relaxed:
+                self._check_keys(cut)
             for onward, _ in cut.onward.values():
-                if onward.start not in self._cuts:
+                if onward is not cut and onward.start not in self._cuts:
                     self._cuts[onward.start] = onward
                     waiting.append(onward)
         later = sorted(self._cuts.values(), key=lambda cut: (cut.step, cut.start))
         numbers = {cut.start: number for number, cut in enumerate(later, start=1)}
         return tuple(self._piece(number, cut, numbers) for number, cut in enumerate((first, *later)))
 
-    def _fill(self, cut: _Cut, *, stays: bool = True) -> None:
+    def _fill(self, cut: _Cut) -> None:
         """Find what runs in a piece, and where it goes on."""
-        cut.tops, cut.stops, cut.onward = set(), [], {}
         waiting = [cut.start] if self._method.body else []
         while waiting:
             top = waiting.pop()
-            if top == cut.start and cut.tops and not stays and cut.before is not None:
-                # Its key may be another one by now: the record goes round, as a message.
-                cut.onward[top] = cut, False
             if top in cut.tops or top in cut.onward or top == cut.ends:
                 continue
             stop = self._stops.get(top)
@@ -111,7 +114,7 @@ class _Cutter:
                 cut.onward[top] = self._next(cut, top, fan.loop.head), True
                 waiting.append(fan.loop.head)
                 continue
-            if stop is not None and not begins and not self._is_here(cut, stop, stays=stays):
+            if stop is not None and not begins and not self._is_here(cut, stop):
                 cut.onward[top] = self._next(cut, top, cut.ends), False
                 continue
             cut.tops.add(top)
@@ -128,8 +131,8 @@ class _Cutter:
         step = cut.step + 1 if self._method.relaxed else self._step(self._stops[top])
         return self._cuts.get(top) or _Cut(top, step, cut, ends)
 
-    def _is_here(self, cut: _Cut, stop: Stop, *, stays: bool) -> bool:
-        """Whether an access can be made in a piece, where it is."""
+    def _is_here(self, cut: _Cut, stop: Stop) -> bool:
+        """Whether an access is made in a piece; in a relaxed method, whether it may be under the piece's key."""
         if stop.kind is Kind.MERGE:
             return True
         if not self._method.relaxed:
@@ -138,14 +141,59 @@ class _Cutter:
             return cut.before is None and stop is self._method.start
         if stop.kind is Kind.LOCAL:
             return True
-        start = self._stops.get(cut.start) if cut.before is not None else self._method.start
-        return stays and start is not None and start.kind is Kind.KEYED and stop.identity == start.identity
+        start = self._position(cut)
+        return start is not None and (stop.identity == start.identity or self._key_type(stop) == self._key_type(start))
 
-    def _leaves_its_key(self, cut: _Cut) -> bool:
-        """Whether the variable of a piece's key gets another value in it, so that a later access may be elsewhere."""
-        made = definitions_in(cut.identity)
+    def _position(self, cut: _Cut) -> Stop | None:
+        """The access that brought a record of a relaxed method to a piece, and to its key."""
+        start = self._stops.get(cut.start) if cut.before is not None else self._method.start
+        return start if start is not None and start.kind is Kind.KEYED else None
+
+    def _key_type(self, stop: Stop) -> object:
+        keyed = (use.access.state for use in stop.uses if use.access.mode is Mode.KEYED)
+        elements = [self._elements[name].type for name in keyed]
+        return next((element.key_hint for element in elements if not element.single), THE_KEY)
+
+    def _check_keys(self, cut: _Cut) -> None:
+        """Find the accesses that are made here only if their key turns out to be the one that the record is at.
+
+        A method that stays under its key is never cut apart, whatever the key is called. Once turns of a loop were sent
+        away, the rest follows them, so that nobody sees it before them.
+        """
+        start = self._position(cut)
+        if start is None:
+            return
+        cut.position = start.identity
+        known = self._known_keys(cut, start)
+        checked = {stop.top for stop in cut.stops if stop.kind is Kind.KEYED and stop.identity not in known[stop.top]}
+        for top in checked:
+            onward = cut if top == cut.start and cut.before is not None else self._next(cut, top, cut.ends)
+            cut.onward[top] = onward, False
+        cut.checked = frozenset(checked)
+
+    def _known_keys(self, cut: _Cut, start: Stop) -> dict[int, frozenset[Identity | None]]:
+        """The keys that are surely the one of the record when a statement of a piece begins, on every path to it."""
         points = self._method.reaching.points
-        return any(points[point].top in cut.tops for point in made if point >= 0)
+        known: dict[int, frozenset[Identity | None]] = {}
+        waiting: list[tuple[int, frozenset[Identity | None]]] = [(cut.start, frozenset((start.identity,)))]
+        while waiting:
+            top, keys = waiting.pop()
+            fan = self._method.sent_from(top)
+            if fan is not None and top in cut.onward:
+                waiting.append((fan.loop.head, frozenset()))
+                continue
+            joined = keys & known.get(top, keys)
+            if top not in cut.tops or joined == known.get(top):
+                continue
+            known[top] = joined
+            stop = self._stops.get(top)
+            if stop is not None and stop.kind is Kind.KEYED:
+                joined |= {stop.identity}
+            left = frozenset(
+                key for key in joined if all(points[at].top != top for at in definitions_in(key) if at >= 0)
+            )
+            waiting += ((following, left) for following in successors(self._method.body, top) if following != cut.ends)
+        return known
 
     def _step(self, stop: Stop) -> int:
         return self._levels[stop.elements[0]]
@@ -169,6 +217,7 @@ class _Cutter:
             accesses=_accesses(cut.stops),
             reason=self._reason(cut),
             loose=frozenset(name for name in inputs if cut.before is not None and self._is_loose(cut, name)),
+            checked=cut.checked,
         )
 
     def _is_loose(self, cut: _Cut, name: str) -> bool:

@@ -229,7 +229,8 @@ class Piece:
     """A task before its code: the statements `tops` of the body, run at one step, beginning with `start`.
 
     It ends where the statement `ends` would be next, which begins the next turn of a loop that fanned out. Its `loose`
-    inputs may have no value yet.
+    inputs may have no value yet. The statements `checked` run here if their key is the piece's, and are left for
+    otherwise.
     """
 
     name: str
@@ -245,6 +246,7 @@ class Piece:
     accesses: tuple[Access, ...]
     reason: str
     loose: frozenset[str] = frozenset()
+    checked: frozenset[int] = frozenset()
 
     @property
     def last(self) -> bool:
@@ -270,7 +272,9 @@ class KeyPlan:
 class Method:
     """An entry point on its way through the compiler; each pass fills its own field.
 
-    `gathered` says why it is run gathered, "" if it is not; `aborts` whether it may refuse a row.
+    `gathered` says why it is run gathered, "" if it is not; `aborts` whether it may refuse a row. `renews` are the
+    elements whose places are made values again when a row ends, each with the reason; `copies` says what is stored as a
+    copy, since it is in another place of state, too: the value, the element, and where else.
     """
 
     point: EntryPoint
@@ -290,6 +294,8 @@ class Method:
     aborts: bool = False
     gathered: str = ""
     keys: KeyPlan | None = None
+    renews: Mapping[str, str] = field(default_factory=dict)
+    copies: tuple[tuple[ast.AST, str, str], ...] = ()
 
     @property
     def self_name(self) -> str:
@@ -318,11 +324,16 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A program on its way through the compiler; `gathered` tells why entry points have to be run gathered."""
+    """A program on its way through the compiler.
+
+    `gathered` tells why entry points have to be run gathered, `sees_sets` whether rows may see the order of sets that
+    come out of state.
+    """
 
     program: type[ProgramBase]
     elements: Mapping[str, Element]
     eager: bool = False
+    sees_sets: bool = True
     gathered: Mapping[str, str] = field(default_factory=dict)
     methods: tuple[Method, ...] = ()
     constraints: tuple[Constraint, ...] = ()

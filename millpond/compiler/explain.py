@@ -21,6 +21,7 @@ from millpond.graph.page import Listing, graph_page
 from millpond.graph.svg import entry_notes, graph_svg
 from millpond.graph.text import graph_text
 from millpond.program import ProgramBase
+from millpond.state.timers import TimersType
 
 Format = Literal["text", "mermaid", "dot", "svg", "html"]
 
@@ -78,7 +79,21 @@ class _Explained:
         change = "read-only" if entry.reads_only else "changes state"
         order = "any order of rows gives the same" if entry.commutes else "the order of rows matters"
         aborts = ", may abort" if entry.aborts else ""
-        return f"{kind}, {change}, {order}{aborts}"
+        return f"{kind}, {change}, {order}{aborts}{self._turn(name)}"
+
+    def _turn(self, name: str) -> str:
+        """When a handler is called that feeds others, or is fed by them."""
+        element = self.compiled.elements.get(name)
+        if element is None or not isinstance(element.type, TimersType):
+            return ""
+        place = element.type.place
+        said = f", feeds {', '.join(f'self.{other}' for other in place.feeds)}" if place.feeds else ""
+        if said or place.stage:
+            said += f", level {place.rank + 1} of the handlers that feed each other"
+        if place.strict:
+            said += ", an epoch for each moment"
+        seconds = place.lag_us // 1_000_000
+        return said + (f", {seconds} s after the watermark, for late rows" if seconds else "")
 
     def _shared_with_relaxed(self, name: str) -> str:
         """The elements that an exact entry point shares with relaxed ones, which may change them at any step."""
@@ -97,7 +112,10 @@ class _Explained:
 
     def _hints(self) -> dict[str, list[str]]:
         graph = self.compiled.graph
-        return {name: reorderings(graph, name, method.source) for name, method in self.methods.items()}
+        return {
+            name: [*reorderings(graph, name, method.source), *map(_ends_as_values, method.renews.items())]
+            for name, method in self.methods.items()
+        }
 
     def _code(self, name: str, lines: tuple[int, ...]) -> list[str]:
         source = self.methods[name].source
@@ -123,6 +141,11 @@ class _Explained:
             text = [linecache.getline(file, line).rstrip() for line in range(first, last + 1)]
             found.append(Listing(file, first, tuple(text)))
         return found
+
+
+def _ends_as_values(renewed: tuple[str, str]) -> str:
+    element, why = renewed
+    return f"what a row touches of self.{element} is encoded and decoded when it ends: {why}"
 
 
 def _missing(places: Mapping[str, Sequence[tuple[str, int]]], found: Sequence[Listing]) -> dict[str, list[int]]:

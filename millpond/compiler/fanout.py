@@ -58,13 +58,17 @@ class _Finder:
         """Whether turns sent away at once meet every element as they would one after the other.
 
         Exact methods have levels for that. In a relaxed one a turn must stay where it is sent, and the method itself
-        must not go there afterwards: then a row by itself still does what plain Python does.
+        must not go there afterwards: then a row by itself still does what plain Python does. The instance of partial
+        state is met where the method is, without a move, so that others would see that before the turns.
         """
         onward = reached(self.method.body, [fan.loop.head]) - fan.region
         sent = [stop for stop in self.method.stops if stop.top in fan.region]
-        own = {element for stop in self.method.stops if stop.top in onward for element in stop.elements}
+        later = [stop for stop in self.method.stops if stop.top in onward]
+        own = {element for stop in later for element in stop.elements}
         places = {(stop.kind, stop.identity) for stop in sent if stop.kind is not Kind.LOCAL}
-        return len(places) == 1 and not own & {element for stop in sent for element in stop.elements}
+        if len(places) > 1 or any(stop.kind is Kind.LOCAL for stop in later):
+            return False
+        return not own & {element for stop in sent for element in stop.elements}
 
     def _stays(self, loop: Loop, stops: frozenset[int]) -> bool:
         """Whether all turns have the same key, so that the whole loop runs where it is."""

@@ -258,7 +258,8 @@ class Notes:
 
     def _takes_all(self, node: ast.Call, *, taken: bool) -> bool:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _TAKES_ALL_METHODS:
-            return True
+            # Of a type of the user's nobody knows what it does with a generator.
+            return self.kinds.is_walked_freely(node.func.value)
         meaning = self._method.scope.resolve(node.func)
         return any(meaning is known for known in (*_TAKES_ALL, *(_PASSES_ON if taken else ())))
 

@@ -10,8 +10,8 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, get_args, get_origin
 
+from millpond.compiler.access import comes_as_key
 from millpond.compiler.draft import Draft, KeyPlan, Method, Site
 from millpond.compiler.patterns import Sites
 from millpond.compiler.sliceloops import Slice
@@ -37,20 +37,18 @@ def _plan(method: Method, elements: Mapping[str, Element]) -> KeyPlan:
     sites = [site for statement in method.body for site in finder.of(statement)]
     singles = tuple(dict.fromkeys(site.element for site in sites if elements[site.element].type.single))
     keyed = [site for site in sites if site.key is not None]
-    columns = _columns(method, keyed)
+    columns = _columns(method, keyed, elements)
     if columns is None:
         # Refuses a key that does not follow from the arguments.
         slice_of(method, elements).run()
     return KeyPlan(columns or (), singles, columns is None, tuple(_touches(method, elements)))
 
 
-def _columns(method: Method, sites: list[Site]) -> tuple[tuple[str, str], ...] | None:
+def _columns(method: Method, sites: list[Site], elements: Mapping[str, Element]) -> tuple[tuple[str, str], ...] | None:
     """The parameters that hold each element's keys, or None if not all keys are parameters."""
     nodes = [node for statement in method.body for node in ast.walk(statement)]
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    # A parameter that may be None is a key only where the method has made sure that it is not.
-    hints = dict(method.point.parameters)
-    fixed = {name for name in method.parameters if name not in bound and not _may_be_none(hints[name])}
+    fixed = {name for name in method.parameters if name not in bound}
     found: dict[tuple[str, str], None] = {}
     for site in sites:
         assert site.key is not None
@@ -58,14 +56,10 @@ def _columns(method: Method, sites: list[Site]) -> tuple[tuple[str, str], ...] |
         names = [part.id for part in parts if isinstance(part, ast.Name) and part.id in fixed]
         if len(names) < len(parts) or (isinstance(site.key, ast.Tuple) and len(names) < 2):
             return None
+        if not comes_as_key(method, ",".join(names), elements[site.element]):
+            return None
         found[site.element, ",".join(names)] = None
     return tuple(found)
-
-
-def _may_be_none(hint: object) -> bool:
-    if get_origin(hint) is Annotated:
-        return _may_be_none(get_args(hint)[0])
-    return hint is None or type(None) in get_args(hint)
 
 
 def _touches(method: Method, elements: Mapping[str, Element]) -> Iterator[Touch]:

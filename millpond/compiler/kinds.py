@@ -14,8 +14,9 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.mutability import field_of, is_frozen
-from millpond.compiler.scope import MISSING
+from millpond.compiler.scope import MISSING, Scope
 from millpond.program import Element
+from millpond.state.classes import is_plain_dataclass
 from millpond.state.matrix import Matrix
 
 UNKNOWN: Final = Any
@@ -66,7 +67,7 @@ class Kinds:
         self._hints = dict(method.point.parameters)
         self._bound: dict[str, list[tuple[ast.AST | None, tuple[Step, ...]]]] = {}
         for node in (node for statement in statements for node in ast.walk(statement)):
-            for name, value, steps in bindings(node):
+            for name, value, steps in bindings(node, method.scope):
                 self._bound.setdefault(name, []).append((value, steps))
         self._grown: dict[str, list[ast.expr]] = {}
         self._shown: set[str] = set()
@@ -195,7 +196,29 @@ class Kinds:
             return int
         if element.type.container is Matrix:
             return element.type.arguments[2] if operation == "__getitem__" else UNKNOWN
-        return element.type.value_hint if element.type.operations[operation].shares else UNKNOWN
+        if not element.type.operations[operation].shares:
+            return UNKNOWN
+        value = element.type.value_hint
+        if operation in ("get", "pop", "setdefault") and isinstance(site.node, ast.Call):
+            return self._or_default(value, site.node, 0 if element.type.single else 1, pops=operation == "pop")
+        return value
+
+    def _or_default(self, value: Any, node: ast.Call, at: int, *, pops: bool) -> Any:
+        """The type of what is found, or of the default if there is nothing: None, unless that raises."""
+        if len(node.args) > at:
+            return (
+                value if self._is_empty(node.args[at], get_origin(value)) else joined([value, self.hint(node.args[at])])
+            )
+        return value if pops and not node.keywords else joined([value, type(None)])
+
+    def _is_empty(self, node: ast.AST, kind: Any) -> bool:
+        """Whether an expression makes an empty container of a kind: it fits whatever is put into that."""
+        match node:
+            case ast.Dict(keys=[]):
+                return kind is dict
+            case ast.Call(func=callee, args=[], keywords=[]):
+                return kind in _CONTAINERS and self._method.scope.resolve(callee) is kind
+        return False
 
     def _scalar(self, node: ast.AST) -> Any:
         hint = self.hint(node)
@@ -238,7 +261,7 @@ class Kinds:
         if any(meaning is kind for kind in (*_WHOLE, sorted)):
             return self._copied(list if meaning is sorted else meaning, node)
         if isinstance(node.func, ast.Attribute) and meaning is MISSING:
-            return self._method_call(node.func)
+            return self._method_call(node, node.func)
         return returned(meaning)
 
     def _meaning(self, callee: ast.expr) -> Any:
@@ -258,14 +281,14 @@ class Kinds:
         whole = (item, ...) if kind is tuple else (item,)
         return types.GenericAlias(kind, whole) if item is not None else kind
 
-    def _method_call(self, callee: ast.Attribute) -> Any:
+    def _method_call(self, node: ast.Call, callee: ast.Attribute) -> Any:
         owner = self.hint(callee.value)
         name = callee.attr
         if owner in (str, bytes):
             known = {**dict.fromkeys(_TEXT, str), **dict.fromkeys(_NUMBERS, int), **dict.fromkeys(_PARTS, list[str])}
             return known.get(name, UNKNOWN)
         if get_origin(owner) is dict and name in ("get", "pop", "setdefault"):
-            return get_args(owner)[1]
+            return self._or_default(get_args(owner)[1], node, 1, pops=name == "pop")
         if get_origin(owner) is dict and name == "items":
             return list[tuple[get_args(owner)]]  # type: ignore[misc]
         if get_origin(owner) is dict and name in ("keys", "values"):
@@ -322,7 +345,7 @@ def part_of(hint: Any, step: Step) -> Any:
 def returned(function: Any) -> Any:
     """The declared type of what a function returns, UNKNOWN if it does not tell."""
     function = getattr(function, "__func__", function)
-    if isinstance(function, type) and is_frozen(function):
+    if isinstance(function, type) and (is_frozen(function) or _makes_itself(function)):
         return function
     if not isinstance(function, types.FunctionType):
         return UNKNOWN
@@ -332,7 +355,13 @@ def returned(function: Any) -> Any:
         return UNKNOWN
 
 
-def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST | None, tuple[Step, ...]]]:
+def _makes_itself(kind: type) -> bool:
+    """Whether a class, when it is called, gives an object of itself and nothing else."""
+    making: Any = kind.__new__
+    return is_plain_dataclass(kind) and making is object.__new__ and type(kind) is type
+
+
+def bindings(node: ast.AST, scope: Scope) -> Iterator[tuple[str, ast.AST | None, tuple[Step, ...]]]:
     """The names that a node binds, what each is taken from, and how; None if that has no expression."""
     match node:
         case ast.Assign(targets=targets, value=value):
@@ -343,7 +372,7 @@ def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST | None, tuple[Step, .
         case ast.AugAssign(target=ast.Name(id=name) as target, op=operator, value=value):
             yield name, ast.BinOp(ast.Name(target.id, ast.Load()), operator, value), ()
         case ast.For(target=target, iter=walked) | ast.comprehension(target=target, iter=walked):
-            yield from _walked(target, walked)
+            yield from _walked(target, walked, scope)
         case ast.withitem(optional_vars=ast.expr() as target):
             yield from _targets(target, None, ())
         case ast.Match(subject=subject, cases=cases):
@@ -375,15 +404,16 @@ def _captured(
         yield from _captured(part, subject, (*steps, inner if starred or inner == "part" else number))
 
 
-def _walked(target: ast.expr, walked: ast.expr) -> Iterator[tuple[str, ast.AST | None, tuple[Step, ...]]]:
+def _walked(target: ast.expr, walked: ast.expr, scope: Scope) -> Iterator[tuple[str, ast.AST | None, tuple[Step, ...]]]:
+    meaning = scope.resolve(walked.func) if isinstance(walked, ast.Call) else MISSING
     match walked, target:
-        case ast.Call(func=ast.Name(id="enumerate"), args=[source, *_]), ast.Tuple(elts=[first, second]):
+        case ast.Call(args=[source, *_]), ast.Tuple(elts=[first, second]) if meaning is enumerate:
             yield from _targets(first, ast.Constant(0), ())
             yield from _targets(second, source, ("item",))
-        case ast.Call(func=ast.Name(id="zip"), args=sources), ast.Tuple(elts=parts) if len(sources) == len(parts):
+        case ast.Call(args=sources), ast.Tuple(elts=parts) if meaning is zip and len(sources) == len(parts):
             for part, source in zip(parts, sources, strict=True):
                 yield from _targets(part, source, ("item",))
-        case ast.Call(func=ast.Name(id="reversed"), args=[source]), _:
+        case ast.Call(args=[source]), _ if meaning is reversed:
             yield from _targets(target, source, ("item",))
         case _:
             yield from _targets(target, walked, ("item",))

@@ -56,6 +56,7 @@ class Lowering:
         simple: Callable[[ast.stmt], Iterator[ast.stmt]],
         is_plain: Callable[[ast.AST], bool],
         is_fixed: Callable[[ast.AST], bool],
+        has_key: Callable[[Site], bool],
         hoisting: Callable[[Mapping[int, str]], Hoist],
         join: Callable[[], None],
         *,
@@ -67,6 +68,7 @@ class Lowering:
         self._names = names
         self._simple = simple
         self._is_plain = is_plain
+        self._has_key = has_key
         self._hoisting = hoisting
         self._apart = Apart(self._sites, names, is_fixed)
         self._join = join
@@ -143,6 +145,9 @@ class Lowering:
         if not inside:
             return False
         keys = {ast.dump(site.key) if site.key is not None else "" for site in sites if self._is_keyed(site)}
+        if not any(site.certain for site in sites) and not all(map(self._has_key, inside)):
+            # The row would go to a key that it may never ask for, and that may be none.
+            return True
         if len(keys) > 1 or (self._eager and len({site.element for site in sites}) > 1):
             return True
         return any(not self._comes_early(site.key, changed) for site in inside if site.key is not None)

@@ -20,7 +20,7 @@ class Meanings:
         self._scope = scope
         self._bound: dict[str, list[ast.AST]] = {}
         for node in (node for statement in tree.body for node in ast.walk(statement)):
-            for name, value, _ in bindings(node):
+            for name, value, _ in bindings(node, scope):
                 if value is not None:
                     self._bound.setdefault(name, []).append(value)
 

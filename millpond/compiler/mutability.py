@@ -62,6 +62,14 @@ def is_frozen(hint: Any, seen: frozenset[Any] = frozenset()) -> bool:
     return _is_frozen_record(hint) and all(is_frozen(part, seen | {hint}) for part in _fields(hint).values())
 
 
+def kind_of(hint: Any) -> Any:
+    """The type of all values of a hint, whatever else it asks of them."""
+    if get_origin(hint) is Annotated:
+        return kind_of(get_args(hint)[0])
+    kinds = {type(value) for value in get_args(hint)} if get_origin(hint) is Literal else set()
+    return kinds.pop() if len(kinds) == 1 else hint
+
+
 def _is_frozen_record(hint: type) -> bool:
     if dataclasses.is_dataclass(hint):
         return bool(hint.__dataclass_params__.frozen)  # type: ignore[attr-defined]

@@ -11,13 +11,15 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, get_args
 
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Site
 from millpond.compiler.flow import Loop
 from millpond.compiler.hoist import FreshNames, Hoist
+from millpond.compiler.kinds import Kinds
 from millpond.compiler.lower import Lowering
+from millpond.compiler.mutability import kind_of
 from millpond.compiler.order import is_bare
 from millpond.compiler.patterns import Sites, assigned_inside, frozen_parameters, head_of, is_each, is_merged
 from millpond.compiler.scope import MISSING
@@ -62,6 +64,8 @@ class _Normaliser:
         used = {node.id for node in ast.walk(method.tree) if isinstance(node, ast.Name)}
         self._names = FreshNames(used | method.scope.locals | method.scope.module.keys())
         self._frozen = frozen_parameters(method)
+        sites = {id(site.node): site for part in method.tree.body for site in self._sites.of(part)}
+        self._kinds = Kinds(method, method.tree.body, sites, elements)
         # Keys that were computed already: the variable by the key's text, with the names that the text reads.
         self._known: dict[str, tuple[str, frozenset[str]]] = {}
 
@@ -74,6 +78,7 @@ class _Normaliser:
             self._statement,
             self._is_plain,
             self._is_fixed,
+            self._has_key,
             self._hoisting,
             self._known.clear,
             eager=self._eager,
@@ -201,7 +206,15 @@ class _Normaliser:
     # --- keys
 
     def _is_variable(self, key: ast.expr) -> bool:
-        return isinstance(key, ast.Name) and self._method.scope.lookup(key.id) is MISSING
+        return isinstance(key, ast.Name) and self._method.scope.resolve(key) is MISSING
+
+    def _has_key(self, site: Site) -> bool:
+        """Whether the key of an access is of its type whatever the row, so that it may be asked for early."""
+        if site.key is None:
+            return True
+        told = [self._kinds.hint(part) for part in (site.key.elts if isinstance(site.key, ast.Tuple) else [site.key])]
+        wanted = self._elements[site.element].type.key_hint
+        return [kind_of(hint) for hint in told] == list(get_args(wanted) or (wanted,))
 
     def _is_plain(self, key: ast.AST) -> bool:
         """Whether computing a key can't fail and changes nothing, so that it may be done early."""
@@ -219,7 +232,9 @@ class _Normaliser:
             case ast.UnaryOp(operand=operand):
                 return self._is_pure(operand)
             case ast.Call(func=ast.Attribute(value=text, attr=name), args=args, keywords=[]) if name in _TEXT_METHODS:
-                return self._is_pure(text) and all(map(self._is_pure, args))
+                # A class of the user's may have a method of that name.
+                told = self._kinds.hint(text) is str
+                return told and self._is_pure(text) and all(map(self._is_pure, args))
             case ast.Call(func=ast.Name() as callee, args=args, keywords=[]):
                 meaning = self._method.scope.resolve(callee)
                 return any(meaning is known for known in _PURE_BUILTINS) and all(map(self._is_pure, args))

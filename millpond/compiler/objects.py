@@ -45,12 +45,12 @@ class Objects:
         self._parents: dict[str, str] = {}
         self._holders: dict[str, set[str]] = {}
         nodes = [node for statement in statements for node in ast.walk(statement)]
-        bound = {name for node in nodes for name, _, _ in bindings(node)}
+        bound = {name for node in nodes for name, _, _ in bindings(node, method.scope)}
         self._variables = bound | set(method.parameters)
         for node in nodes:
             for group in self._met(node):
                 self._join(group)
-            for name, value, _ in bindings(node):
+            for name, value, _ in bindings(node, method.scope):
                 self._hold(name, node if value is None else value)
 
     # --- what is one object
@@ -83,7 +83,7 @@ class Objects:
 
     def _met(self, node: ast.AST) -> Iterator[list[str]]:
         """The groups of variables that a node may make one object."""
-        for name, value, _ in bindings(node):
+        for name, value, _ in bindings(node, self._method.scope):
             if value is not None and not self._kinds.is_plain(name):
                 yield [name, *self.names_in(value)]
         match node:
@@ -92,8 +92,8 @@ class Objects:
                     yield [*self._places(target), *self.names_in(value)] if self._places(target) else []
             case ast.AugAssign(target=target, value=value):
                 yield [*self.names_in(target), *self._places(target), *self.names_in(value)]
-            case ast.Call(func=callee, args=args, keywords=keywords) if not self._leaves_alone(node):
-                given = [*args, *(keyword.value for keyword in keywords)]
+            case ast.Call(func=callee) if not self._leaves_alone(node):
+                given = self._given(node)
                 owner = [callee.value] if isinstance(callee, ast.Attribute) else [callee]
                 site = self._sites.get(id(node))
                 state = [f"self.{site.element}"] if site is not None else self._names(owner)
@@ -169,8 +169,14 @@ class Objects:
             if not self._kinds.is_walked_freely(ast.Name(name, ast.Load())):
                 yield name
 
-    def _changed_by_call(self, node: ast.Call) -> Iterator[str]:
+    def _given(self, node: ast.Call) -> list[ast.AST]:
+        """What a call is given, without the key of an access: what can be a key can't be changed, or used up."""
+        site = self._sites.get(id(node))
         given: list[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return [part for part in given if site is None or part is not site.key]
+
+    def _changed_by_call(self, node: ast.Call) -> Iterator[str]:
+        given = self._given(node)
         meaning = self._meaning(node.func)
         if any(meaning is known for known in FRESH):
             return

@@ -261,6 +261,10 @@ class Sites:
 
     def _match(self, node: ast.AST, parent: ast.AST | None, *, certain: bool) -> Site | None:
         match node:
+            case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name()), args=[owner, *_]) if self._builtin(node):
+                element = self._element(owner)
+                if element is not None:
+                    return self._site(node, element, (self._builtin(node),), None, False, certain)
             case ast.Subscript(value=owner, slice=place, ctx=context):
                 element, everywhere = self._owner(owner)
                 if element is not None:
@@ -276,11 +280,6 @@ class Sites:
                 element = self._element(owner)
                 if element is not None:
                     return self._site(node, element, ("__contains__",), left, False, certain)
-            case ast.Call(func=ast.Name(), args=[owner, *_]):
-                operation = self._builtin(node)
-                element = self._element(owner)
-                if element is not None and operation:
-                    return self._site(node, element, (operation,), None, False, certain)
             case ast.Attribute():
                 element = self._element(node)
                 if element is not None and _walks_through(parent, node):
@@ -378,7 +377,7 @@ def consumed_parts(node: ast.AST) -> tuple[ast.AST, ...]:
     match node:
         case ast.Subscript(value=owner):
             return (owner,)
-        case ast.Call(func=ast.Attribute() as callee):
+        case ast.Call(func=ast.Attribute(value=ast.Attribute() | ast.Call()) as callee):
             return (callee,)
         case ast.Call(args=[owner, *_]):
             return (owner,)

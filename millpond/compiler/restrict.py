@@ -17,12 +17,11 @@ from millpond.compiler.determinism import why_undetermined, why_undetermined_thr
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.meanings import Meanings
-from millpond.compiler.patterns import assigned_inside
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.ambient import AMBIENT
-from millpond.program.undo import ABORT
+from millpond.program.rows import ABORT
 
 _SUSPENDS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef)
 _STATEMENTS: Final = {
@@ -31,22 +30,6 @@ _STATEMENTS: Final = {
     ast.ImportFrom: "import at module level",
     ast.TryStar: "use a plain except",
 }
-_MUTATORS: Final = frozenset(
-    (
-        "add",
-        "append",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "remove",
-        "setdefault",
-        "sort",
-        "update",
-    )
-)
 
 
 def restrict(draft: Draft) -> Draft:
@@ -81,7 +64,6 @@ class Check(ast.NodeVisitor):
         self._meanings = Meanings(method.tree, method.scope)
         hints = method.point.parameters
         self._moments = frozenset(n for n, hint in hints if isinstance(hint, type) and issubclass(hint, datetime.date))
-        self._inner = {name for statement in method.tree.body for name in assigned_inside(statement)}
 
     def run(self) -> set[str]:
         """Check the method's body and return the helpers that it uses."""
@@ -149,7 +131,8 @@ class Check(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         """Check a name that stands alone."""
-        if node.id in ("super", "__class__") and self._method.scope.lookup(node.id) is not MISSING:
+        meaning = self._method.scope.resolve(node)
+        if meaning is super or (node.id == "__class__" and meaning is not MISSING):
             raise self._refuse(
                 "MP116",
                 f"`{node.id}` has no meaning in a task, which has no class",
@@ -186,9 +169,6 @@ class Check(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """Check a call."""
-        match node.func:
-            case ast.Attribute(value=owner, attr=name) if name in _MUTATORS and self._is_shared(owner):
-                raise self._changes_shared(owner)
         self._check_determined(node)
         self.generic_visit(node)
 
@@ -197,33 +177,8 @@ class Check(ast.NodeVisitor):
         if isinstance(node.value, ast.Name) and node.value.id == self._self:
             self._own(node)
             return
-        if not isinstance(node.ctx, ast.Load) and self._is_shared(node.value):
-            raise self._changes_shared(node.value)
         self._check_determined(node)
         self.generic_visit(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        """Check that nothing outside state is changed."""
-        if not isinstance(node.ctx, ast.Load) and self._is_shared(node.value):
-            raise self._changes_shared(node.value)
-        self.generic_visit(node)
-
-    def _is_shared(self, node: ast.AST) -> bool:
-        """Whether a node is a constant of the class or a name of the module: one object for all rows."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self._self:
-            return node.attr not in self._draft.elements
-        if not isinstance(node, ast.Name) or node.id in self._inner:
-            return False
-        return self._method.scope.lookup(node.id) is not MISSING
-
-    def _changes_shared(self, node: ast.AST) -> ProgramError:
-        return self._refuse(
-            "MP122",
-            "this changes something that is not state",
-            node,
-            "changes to state elements and local variables",
-            "declare it as state: Partitioned(...) or Partial(...)",
-        )
 
     def _own(self, node: ast.Attribute) -> None:
         name = node.attr

@@ -16,6 +16,10 @@ _SCOPED = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
 
 
+_INNER: Final = "bound_inside"
+"""Marks a name that a comprehension or function within a method binds for itself, whatever it means outside."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What the free names of a function stand for: its closure, its module, the builtins."""
@@ -48,7 +52,7 @@ class Scope:
     def resolve(self, node: ast.AST) -> Any:
         """The object behind `name` or `module.name`, or MISSING; instances are not looked into."""
         if isinstance(node, ast.Name):
-            return self.lookup(node.id)
+            return MISSING if hasattr(node, _INNER) else self.lookup(node.id)
         if isinstance(node, ast.Attribute):
             owner = self.resolve(node.value)
             if isinstance(owner, types.ModuleType | type):
@@ -134,3 +138,35 @@ class _Finder(ast.NodeVisitor):
         # A walrus inside a comprehension binds in the method; the comprehension's own targets do not.
         if isinstance(node, _SCOPED):
             self.binds |= inner.binds - own
+
+
+def mark_inner(tree: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Mark the names of a method that scopes within it bind, so that nobody takes them for the method's or module's."""
+    for statement in tree.body:
+        _mark(statement, frozenset())
+
+
+def _mark(node: ast.AST, inner: frozenset[str]) -> None:
+    match node:
+        case ast.Name(id=name):
+            if name in inner:
+                setattr(node, _INNER, True)
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            first = node.generators[0].iter
+            own = inner | {name for part in node.generators for name in Names.of(part.target).binds}
+            _mark(first, inner)
+            for child in ast.iter_child_nodes(node):
+                for part in ast.iter_child_nodes(child) if isinstance(child, ast.comprehension) else (child,):
+                    if part is not first:
+                        _mark(part, own)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else [*node.body]
+            given = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            parts = [part for one in body for part in ast.walk(one)]
+            shared = {name for part in parts if isinstance(part, ast.Global | ast.Nonlocal) for name in part.names}
+            own = inner | given | (Names.of(*body).binds - shared)
+            for child in ast.iter_child_nodes(node):
+                _mark(child, own if any(child is part for part in body) else inner)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                _mark(child, inner)

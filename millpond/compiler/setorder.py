@@ -1,52 +1,59 @@
 """The order of Python's sets, which is no order: it depends on the hash seed, and on what was put in when.
 
 Needs: Method.tree, source and scope.
-Leaves: the draft as it is. Refused is what lets the order of a set be seen: a loop over it, a list of it, its text.
-What is a set is told by hints, by what variables were assigned last, and by the types of state; the state container
-`Set` has an order, and is none of them. A set that an unknown function returns is not seen.
+Leaves: the draft as it is. Refused is what lets the order of a set be seen: a loop over it, a list of it, its text, and
+a function that may tell it (`setuses`). What is a set is told by hints, by what variables were assigned last, by the
+types of state and by objects of the module (`setexpressions`); the state container `Set` has an order, and is none of
+them. Helpers and functions of the program's own package are looked into. A set that an unknown function returns is not
+seen: workers walk it alike all the same, since all have one hash seed.
 """
 
 from __future__ import annotations
 
 import ast
-import collections
+import inspect
+import itertools
 import types
 import typing
-from collections.abc import Iterator, Mapping, MutableSet
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from millpond.compiler.callees import is_helper, is_static, read_helper
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.helpers import is_own
-from millpond.compiler.mutability import field_of
+from millpond.compiler.scope import MISSING
+from millpond.compiler.setexpressions import Hints, Known, Reading
+from millpond.compiler.setkinds import DICTS, LISTS, either, holds_set, is_set, item_of, written_type
+from millpond.compiler.setuses import (
+    CHANGING_METHODS,
+    SEEING_MEMBERS,
+    SEEING_METHODS,
+    Use,
+    is_package_own,
+    plain_function,
+    shows,
+    use_of,
+    use_of_member,
+)
+from millpond.compiler.source import parse_function, scope_of
 from millpond.errors import ProgramError
-from millpond.program import Element
+from millpond.program import EntryPoint, ProgramBase
 
-Hints = dict[str, Any]
-"""What is known of the variables: the type of each, None where nothing is."""
-
-_SETS: Final = (set, frozenset, AbstractSet, MutableSet)
-_SET_METHODS: Final = frozenset(("union", "intersection", "difference", "symmetric_difference", "copy"))
-_SET_OPERATORS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
-_VIEWS: Final = frozenset(("keys", "items"))
-_BLIND: Final = (len, set, frozenset, any, all, bool, isinstance, type)
-_BLIND_UNLESS_KEYED: Final = (sorted, min, max)
-_PASSING: Final = (list, tuple, map, filter, iter)
-_SEEING: Final = (*_PASSING, enumerate, zip, str, repr, format, ascii, collections.deque, next)
-_SEEING_METHODS: Final = frozenset(("join", "extend", "fromkeys", "writelines"))
-_READS: Final = frozenset(("get", "setdefault", "pop"))
+_FROM_ITERABLES: Final = itertools.chain.from_iterable
+_CALLS_MAX: Final = 8
+"""How deeply functions that call each other are looked into."""
 
 
 def check_set_order(draft: Draft) -> Draft:
-    """Refuse what lets the order of a set be seen, in methods and in the helpers that they call."""
+    """Refuse what lets the order of a set be seen, in methods and in what they call."""
     waiting = [(method, method.self_name) for method in draft.methods]
     seen: set[str] = set()
     while waiting:
         method, self_name = waiting.pop()
-        _Walk(method, self_name, draft.elements).block(method.tree.body, _parameters(method))
+        reading = Reading(method, self_name, draft.elements, draft.program)
+        _Walk(reading, draft.program).block(method.tree.body, _parameters(method))
         for name in {node.attr for node in ast.walk(method.tree) if is_own(node, self_name)} - seen:
             seen.add(name)
             if is_helper(draft.program, name):
@@ -64,21 +71,14 @@ def _parameters(method: Method) -> Hints:
         return {}
 
 
-def _is_set(hint: Any) -> bool:
-    if get_origin(hint) is Annotated:
-        return _is_set(get_args(hint)[0])
-    if get_origin(hint) in (typing.Union, types.UnionType):
-        return any(map(_is_set, get_args(hint)))
-    return hint in _SETS or get_origin(hint) in _SETS
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Walk:
     """A walk through a method in the order of its statements, with what is known of its variables."""
 
-    method: Method
-    self_name: str
-    elements: Mapping[str, Element]
+    reading: Reading
+    program: type[ProgramBase]
+    inside: tuple[Any, ...] = ()
+    looked_into: set[tuple[Any, str]] = field(default_factory=set)
 
     # --- statements
 
@@ -96,7 +96,7 @@ class _Walk:
             case ast.For(target=target, iter=walked, body=body, orelse=orelse):
                 self._check_walked(walked, known, blind=False)
                 inside = dict(known)
-                self._bind(target, self._item(walked, known), inside)
+                self.reading.bind(target, self.reading.item(walked, known), inside)
                 return self.block(orelse, self._loop(body, known, inside))
             case ast.While(test=test, body=body, orelse=orelse):
                 self._check(test, known)
@@ -113,13 +113,18 @@ class _Walk:
             case ast.Match(subject=subject, cases=cases):
                 self._check(subject, known)
                 return _joined(known, *(self.block(case.body, dict(known)) for case in cases))
-            case ast.FunctionDef(body=body):
-                self.block(body, dict(known))
-                return known
+            case ast.FunctionDef(name=name, args=arguments, body=body):
+                self.block(body, {**known, **self._annotated(arguments)})
+                return {**known, name: Known(node)}
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._check(child, known)
         return self._assigned(node, known)
+
+    def _annotated(self, arguments: ast.arguments) -> Hints:
+        given = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        scope = self.reading.method.scope
+        return {each.arg: written_type(each.annotation, scope) if each.annotation else None for each in given}
 
     def _loop(self, body: list[ast.stmt], before: Hints, inside: Hints) -> Hints:
         # Twice, since what a turn leaves behind is what the next one finds.
@@ -129,27 +134,23 @@ class _Walk:
     def _assigned(self, node: ast.stmt, known: Hints) -> Hints:
         match node:
             case ast.Assign(targets=targets, value=value):
-                hint = self._hint(value, known)
+                hint = self.reading.hint(value, known)
                 for target in targets:
-                    if isinstance(target, ast.Tuple | ast.List) and _is_set(hint):
+                    # Both take the members apart, one by one.
+                    spread = isinstance(target, ast.Tuple | ast.List) or (
+                        isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Slice)
+                    )
+                    if spread and is_set(hint):
                         raise self._refuse(value)
-                    self._bind(target, hint, known)
+                    self.reading.bind(target, hint, known)
+                    if isinstance(target, ast.Subscript):
+                        self.reading.put(target.value, dict, hint, known)
             case ast.AnnAssign(target=target, value=value):
-                meaning = self.method.scope.resolve(node.annotation)
-                written = meaning if isinstance(meaning, type) else None
-                self._bind(target, self._hint(value, known) or written if value else written, known)
-            case ast.AugAssign(target=ast.Name(), op=ast.Add(), value=value) if _is_set(self._hint(value, known)):
+                written = written_type(node.annotation, self.reading.method.scope)
+                self.reading.bind(target, either(self.reading.hint(value, known), written), known)
+            case ast.AugAssign(op=ast.Add() | ast.Mod(), value=value) if is_set(self.reading.hint(value, known)):
                 raise self._refuse(value)
         return known
-
-    def _bind(self, target: ast.expr, hint: Any, known: Hints) -> None:
-        if isinstance(target, ast.Name):
-            known[target.id] = hint
-        elif isinstance(target, ast.Tuple | ast.List):
-            parts = get_args(hint) if get_origin(hint) is tuple else ()
-            whole = len(parts) == len(target.elts) and Ellipsis not in parts
-            for place, part in enumerate(target.elts):
-                self._bind(part, parts[place] if whole else None, known)
 
     # --- expressions: what lets an order be seen
 
@@ -160,67 +161,224 @@ class _Walk:
                 self._check_call(node, known, blind=blind)
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 self._check_comprehension(node, known, blind=blind or isinstance(node, ast.SetComp))
-            case ast.Starred(value=value, ctx=ast.Load()) if not blind and _is_set(self._hint(value, known)):
+            case ast.Starred(value=value, ctx=ast.Load()) if not blind and is_set(self.reading.hint(value, known)):
                 raise self._refuse(value)
-            case ast.FormattedValue(value=value) if _is_set(self._hint(value, known)):
+            case ast.YieldFrom(value=value) if is_set(self.reading.hint(value, known)):
                 raise self._refuse(value)
+            case ast.FormattedValue(value=value) if self._held(value, known):
+                raise self._refuse(value)
+            case ast.BinOp(op=ast.Mod(), right=right) if self._held(right, known):
+                raise self._refuse(right)
+            case ast.Attribute(value=value, attr=name) if name in SEEING_MEMBERS and is_set(
+                self.reading.hint(value, known)
+            ):
+                raise self._refuse(node)
+            case ast.Attribute(value=value, attr=name) if isinstance(node.ctx, ast.Load):
+                self._check(value, known)
+                self._look_into_member(self.reading.hint(value, known), name, [], {})
             case ast.NamedExpr(target=target, value=value):
                 self._check(value, known)
-                self._bind(target, self._hint(value, known), known)
+                self.reading.bind(target, self.reading.hint(value, known), known)
+            case ast.Lambda(args=arguments, body=body):
+                self._check(body, {**known, **self._annotated(arguments)})
             case _:
                 for child in ast.iter_child_nodes(node):
                     self._check(child, known, blind=isinstance(node, ast.Set))
 
+    def _held(self, node: ast.expr, known: Hints) -> bool:
+        """Whether the text of a value shows a set in it."""
+        element = self.reading.element(node)
+        return holds_set(self.reading.hint(node, known) if element is None else element.type.value_hint)
+
     def _check_call(self, node: ast.Call, known: Hints, *, blind: bool) -> None:
-        meaning = self.method.scope.resolve(node.func)
-        if isinstance(node.func, ast.Attribute):
-            self._check(node.func.value, known)
-            owner = self._hint(node.func.value, known)
-            if node.func.attr == "pop" and _is_set(owner):
-                raise self._refuse(node)
-            if _is_set(owner):
-                # A method of a set takes others without their order.
-                blind, meaning = True, set
-        keyed = next((word.value for word in node.keywords if word.arg == "key"), None)
-        if any(meaning is function for function in _BLIND_UNLESS_KEYED):
-            inside = keyed is None or _tells_apart(keyed)
-        elif meaning is sum:
-            inside = bool(node.args) and self._adds_integers(node.args[0], known)
-        else:
-            passing = blind and any(meaning is function for function in _PASSING)
-            inside = passing or any(meaning is function for function in _BLIND)
-        seeing = any(meaning is function for function in (*_SEEING, *_BLIND_UNLESS_KEYED, sum)) or (
-            isinstance(node.func, ast.Attribute) and node.func.attr in _SEEING_METHODS
-        )
-        for argument in node.args:
-            if not inside and seeing and _is_set(self._hint(argument, known)):
+        meaning = self.reading.meaning(node.func, known)
+        use = self._use(node, meaning, known)
+        if isinstance(node.func, ast.Attribute | ast.Call | ast.Lambda):
+            self._check(node.func, known)
+        if shows(meaning) or (isinstance(node.func, ast.Attribute) and node.func.attr == "format"):
+            self._check_shown(node, known)
+        inside = self._is_blind(node, use, known, blind=blind)
+        if use is Use.APPLIES:
+            self._check_applied(node, known)
+        if not blind:
+            self._look_into(meaning, node, known)
+        for argument in [*node.args, *(word.value for word in node.keywords)]:
+            given = self.reading.hint(argument, known)
+            if isinstance(argument, ast.Starred):
+                given = item_of(self.reading.hint(argument.value, known))
+            if meaning == _FROM_ITERABLES:
+                given = item_of(given)
+            if is_set(given) and not inside and use not in (Use.OWN, Use.KEEPS):
                 raise self._refuse(argument)
             self._check(argument, known, blind=inside)
+        if use is Use.UNLESS_KEYED:
+            self._check_keyed(node, known)
+        self.reading.learn(node, known)
+
+    def _use(self, node: ast.Call, meaning: Any, known: Hints) -> Use:
+        """What a call does with the order of sets that it is given."""
+        module = str(self.reading.method.scope.module.get("__name__", ""))
+        if isinstance(meaning, ast.Lambda | ast.FunctionDef):
+            return Use.OWN
+        if meaning is not MISSING:
+            return use_of(meaning, module)
+        match node.func:
+            case ast.Attribute(value=owner, attr=name):
+                hint = self.reading.hint(owner, known)
+                if is_set(hint):
+                    return use_of_member(name)
+                if is_own(node.func, self.reading.self_name):
+                    return Use.OWN if is_helper(self.program, name) else Use.KEEPS
+                kind = typing.get_origin(hint) or hint
+                foreign = isinstance(kind, type) and kind not in (*DICTS, *LISTS) and not is_package_own(kind, module)
+                adds = name == "update" and kind in DICTS
+                return Use.SEES if foreign or adds or name in SEEING_METHODS else Use.KEEPS
+        return Use.SEES
+
+    def _is_blind(self, node: ast.Call, use: Use, known: Hints, *, blind: bool) -> bool:
+        """Whether the order of what a call is given can't be told."""
+        match use:
+            case Use.BLIND:
+                return True
+            case Use.UNLESS_KEYED:
+                keyed = next((word.value for word in node.keywords if word.arg == "key"), None)
+                whole = node.args[-1] if node.args else None
+                # Sets compare by what they hold, which orders few of them.
+                ordered = whole is None or not holds_set(self.reading.item(whole, known))
+                return ordered and (keyed is None or _tells_apart(keyed))
+            case Use.ADDS:
+                return bool(node.args) and self._adds_integers(node.args[0], known)
+            case Use.PASSES | Use.APPLIES:
+                return blind and (use is Use.PASSES or self.reading.meaning(node.func, known) in (map, filter))
+        return False
+
+    def _check_shown(self, node: ast.Call, known: Hints) -> None:
+        for argument in [*node.args, *(word.value for word in node.keywords)]:
+            if self._held(argument, known):
+                raise self._refuse(argument)
+            for name in ("__str__", "__repr__", "__format__"):
+                self._look_into_member(self.reading.hint(argument, known), name, [], {})
+
+    def _check_applied(self, node: ast.Call, known: Hints) -> None:
+        """Check what a function that is applied to items does with them, where these are sets."""
+        if len(node.args) > 1:
+            items = [self.reading.item(argument, known) for argument in node.args[1:]]
+            self._check_function(node.args[0], [*items, *items], known)
+
+    def _check_keyed(self, node: ast.Call, known: Hints) -> None:
         for word in node.keywords:
-            self._check(word.value, known)
+            if word.arg == "key" and node.args:
+                self._check_function(word.value, [self.reading.item(node.args[-1], known)], known)
+
+    def _check_function(self, function: ast.expr, hints: list[Any], known: Hints) -> None:
+        """Check a function that is called with values of some types, of which some may be sets."""
+        if not any(map(is_set, hints)):
+            return
+        meaning = self.reading.meaning(function, known)
+        if isinstance(meaning, ast.Lambda | ast.FunctionDef):
+            self._enter(meaning, hints, known)
+            return
+        use = Use.SEES if meaning is MISSING else use_of(meaning, self.reading.method.scope.module.get("__name__", ""))
+        if shows(meaning) or use in (Use.SEES, Use.PASSES, Use.APPLIES):
+            raise self._refuse(function)
+
+    def _look_into(self, meaning: Any, node: ast.Call, known: Hints) -> None:
+        """Check a function, class or method of the user's own by what its variables are when it is called here."""
+        hints = [self.reading.hint(argument, known) for argument in node.args]
+        named = {word.arg: self.reading.hint(word.value, known) for word in node.keywords if word.arg}
+        module = str(self.reading.method.scope.module.get("__name__", ""))
+        if isinstance(meaning, ast.Lambda | ast.FunctionDef):
+            self._enter(meaning, hints, known, named)
+        elif meaning is MISSING and isinstance(node.func, ast.Attribute):
+            if is_own(node.func, self.reading.self_name):
+                self._look_into_helper(node.func.attr, hints, named)
+            else:
+                self._look_into_member(self.reading.hint(node.func.value, known), node.func.attr, hints, named)
+        elif meaning is not MISSING and is_package_own(meaning, module):
+            if isinstance(meaning, type):
+                for name in ("__init__", "__post_init__"):
+                    self._look_into_member(meaning, name, hints if name == "__init__" else [], named)
+            else:
+                self._enter_function(plain_function(meaning), hints, named)
+
+    def _look_into_helper(self, name: str, hints: list[Any], named: Hints) -> None:
+        if is_helper(self.program, name):
+            helper = read_helper(self.program, name)
+            static = is_static(self.program, name)
+            self._enter_method(helper, "" if static else helper.self_name, hints if static else [None, *hints], named)
+
+    def _look_into_member(self, kind: Any, name: str, hints: list[Any], named: Hints) -> None:
+        """Check a method or a property of a class of the user's own."""
+        module = str(self.reading.method.scope.module.get("__name__", ""))
+        if isinstance(kind, type) and is_package_own(kind, module):
+            member = inspect.getattr_static(kind, name, None)
+            found = getattr(member, "fget", None) or getattr(member, "func", None) or member
+            if isinstance(found, types.FunctionType):
+                self._enter_function(found, [kind, *hints], named)
+
+    def _enter(
+        self, function: ast.Lambda | ast.FunctionDef, hints: list[Any], known: Hints, named: Hints | None = None
+    ) -> None:
+        if len(self.inside) >= _CALLS_MAX or any(function is one for one in self.inside):
+            return
+        deeper = replace(self, inside=(*self.inside, function))
+        given = {**known, **_bound(function.args, hints), **(named or {})}
+        if isinstance(function, ast.Lambda):
+            deeper._check(function.body, given)  # noqa: SLF001 - of the same class
+        else:
+            deeper.block(function.body, given)
+
+    def _enter_function(self, function: Any, hints: list[Any], named: Hints) -> None:
+        if not isinstance(function, types.FunctionType):
+            return
+        try:
+            source, tree = parse_function(function, function.__qualname__)
+        except ProgramError:
+            # What has no source is not looked into by anybody.
+            return
+        if isinstance(tree, ast.FunctionDef):
+            method = Method(EntryPoint(function.__name__, function, (), None), tree, source, scope_of(function, tree))
+            self._enter_method(method, "", hints, named)
+
+    def _enter_method(self, method: Method, self_name: str, hints: list[Any], named: Hints) -> None:
+        function = method.point.function
+        given = {**_bound(method.tree.args, hints), **named}
+        declared = {name: hint for name, hint in _parameters(method).items() if hint is not None}
+        known = {**given, **declared}
+        asked = (function, repr(known))
+        if asked in self.looked_into or len(self.inside) >= _CALLS_MAX or any(function is one for one in self.inside):
+            return
+        self.looked_into.add(asked)
+        reading = Reading(method, self_name, self.reading.elements if self_name else {}, self.program)
+        _Walk(reading, self.program, (*self.inside, function), self.looked_into).block(method.tree.body, known)
 
     def _check_comprehension(self, node: Any, known: Hints, *, blind: bool) -> None:
         inner = dict(known)
+        walks = False
         for part in node.generators:
+            walks |= is_set(self.reading.hint(part.iter, inner))
             self._check_walked(part.iter, inner, blind=blind)
-            self._bind(part.target, self._item(part.iter, inner), inner)
+            self.reading.bind(part.target, self.reading.item(part.iter, inner), inner)
             for test in part.ifs:
                 self._check(test, inner)
         for result in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self._check(result, inner)
+        if walks:
+            for left in _left_behind(node):
+                raise self._refuse(left)
 
     def _check_walked(self, walked: ast.expr, known: Hints, *, blind: bool) -> None:
-        if not blind and _is_set(self._hint(walked, known)):
+        if not blind and is_set(self.reading.hint(walked, known)):
             raise self._refuse(walked)
         self._check(walked, known, blind=blind)
 
     def _adds_integers(self, node: ast.expr, known: Hints) -> bool:
         """Whether a sum does not depend on the order: that of floats is rounded at each step."""
         if not isinstance(node, ast.GeneratorExp | ast.ListComp):
-            return get_args(self._hint(node, known))[:1] == (int,)
+            return typing.get_args(self.reading.hint(node, known))[:1] == (int,)
         inner = dict(known)
         for part in node.generators:
-            self._bind(part.target, self._item(part.iter, inner), inner)
+            self.reading.bind(part.target, self.reading.item(part.iter, inner), inner)
         return self._is_integer(node.elt, inner)
 
     def _is_integer(self, node: ast.expr, known: Hints) -> bool:
@@ -230,100 +388,36 @@ class _Walk:
             case ast.Compare():
                 return True
             case ast.Call(func=function):
-                meaning = self.method.scope.resolve(function)
+                meaning = self.reading.method.scope.resolve(function)
                 return any(meaning is known for known in (len, int, ord))
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod(), right=right):
                 return self._is_integer(left, known) and self._is_integer(right, known)
             case ast.UnaryOp(operand=operand):
                 return self._is_integer(operand, known)
-        return self._hint(node, known) in (int, bool)
+        return self.reading.hint(node, known) in (int, bool)
 
     def _refuse(self, node: ast.AST) -> ProgramError:
         return refuse(
             "MP177",
             "the order of a set would be seen",
-            self.method.source,
+            self.reading.method.source,
             node,
             expected="an order that is the same at every run",
             hint="use sorted(...) of it; in `key=`, let the item itself break ties: key=lambda x: (rank[x], x)",
         )
 
-    # --- expressions: what is known of their types
 
-    def _hint(self, node: ast.expr | None, known: Hints) -> Any:
-        match node:
-            case ast.Name(id=name):
-                return known.get(name)
-            case ast.Set() | ast.SetComp():
-                return set
-            case ast.IfExp(body=one, orelse=other):
-                return _either(self._hint(one, known), self._hint(other, known))
-            case ast.BoolOp(values=values):
-                return _either(*(self._hint(value, known) for value in values))
-            case ast.NamedExpr(value=value):
-                return self._hint(value, known)
-            case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _SET_OPERATORS):
-                sides = (left, right)
-                views = any(_is_view(side) for side in sides)
-                return set if views else _either(*(self._hint(side, known) for side in sides))
-            case ast.Call():
-                return self._call_hint(node, known)
-            case ast.Subscript(value=value, slice=at):
-                return self._part(value, at, known)
-            case ast.Attribute(value=value, attr=name):
-                return field_of(self._hint(value, known), name)
-        return None
-
-    def _call_hint(self, node: ast.Call, known: Hints) -> Any:
-        meaning = self.method.scope.resolve(node.func)
-        if meaning is set or meaning is frozenset:
-            item = self._item(node.args[0], known) if node.args else None
-            return set if item is None else set[item]  # type: ignore[valid-type]
-        if not isinstance(node.func, ast.Attribute):
-            return None
-        owner, name = node.func.value, node.func.attr
-        element = self._element(owner)
-        if element is not None:
-            return element.type.value_hint if name in _READS and element.type.operations[name].shares else None
-        hint = self._hint(owner, known)
-        if _is_set(hint):
-            return hint if name in _SET_METHODS else None
-        return get_args(hint)[1] if get_origin(hint) is dict and name in _READS else None
-
-    def _part(self, value: ast.expr, at: ast.expr, known: Hints) -> Any:
-        element = self._element(value)
-        if element is not None:
-            return element.type.value_hint
-        hint = self._hint(value, known)
-        if get_origin(hint) is tuple and isinstance(at, ast.Constant) and isinstance(at.value, int):
-            parts = get_args(hint)
-            return parts[at.value] if -len(parts) <= at.value < len(parts) and Ellipsis not in parts else None
-        return get_args(hint)[-1] if get_origin(hint) in (list, dict) and not isinstance(at, ast.Slice) else None
-
-    def _element(self, node: ast.expr) -> Element | None:
-        return self.elements.get(node.attr) if is_own(node, self.self_name) else None
-
-    def _item(self, walked: ast.expr, known: Hints) -> Any:
-        """The type of what a loop over an expression gives."""
-        match walked:
-            case ast.Call(func=ast.Attribute(value=owner, attr="values" | "items" as name)):
-                element, hint = self._element(owner), self._hint(owner, known)
-                parts: tuple[Any, ...] = get_args(hint) if get_origin(hint) is dict else ()
-                if element is not None:
-                    parts = (element.type.key_hint, element.type.value_hint)
-                if len(parts) != 2:
-                    return None
-                return parts[1] if name == "values" else types.GenericAlias(tuple, parts)
-            case ast.Call(func=function, args=[inner, *_]):
-                meaning = self.method.scope.resolve(function)
-                if any(meaning is passing for passing in (sorted, list, tuple, set, frozenset)):
-                    return self._item(inner, known)
-        hint = self._hint(walked, known)
-        return get_args(hint)[0] if get_origin(hint) in (list, tuple, dict, *_SETS) and get_args(hint) else None
+def _bound(arguments: ast.arguments, hints: list[Any]) -> Hints:
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    return {**dict.fromkeys(names), **dict(zip(names, hints, strict=False))}
 
 
-def _is_view(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS
+def _left_behind(node: ast.AST) -> Iterator[ast.AST]:
+    """What a comprehension leaves behind beside its result: variables that it binds, lists that it appends to."""
+    for part in ast.walk(node):
+        called = part.func if isinstance(part, ast.Call) else None
+        if isinstance(part, ast.NamedExpr) or (isinstance(called, ast.Attribute) and called.attr in CHANGING_METHODS):
+            yield part
 
 
 def _tells_apart(key: ast.expr) -> bool:
@@ -335,12 +429,7 @@ def _tells_apart(key: ast.expr) -> bool:
     return any(isinstance(part, ast.Name) and part.id == member for part in parts)
 
 
-def _either(*hints: Any) -> Any:
-    """A set if one of them may be one."""
-    return next((hint for hint in hints if _is_set(hint)), next(iter(hints), None))
-
-
-def _joined(*ways: Hints) -> Hints:
+def _joined(*ways: Mapping[str, Any]) -> Hints:
     """What is known where several ways meet."""
     names: Iterator[str] = iter(dict.fromkeys(name for way in ways for name in way))
-    return {name: _either(*(way[name] for way in ways if name in way)) for name in names}
+    return {name: either(*(way[name] for way in ways if name in way)) for name in names}

@@ -17,7 +17,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.hoist import ITEMS
 from millpond.compiler.mutability import field_of, is_frozen, items_of
-from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites, assigned_inside, root_names
+from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites, root_names
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element, merged
 from millpond.state.access import Operation
@@ -202,46 +202,14 @@ class Sharing:
                         waiting.append(far)
         return near.get(other)
 
-    def doubled(self) -> Iterator[tuple[ast.expr, str, str]]:
-        """What is put into an element although it is in another one, or of the module: value, element, where else."""
+    def stored_again(self) -> Iterator[tuple[ast.expr, str, str]]:
+        """What is put into an element although it is in another place of state: value, element, where else."""
         for node in self._nodes:
             for stored, share in self._stores(node):
-                if is_frozen(share.hint):
-                    continue
-                if self._method.gathered:
-                    yield from ((stored, share.element, where) for where in self._elsewhere(node, stored, share))
-                if not share.sure:
-                    continue
-                others = {known.element for known in self._expression(stored) if known.sure} - {share.element}
-                yield from ((stored, share.element, f"self.{other}") for other in sorted(others))
-                if self._is_outside(stored):
-                    yield stored, share.element, ast.unparse(stored)
-
-    def _elsewhere(self, node: ast.AST, stored: ast.expr, share: Share) -> Iterator[str]:
-        """The other places of state that an object is in, under keys of a method that is not cut between them."""
-        for known in self._expression(stored):
-            place = (known.element, known.key)
-            if (known.stored or known.sure) and place != (share.element, share.key):
-                yield f"self.{known.element}[{known.key}]" if known.key else f"self.{known.element}"
-        meaning = self._method.scope.resolve(stored.func) if isinstance(stored, ast.Call) else MISSING
-        made = any(meaning is known for known in SHALLOW)
-        names = set() if made else {name for name, _ in self._names_in(stored)}
-        for loop in self._nodes:
-            if names and isinstance(loop, ast.For | ast.While) and any(part is node for part in ast.walk(loop)):
-                bound = assigned_inside(loop)
-                read = {part.id for part in ast.walk(ast.parse(share.key or "0")) if isinstance(part, ast.Name)}
-                if names.isdisjoint(bound) and not read.isdisjoint(bound):
-                    yield f"self.{share.element} under the key of another turn"
-
-    def _is_outside(self, node: ast.expr) -> bool:
-        """Whether an expression is one object for all rows: a value of the module, or a constant of the class."""
-        match node:
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner == self._method.self_name:
-                return name not in self._elements and not is_frozen(type(getattr(self._method.owner, name, [])))
-            case ast.Name() | ast.Attribute():
-                meaning = self._method.scope.resolve(node)
-                return meaning is not MISSING and not is_frozen(type(meaning))
-        return False
+                others = (known for known in self._expression(stored) if known.sure and not known.asked)
+                for known in others:
+                    if not is_frozen(share.hint) and (known.element, known.key) != (share.element, share.key):
+                        yield stored, share.element, f"self.{known.element}" + (f"[{known.key}]" if known.key else "")
 
     # --- assignments
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from millpond.compiler.compiled import Done
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Source
-from millpond.compiler.scope import Names, Scope
+from millpond.compiler.scope import Names, Scope, mark_inner
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint
 from millpond.program.timers import handler_point, timer_elements
@@ -143,6 +143,7 @@ def parse_function(function: types.FunctionType, where: str) -> tuple[Source, as
         raise ProgramError("MP110", f"the source of {where} is not a def", expected="def", found=ast.unparse(tree)[:60])
     owner = function.__qualname__.split(".")[-2] if "." in function.__qualname__ else ""
     _Mangle(owner).visit(tree)
+    mark_inner(tree)
     return Source(inspect.getfile(function), first, tuple(line.rstrip("\n") for line in lines)), tree
 
 

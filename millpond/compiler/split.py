@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from millpond.compiler.access import THE_KEY, definitions_in, routable
+from millpond.compiler.access import THE_KEY, comes_as_key, definitions_in, routable
 from millpond.compiler.answers import check_answers
-from millpond.compiler.draft import Constraint, Draft, FanOut, Identity, Kind, Method, Stop
+from millpond.compiler.draft import Constraint, Draft, FanOut, Identity, Kind, Method, Mode, Stop
 from millpond.compiler.fanout import why_dependent
 from millpond.compiler.flow import leading_to, reached, successors
 from millpond.program import Element
@@ -34,7 +34,7 @@ def split(draft: Draft) -> Draft:
     found: list[Constraint] = []
     for method in draft.methods:
         check_answers(method)
-        started = replace(method, start=_start(method))
+        started = replace(method, start=_start(method, draft.elements))
         methods.append(started)
         if not method.relaxed:
             found += _constraints(started, draft.elements)
@@ -100,21 +100,30 @@ def _arrivals(method: Method, top: int, fact: _Fact) -> Iterator[tuple[int, _Fac
     yield from _arrivals(method, fan.loop.head, fact)
 
 
-def _start(method: Method) -> Stop | None:
+def _start(method: Method, elements: Mapping[str, Element]) -> Stop | None:
     """The access that rows can be brought to straight away, if it is the first on every path that has one."""
     entering = _facts(method)
     stops = [stop for stop in method.stops if any(fact.last < 0 for fact in entering.get(stop.top, ()))]
     firsts = [stop for stop in stops if stop.kind is not Kind.LOCAL]
-    if not firsts or len({(stop.kind, stop.identity) for stop in firsts}) > 1 or not _starts_here(firsts[0]):
+    if not firsts or len({(stop.kind, stop.identity) for stop in firsts}) > 1:
+        return None
+    if not all(_starts_here(method, stop, elements) for stop in firsts):
         return None
     sent = any(fact.sent for stop in firsts for fact in entering[stop.top])
     return None if sent or len(firsts) < len(stops) else firsts[0]
 
 
-def _starts_here(stop: Stop) -> bool:
+def _starts_here(method: Method, stop: Stop, elements: Mapping[str, Element]) -> bool:
     if stop.kind is Kind.KEYED:
-        return stop.identity == THE_KEY or bool(routable(stop.identity))
+        names = routable(stop.identity)
+        return stop.identity == THE_KEY or (
+            bool(names) and all(comes_as_key(method, names, elements[name]) for name in _keyed_elements(stop))
+        )
     return stop.kind is Kind.EACH and stop.top == 0
+
+
+def _keyed_elements(stop: Stop) -> list[str]:
+    return [use.access.state for use in stop.uses if use.access.mode is Mode.KEYED]
 
 
 def _weigh(method: Method, before: Stop | None, stop: Stop, fact: _Fact) -> tuple[int, str]:

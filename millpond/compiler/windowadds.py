@@ -68,15 +68,15 @@ def _values(call: ast.Call, method: Method) -> tuple[Added, ...] | None:
 def _zipped(node: ast.expr, method: Method) -> tuple[Added, ...] | None:
     """The parts of a tuple that is given names: `dict(zip(names, parameter, strict=False))`."""
     match node:
-        case ast.Call(ast.Name("dict"), [ast.Call(ast.Name("zip"), [ast.Name(names), ast.Name(row)], words)], []):
+        case ast.Call(made, [ast.Call(paired, [ast.Name() as names, ast.Name(row)], words)], []):
             pass
         case _:
             return None
     loose = all(
         word.arg == "strict" and isinstance(word.value, ast.Constant) and not word.value.value for word in words
     )
-    builtin = method.scope.lookup("dict") is dict and method.scope.lookup("zip") is zip
-    columns: Any = method.scope.lookup(names)
+    builtin = method.scope.resolve(made) is dict and method.scope.resolve(paired) is zip
+    columns: Any = method.scope.resolve(names)
     hint = dict(method.point.parameters).get(row)
     parts = get_args(hint) if get_origin(hint) is tuple and Ellipsis not in get_args(hint) else ()
     if not (loose and builtin and parts) or type(columns) is not tuple:

@@ -19,6 +19,7 @@ from millpond.epochs.commit import check_work, next_manifest, parent_of, write_n
 from millpond.epochs.compaction import last_merged
 from millpond.epochs.condemned import alive
 from millpond.epochs.genesis import check_elements, open_genesis
+from millpond.epochs.heads import Heads
 from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import (
     Elements,
@@ -93,6 +94,7 @@ class Checkpoint:
         self._clock = clock
         self._head: Manifest | None = None
         self._head_hash = genesis_hash
+        self._heads = Heads(storage)
         self._snapshots = Snapshots(storage, genesis.key_groups)
         self._collector = Collector(storage, keep, clock)
         self._load_head()
@@ -205,6 +207,7 @@ class Checkpoint:
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, encode_manifest(self._head))
+            self._heads.note(self._head.epoch, self._head_hash)
             self._snapshots.look()
         self._state = machine.start(head_of(self._head, self.instances, self.elements))
         self._tell_places()
@@ -289,6 +292,7 @@ class Checkpoint:
         with course.timed("commit_s", self._clock):
             outcome = self._put_if_ours(manifest, data)
         if outcome is PutOutcome.WON:
+            self._heads.note(manifest.epoch, manifest_hash(data))
             crashpoint("manifest.committed")
             self._head, self._head_hash = manifest, manifest_hash(data)
             self._tell_places()

@@ -14,13 +14,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
+from millpond.epochs.heads import Heads
 from millpond.epochs.manifest import (
     EPOCH_DIGITS,
     GENESIS_NAME,
@@ -45,8 +46,9 @@ from millpond.epochs.savepoints import (
 )
 from millpond.errors import EpochError, MillpondError, StateError
 from millpond.ids import ManifestHash
+from millpond.storage.addresses import shown_url
 from millpond.storage.content import get_content
-from millpond.storage.contract import PutOutcome, Storage, shown_url
+from millpond.storage.contract import PutOutcome, Storage
 from millpond.storage.layered import BASE_NAME, Base, encode_base
 from millpond.storage.open import forks, holds_password, open_storage
 from millpond.storage.places import overlap, places_behind, places_of
@@ -63,9 +65,9 @@ _EMPTY = "a place where nothing is"
 class Fork:
     """A fork that was made: where, from what, and whether it needs its base."""
 
-    url: str
+    url: str = field(repr=False)
     uuid: str
-    base: str
+    base: str = field(repr=False)
     epoch: int
     hash: ManifestHash
     copied: bool
@@ -214,6 +216,8 @@ def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str
         saves=(),
     )
     mine = target.put(first.name, encode_manifest(first)) is PutOutcome.WON
+    if mine:
+        Heads(target).note(first.epoch, manifest_hash(encode_manifest(first)))
     crashpoint("fork.begun")
     if not mine or target.put(GENESIS_NAME, born) is PutOutcome.PRESENT:
         raise _unfit_place(_EMPTY, "another checkpoint, made at the same time", "choose another one")

@@ -19,6 +19,7 @@ from millpond.keygroups import KEY_GROUPS_MAX, Layout
 from millpond.state.shapes import TypeShape
 from millpond.state.storekey import ELEMENTS_MAX
 from millpond.storage.content import FileRef
+from millpond.storage.contract import check_name
 from millpond.storage.frame import FrameKind, seal, unseal
 from millpond.windowing.notes import WindowsNote
 
@@ -180,6 +181,8 @@ class EpochInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         numbers = [partition for partition, _ in self.rows]
         _claim(all(0 <= number < self.partitions for number in numbers), "rows", "partitions of the epoch", numbers)
         _claim_unique(numbers, "rows")
+        for _, name in self.rows:
+            check_name(name)
 
 
 class Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -259,6 +262,13 @@ class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _claim(self.rows >= 0, "rows", "0 or more", self.rows)
+        _claim("/" not in self.file.name, "outputs", "a file in the root of its sink", self.file.name)
+        _claim(_is_root(self.root), "root", "a whole path, or checkpoint:", self.root)
+
+
+def _is_root(root: str) -> bool:
+    """Whether this is where a sink's files may lie: a folder, or the checkpoint itself."""
+    return (root.startswith("/") and "\0" not in root) or root in {"", "checkpoint:"}
 
 
 class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

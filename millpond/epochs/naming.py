@@ -20,8 +20,12 @@ _BY_CONTENT = re.compile(rf"[0-9a-f]{{{NAME_DIGITS}}}")
 _BY_EPOCH = re.compile(rf"[0-9]{{{EPOCH_DIGITS}}}")
 _LIST = re.compile(r"[0-9]{15,}-[0-9a-f]{16}")
 
+HEADS = "heads"
+"""The folder of notes of the newest epochs."""
+
 GIVEN = {
     MANIFESTS: _BY_EPOCH,
+    HEADS: re.compile(rf"{_BY_EPOCH.pattern}-{_BY_CONTENT.pattern}"),
     "deltas": _BY_CONTENT,
     "snapshots": _BY_CONTENT,
     "pending": _BY_CONTENT,

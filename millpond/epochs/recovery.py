@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millpond.epochs.deltas import Changes, check_changes, decode_changes, group_span, kind_of
+from millpond.epochs.heads import newest_head
 from millpond.epochs.manifest import (
     EPOCH_DIGITS,
     GENESIS_NAME,
@@ -15,17 +16,22 @@ from millpond.epochs.manifest import (
     manifest_hash,
     manifest_name,
 )
-from millpond.epochs.naming import given_in
+from millpond.epochs.naming import HEADS, given_in
 from millpond.epochs.work import Parent
 from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.storage.addresses import shown_url
 from millpond.storage.content import get_content
-from millpond.storage.contract import Storage, shown_url
+from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, unseal_hashed
+from millpond.storage.near import durable
 
-CERTAIN = ("retired", "savepoints", "merged")
+CERTAIN = (HEADS, "retired", "savepoints", "merged")
 """Folders in which there is nothing before an epoch was committed."""
+
+_AFTER_GENESIS = (MANIFESTS, *CERTAIN, "deltas", "snapshots", "pending", "inputs", "saves", "condemned")
+"""Folders in which there is nothing before the genesis is durable; but a fork puts its manifest first."""
 
 
 def read_genesis(storage: Storage) -> tuple[Genesis, ManifestHash] | None:
@@ -43,6 +49,7 @@ def last_manifest(storage: Storage, genesis_hash: ManifestHash) -> tuple[Manifes
     A newest manifest that is damaged, or is not the child of the one before it, is an error: falling back to an older
     one would forget a committed epoch.
     """
+    head = newest_head(storage)
     names = storage.list(MANIFESTS)
     if not names:
         lost = [folder for folder in CERTAIN if given_in(storage, folder)]
@@ -52,8 +59,12 @@ def last_manifest(storage: Storage, genesis_hash: ManifestHash) -> tuple[Manifes
         return None
     epochs = [_epoch_in(name) for name in names]
     newest = max(epochs)
+    if head is not None and head.epoch > newest:
+        raise newest_lost(newest, head.epoch)
     manifest, digest = _read_manifest(storage, newest)
     _check_origin(storage, manifest, genesis_hash)
+    if head is not None and head.epoch == newest and not head.is_of(digest):
+        raise _broken_chain(manifest.name, f"a manifest whose hash begins with {head.digits}", f"hash {digest}")
     if newest == 1:
         before = genesis_hash
     elif newest - 1 in epochs:
@@ -159,13 +170,15 @@ def _epoch_in(name: str) -> int:
 
 
 def _refuse_orphans(storage: Storage) -> None:
-    orphans = storage.list(MANIFESTS)
-    if orphans:
+    kept = durable(storage)
+    orphans = kept.list(MANIFESTS) or [name for folder in _AFTER_GENESIS for name in given_in(kept, folder)]
+    # Looked for again: another driver may have made the checkpoint meanwhile.
+    if orphans and not storage.contains(GENESIS_NAME):
         raise EpochError(
             "MP414",
             "the checkpoint has lost its genesis",
-            expected=f"a file `{GENESIS_NAME}` beside the manifests in {shown_url(storage.url)}",
-            found=f"{len(orphans)} manifests without one",
+            expected=f"a file `{GENESIS_NAME}` beside the others in {shown_url(storage.url)}",
+            found=f"{len(orphans)} files of a checkpoint without one",
             hint="restore it from a copy of the checkpoint; a new one would not fit the state that is there",
         )
 
@@ -179,6 +192,18 @@ def manifests_lost(folders: list[str]) -> EpochError:
         found="no manifest at all",
         hint="restore the folder of manifests from a copy of the checkpoint; if no epoch was ever committed, these "
         "files were left by the first one, and a start goes on",
+    )
+
+
+def newest_lost(newest: int, noted: int) -> EpochError:
+    """Return the error for a checkpoint whose newest manifests are gone, by what is noted of them elsewhere."""
+    return EpochError(
+        "MP457",
+        "manifests of the checkpoint are missing",
+        expected=f"the manifest of epoch {noted}, which was committed",
+        found=f"none after that of epoch {newest}",
+        hint="restore the manifests from a copy of the checkpoint; if an older epoch is what you want, "
+        f"`millpond state repair CHECKPOINT --to {newest}` goes on from there",
     )
 
 

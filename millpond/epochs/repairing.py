@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from millpond.crashpoints import crashpoint
 from millpond.epochs.deltas import by_place, encode_changes, within
+from millpond.epochs.heads import noted_heads
 from millpond.epochs.manifest import EPOCH_DIGITS, MANIFESTS, Manifest, StateFile, elements_of, manifest_name
 from millpond.epochs.reachable import ASIDE, COLLECTED
 from millpond.epochs.reading.history import History, shown_epochs
@@ -68,7 +69,7 @@ def repair(storage: Storage, to: int | None = None, *, begun: Begun = lambda _si
     """
     findings = verify(storage, everything=True, begun=begun)
     history = History(storage)
-    newest = history.epochs[-1] if history.epochs else 0
+    newest = max(history.epochs[-1] if history.epochs else 0, history.head.epoch if history.head else 0)
     done = Repair(findings.problems, newest=newest, in_the_way=list(history.strays))
     manifests = _readable(history, {problem.file for problem in findings.problems})
     _tell_places(history, manifests)
@@ -182,6 +183,11 @@ def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
     if newer and given_away(storage, to + 1):
         found = f"epoch {to}, and epochs after it that were deleted for good"
         raise _no_way("an epoch after which none was deleted", found, "fork it instead: `millpond state fork`")
+    # Before the manifests: what is left of them then is more than what is noted, which is fine.
+    for head in noted_heads(storage):
+        if head.epoch > to:
+            storage.delete(head.name)
+            crashpoint("repair.unnoted")
     # The newest first: whoever dies in between leaves a chain that is whole up to its end.
     for epoch in reversed(newer):
         _set_aside(storage, manifest_name(epoch), f"{epoch:0{EPOCH_DIGITS}}")

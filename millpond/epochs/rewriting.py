@@ -26,12 +26,13 @@ from millpond.state.evolution import InexactError, Mismatch, conversion
 from millpond.state.expiry import AgedType
 from millpond.state.keycodec import KeyCodec
 from millpond.state.list import List
-from millpond.state.localstore import LocalStore, StoreView
+from millpond.state.localstore import LocalStore
 from millpond.state.oldtypes import OldType
 from millpond.state.shapes import shape_of, shape_text
 from millpond.state.shown import shown
 from millpond.state.standing import Stamp, Standing
 from millpond.state.storekey import PREFIX_BYTES, group_of, store_key, store_prefix
+from millpond.state.storeview import StoreView
 from millpond.state.timers import DUE
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY

@@ -17,9 +17,11 @@ from pathlib import Path
 from millpond.crashpoints import crashpoint
 from millpond.epochs.recovery import read_changes, restore_files
 from millpond.epochs.work import Parent
-from millpond.state.localstore import LocalStore, StoreView
+from millpond.state.localstore import LocalStore
+from millpond.state.ownfolders import make_private
 from millpond.state.standing import Stamp, Standing
 from millpond.state.storekey import element_of
+from millpond.state.storeview import StoreView
 from millpond.storage.contract import Storage
 
 Tell = Callable[[int, int], None]
@@ -73,7 +75,7 @@ def _stamp(parent: Parent, files: int) -> Stamp:
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[Path]:
     """A folder that nobody else uses; its lock goes with the process, and then anybody may remove it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     with _locked(folder):
         for left in folder.glob(f"{_PREFIX}*"):
             _remove_left(left)

@@ -27,6 +27,8 @@ _HORIZON: Final = PREFIX + "horizon"
 _ENDED: Final = PREFIX + "ended"
 _SEEN: Final = PREFIX + "seen."
 _HEARD: Final = PREFIX + "heard."
+_TOLD: Final = PREFIX + "told"
+_TURN: Final = PREFIX + "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,9 @@ class Times:
     `now_us` is the time of the last epoch, `fed_us` that of the last one with rows. No timer is due before
     `soonest_us`. `over_us` are stamps by the index of an element: entries up to them are over, and stay so. `event` is
     there if the feeds have event time: then timers and entries follow it, and `now_us` only tells idle feeds.
+
+    Handlers were called for all that was due at `told_us` before the last rows or the last tick; since then as far as
+    `turn` says, None if that is not under way.
     """
 
     now_us: int | None = None
@@ -86,6 +91,8 @@ class Times:
     soonest_us: int | None = None
     over_us: Mapping[int, int] = field(default_factory=dict)
     event: EventTimes | None = None
+    told_us: int | None = None
+    turn: int | None = None
 
     @property
     def reached_us(self) -> int | None:
@@ -107,12 +114,13 @@ class Times:
         """The times that a manifest's counters tell."""
         over = {int(name.removeprefix(_OVER)): us for name, us in counters.items() if name.startswith(_OVER)}
         event = EventTimes.of(counters)
-        return cls(counters.get(_NOW), counters.get(_FED), counters.get(_SOONEST), over, event)
+        now, fed, soonest, told, turn = (counters.get(name) for name in (_NOW, _FED, _SOONEST, _TOLD, _TURN))
+        return cls(now, fed, soonest, over, event, told, turn)
 
     def noted(self, counters: Mapping[str, int]) -> dict[str, int]:
         """Counters that tell these times instead of those that they told."""
         others = {name: count for name, count in counters.items() if not name.startswith(PREFIX)}
-        named = {_NOW: self.now_us, _FED: self.fed_us, _SOONEST: self.soonest_us}
+        named = {_NOW: self.now_us, _FED: self.fed_us, _SOONEST: self.soonest_us, _TOLD: self.told_us, _TURN: self.turn}
         told = {name: us for name, us in named.items() if us is not None}
         told |= {f"{_OVER}{index}": us for index, us in self.over_us.items()}
         told |= {} if self.event is None else self.event.told()

@@ -1,17 +1,15 @@
 """What a program knows of the row that it works on, in plain Python: its time, and its random numbers.
 
-A method that asks for `self.now` or `self.random` is wrapped when its class is made, so that a call of it is one row:
-one moment, and one source of random numbers that follows from the arguments. Methods that ask for neither stay as they
-are, and cost nothing. The compiler reads the method as it was written.
+A call of an entry point is one row: one moment, and one source of random numbers that follows from the arguments. Both
+are found when they are first asked for. The compiler reads the method as it was written.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
-import inspect
 import types
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Final, cast
 
 from millpond.errors import ProgramError
@@ -24,37 +22,36 @@ AMBIENT: Final = frozenset(("now", "random"))
 WRITTEN: Final = "__millpond_written__"
 """The attribute of a wrapped method that holds the method as it was written."""
 
-_ROW: Final = "_millpond_row"
+ROW: Final = "_millpond_row"
+"""The attribute of an instance that holds the row at work."""
 
 
 class Row:
     """A row that a plain program works on."""
 
-    __slots__ = ("now", "random", "turn")
-
     def __init__(self, entry: str, arguments: tuple[Any, ...]) -> None:
-        self.now = epoch_now()
-        self.turn = row_turn()
-        self.random = row_random(entry, *arguments)
+        self._entry = entry
+        self._arguments = arguments
+
+    @cached_property
+    def now(self) -> datetime.datetime:
+        """Its time."""
+        return epoch_now()
+
+    @cached_property
+    def turn(self) -> int:
+        """What tells its moment from others."""
+        return row_turn()
+
+    @cached_property
+    def random(self) -> RowRandom:
+        """Its random numbers."""
+        return row_random(self._entry, *self._arguments)
 
 
 def as_written(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that the user wrote, without what `wrap_entries` put around it."""
+    """The method that the user wrote, without what makes its calls rows."""
     return cast("Callable[..., Any]", getattr(function, WRITTEN, function))
-
-
-def wrap_entries(program: type, mark: str, *, timed: bool = False) -> None:
-    """Make each call of an entry point a row, in a class whose methods ask for the row's time or random numbers.
-
-    The state of a `timed` one asks for the time.
-    """
-    members = [member for base in program.__mro__ for member in vars(base).values()]
-    if not timed and not any(map(may_ask, members)):
-        return
-    for name in {name for base in program.__mro__ for name in vars(base)}:
-        member = inspect.getattr_static(program, name)
-        if getattr(member, mark, False) and not hasattr(member, WRITTEN):
-            setattr(program, name, as_row(name, member))
 
 
 def may_ask(member: Any) -> bool:
@@ -85,28 +82,9 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def as_row(name: str, function: Any) -> Callable[..., Any]:
-    """A method whose calls are rows."""
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(self, *args, **kwargs).args[1:]
-        held = vars(self)
-        before = held.get(_ROW)
-        held[_ROW] = Row(name, given)
-        try:
-            return function(self, *args, **kwargs)
-        finally:
-            held[_ROW] = before
-
-    setattr(call, WRITTEN, function)
-    return call
-
-
 def now_of(program: Any) -> datetime.datetime:
     """The time of the row, or of the clock outside one."""
-    row = vars(program).get(_ROW)
+    row = vars(program).get(ROW)
     return epoch_now() if row is None else row.now
 
 
@@ -124,13 +102,13 @@ class RowClock:
 
     def turn(self) -> int:
         """What tells the row's moment from others."""
-        row = vars(self._program).get(_ROW)
+        row = vars(self._program).get(ROW)
         return row_turn() if row is None else row.turn
 
 
 def random_of(program: Any) -> RowRandom:
     """The random source of the row."""
-    row = vars(program).get(_ROW)
+    row = vars(program).get(ROW)
     if row is None:
         raise ProgramError(
             "MP176",

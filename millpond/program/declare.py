@@ -17,6 +17,7 @@ from millpond.program.evolution import NOTHING_SAID, Evolves, Migrate, Renamed
 from millpond.program.places import class_body_place
 from millpond.state.element import ElementType
 from millpond.state.expiry import AgedType, Clock, Refresh, Ttl, expiring_entries
+from millpond.state.journal import Journal
 from millpond.state.list import List
 from millpond.state.matrix import Matrix
 from millpond.state.value import Value
@@ -73,24 +74,24 @@ class Element:
             )
         self.name = name
 
+    def in_program(self, program: type) -> Element:  # noqa: ARG002
+        """The element as a program has it, whose class may have inherited it."""
+        return self
+
     @property
     def partial(self) -> bool:
         """Whether the element has instances that diverge."""
         return self.distribution is Distribution.PARTIAL
 
-    @property
-    def timed(self) -> bool:
-        """Whether what the element does follows from the time of the row."""
-        return self.ttl is not None
-
-    def plain(self, clock: Clock, turn: Clock | None = None) -> Any:
+    def plain(self, journal: Journal, clock: Clock, turn: Clock | None = None) -> Any:
         """The element's container for a plain Python run, in which the clock tells the time of the row.
 
         `turn` tells its moment from others, if that is not the time alone.
         """
-        if self.ttl is not None:
-            return self.type.wrap(expiring_entries(self.type, self.ttl, clock, turn=turn, checked=True, watched=True))
-        return self.type.wrap(self.type.plain())
+        if self.ttl is None:
+            return self.type.wrap(self.type.plain(journal))
+        aged = expiring_entries(self.type, self.ttl, clock, turn=turn, journal=journal, checked=True, watched=True)
+        return self.type.wrap(aged)
 
     def stored(self) -> dict[str, Element]:
         """The elements of a checkpoint that hold this one, by name, each of the type that is stored."""

@@ -12,7 +12,9 @@ from typing import Any, TypeVar, overload
 
 from millpond.errors import ProgramError, WindowError
 from millpond.program.ambient import as_written, names_used
+from millpond.program.columntypes import without_column
 from millpond.program.places import signature_place
+from millpond.state.typenames import type_text
 from millpond.windowing.element import ClosedWindow
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,11 +87,34 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
             handler = getattr(member, HANDLER, None)
             if handler is not None:
                 found[name] = handler_entry(program, name, handler)
+            elif isinstance(member, staticmethod | classmethod) and _is_marked(member):
+                raise ProgramError(
+                    "MP118",
+                    f"{program.__name__}.{name} is an entry point without a program",
+                    places=signature_place(member.__func__),
+                    expected="a method with no decorator but @entry",
+                    found=f"@{type(member).__name__}",
+                    hint=f"leave @{type(member).__name__} out: def {name}(self, ...)",
+                )
             elif getattr(member, MARK, False):
                 found[name] = _read(program, name, as_written(member))
             else:
                 found.pop(name, None)
     return found
+
+
+def _is_marked(member: staticmethod[..., Any] | classmethod[Any, ..., Any]) -> bool:
+    """Whether a static or class method is marked, in whichever order its decorators are."""
+    return bool(getattr(member, MARK, False) or getattr(member.__func__, MARK, False))
+
+
+def abstract_methods(program: type) -> list[str]:
+    """The methods that a class leaves to those that derive from it."""
+    members: dict[str, Any] = {}
+    for base in reversed(program.__mro__):
+        members.update(vars(base))
+    found = (name for name, member in members.items() if getattr(member, "__isabstractmethod__", False))
+    return sorted(found)
 
 
 def handler_entry(program: type, name: str, handler: Callable[..., Any]) -> EntryPoint:
@@ -150,4 +175,32 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
             found="no hint",
         )
     columns = tuple((p.name, hints[p.name]) for p in parameters)
+    # A reply of any type is one that no sink takes, which is said where one is given; it may be wanted for itself.
+    replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
+    for told, hint in (*columns, *replies):
+        _check_column(where, function, told, hint)
     return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))
+
+
+def _check_column(where: str, function: Callable[..., Any], parameter: str, hint: Any) -> None:
+    """Refuse a parameter, or with no name a reply, of a type that no column can hold."""
+    try:
+        unfit = next(without_column(hint), None) if hint != list[ClosedWindow] else None
+    except (NameError, TypeError) as error:
+        raise ProgramError(
+            "MP102",
+            f"a type hint of {where} can't be resolved",
+            places=signature_place(function, parameter),
+            found=str(error),
+            hint="import the name at module level, where the hint can see it",
+        ) from None
+    if unfit is not None:
+        raise ProgramError(
+            "MP148",
+            f"{f'parameter `{parameter}`' if parameter else 'the reply'} of {where} has no column type",
+            places=signature_place(function, parameter),
+            expected="numbers, str, bytes, bool, date, datetime, Decimal, Literal, list, set, dict, tuple, dataclass, "
+            "or `| None`",
+            found=type_text(unfit),
+            hint="a column has one type: take two parameters that may be None, or a text that says which it is",
+        )

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, NamedTuple
 
 from millpond.clock import SystemClock
+from millpond.state.cascade import Place
+from millpond.state.timers import LAST_US
 
 _EPOCH_ZERO: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
@@ -42,8 +44,16 @@ class _RowTimes:
         return self._first_turn + len(self._done)
 
 
+class Telling(NamedTuple):
+    """Up to when handlers are called, and were called before; at the end of time, the stage that is called `once`."""
+
+    until_us: int
+    before_us: int | None = None
+    once: int | None = None
+
+
 _chosen: ContextVar[datetime.datetime | _RowTimes | None] = ContextVar("epoch_time", default=None)
-_told: ContextVar[int | None] = ContextVar("told_until", default=None)
+_told: ContextVar[Telling | None] = ContextVar("told_until", default=None)
 
 
 def epoch_now() -> datetime.datetime:
@@ -60,26 +70,32 @@ def now_us() -> int:
     return moment.now_us() if isinstance(moment, _RowTimes) else us_of(epoch_now())
 
 
-def adding_now_us() -> int:
-    """`adding_us` of the row at work."""
-    return adding_us(now_us())
+def adding_now_us(place: Place) -> Callable[[], int]:
+    """The clock of the windows of a handler: `adding_us` of the row at work."""
+    return lambda: adding_us(now_us(), place)
 
 
-def adding_us(row_us: int) -> int:
-    """The time at which a row is added to windows: its own, but in handlers not before what is told with them."""
-    told = _told.get()
+def adding_us(row_us: int, place: Place) -> int:
+    """The time at which a row is added to windows: its own, but in handlers not before what was told before."""
+    told = added_from_us(place)
     return row_us if told is None else max(row_us, told)
 
 
 def reached_us() -> int:
     """How far the time has come in handlers: up to then timers fire, which may be later than the one that fired."""
     told = _told.get()
-    return now_us() if told is None else told
+    return now_us() if told is None else told.until_us
 
 
-def added_from_us() -> int | None:
-    """The time before which no row is added to windows; None if there is none."""
-    return _told.get()
+def added_from_us(place: Place) -> int | None:
+    """The time before which no row is added to the windows of a handler; None if there is none."""
+    told = _told.get()
+    if told is None:
+        return None
+    if told.once is not None and place.cyclic and place.stage == told.once:
+        # Nothing is told any more of what feeds itself.
+        return LAST_US
+    return None if told.before_us is None else told.before_us - place.lag_us
 
 
 def row_turn() -> int:
@@ -123,9 +139,9 @@ def event_time(moment: datetime.datetime | int) -> Iterator[None]:
 
 
 @contextmanager
-def told_until(us: int | None) -> Iterator[None]:
+def told_until(telling: Telling | None) -> Iterator[None]:
     """Say up to when windows are told by the handlers that run inside the block; None where there are none."""
-    token = _told.set(us)
+    token = _told.set(telling)
     try:
         yield
     finally:

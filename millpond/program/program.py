@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 from millpond.errors import ProgramError
-from millpond.program.ambient import RowClock, now_of, random_of, wrap_entries
+from millpond.program.ambient import RowClock, now_of, random_of
 from millpond.program.declare import Element
 from millpond.program.entries import MARK, EntryPoint, entry_points
 from millpond.program.evolution import check_dropped
 from millpond.program.row_random import RowRandom
-from millpond.program.undo import abort, wrap_aborting
+from millpond.program.rows import JOURNAL, abort, wrap_entries
 from millpond.program.written import note_files
+from millpond.state.journal import Journal
 from millpond.state.storekey import ELEMENTS_MAX
 
 
@@ -31,7 +32,7 @@ class ProgramBase:
             for name, member in vars(base).items():
                 elements.pop(name, None)
                 if isinstance(member, Element):
-                    elements[name] = member
+                    elements[name] = member.in_program(cls)
         if len(elements) > ELEMENTS_MAX:
             raise ProgramError(
                 "MP107", "too many state elements", expected=f"at most {ELEMENTS_MAX}", found=str(len(elements))
@@ -39,14 +40,13 @@ class ProgramBase:
         cls._elements = MappingProxyType(elements)
         cls._dropped = check_dropped(dropped, elements)
         note_files(cls)
-        timed = any(element.timed for element in elements.values())
-        wrap_entries(cls, MARK, timed=timed)
-        wrap_aborting(cls, MARK)
+        wrap_entries(cls, MARK)
 
     def __init__(self) -> None:
+        journal = vars(self)[JOURNAL] = Journal()
         for name, element in type(self)._elements.items():  # noqa: SLF001
             clock = RowClock(self)
-            vars(self)[name] = element.plain(clock, clock.turn)
+            vars(self)[name] = element.plain(journal, clock, clock.turn)
 
     @classmethod
     def elements(cls) -> Mapping[str, Element]:

@@ -58,7 +58,8 @@ def parquet(path: str | Path) -> ParquetSink:
             "MP502",
             "this place can't hold a Parquet sink yet",
             expected="a directory of a POSIX file system",
-            found=text,
+            # Not the address itself: it may hold a password.
+            found="an address with a scheme" if text else "nothing",
         )
     return ParquetSink(str(Path(text).absolute()))
 

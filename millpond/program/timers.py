@@ -7,26 +7,39 @@ moved and cancelled by key like any other entry.
 from __future__ import annotations
 
 import datetime
+import enum
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from millpond.errors import ProgramError
-from millpond.program.ambient import as_row, names_in, now_of
+from millpond.program.ambient import names_in, now_of
 from millpond.program.declare import Distribution, Element
 from millpond.program.entries import HANDLER, EntryPoint, handler_entry
-from millpond.program.epoch_time import epoch_time, event_time, moment_of, told_until, us_of
+from millpond.program.epoch_time import Telling, epoch_time, event_time, moment_of, told_until, us_of
+from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
-from millpond.program.undo import ABORT
+from millpond.program.reach import members_of
+from millpond.program.rows import ABORT, as_row
+from millpond.state.cascade import Cascade, Timer, Turn
 from millpond.state.expiry import Expiring
 from millpond.state.map import Map
-from millpond.state.timers import DUE, Timers, TimersType
+from millpond.state.timers import DUE, LAST_US, Timers, TimersType
 
 K = TypeVar("K")
+
+_TOLD: Final = "_millpond_told"
+"""What a plain program remembers: the time up to which its handlers were called."""
 
 
 class TimerElement(Element):
     """The timers of a handler, as a state element of the program that has it."""
+
+    lateness_us: int | None = None
+    """How long windows wait for late rows; None for timers."""
+
+    untimed = False
+    """Whether some of them end with a row and not at a time."""
 
     def __init__(self, handler: Callable[..., Any]) -> None:
         super().__init__(Map[int, int], Distribution.PARTITIONED, None)
@@ -40,6 +53,14 @@ class TimerElement(Element):
         super().__set_name__(owner, name)
         self.owner = owner
 
+    def in_program(self, program: type) -> Element:
+        """The element as a program has it: in another one, its handler may feed other ones."""
+        if program is self.owner:
+            return self
+        own = object.__new__(type(self))
+        vars(own).update({name: value for name, value in vars(self).items() if name != "type"}, owner=program)
+        return own
+
     def __getstate__(self) -> dict[str, Any]:
         # Workers call what the compiler made of the handler; the class need not travel for its timers.
         kept = {name: value for name, value in vars(self).items() if name not in (HANDLER, "handler", "owner")}
@@ -49,7 +70,8 @@ class TimerElement(Element):
     def type(self) -> TimersType:  # type: ignore[override]
         """The type of the timers, by the key that the handler takes."""
         assert issubclass(self.owner, ProgramBase)
-        return TimersType.by_key(handler_point(self.owner, self.name).parameters[0][1])
+        key = handler_point(self.owner, self.name).parameters[0][1]
+        return TimersType.by_key(key, standings(self.owner)[self.name].place)
 
     def stored(self) -> dict[str, Element]:
         """The timers by key, and what orders them."""
@@ -72,7 +94,7 @@ def on_timer(handler: Callable[[Any, K, datetime.datetime], Any]) -> Timers[K]:
 def handler_point(program: type[ProgramBase], name: str) -> EntryPoint:
     """The handler of some timers, checked."""
     # Read by itself, since an entry point that can't be read must not hide what is wrong here.
-    point = handler_entry(program, name, getattr(vars_of(program)[name], HANDLER))
+    point = handler_entry(program, name, getattr(members_of(program)[name], HANDLER))
     parameters = point.parameters
     if len(parameters) != 2 or parameters[1][1] is not datetime.datetime:
         raise ProgramError(
@@ -99,14 +121,9 @@ def _may_abort(program: type, handler: Callable[..., Any]) -> bool:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            member = vars_of(program).get(name)
+            member = members_of(program).get(name)
             waiting += () if isinstance(member, Element) else names_in(member)
     return ABORT in seen
-
-
-def vars_of(program: type) -> dict[str, Any]:
-    """All members of a class, inherited ones included."""
-    return {name: member for base in reversed(program.__mro__) for name, member in vars(base).items()}
 
 
 def timer_elements(program: type[ProgramBase]) -> dict[str, TimerElement]:
@@ -129,36 +146,63 @@ def fire_timers(
 ) -> list[Fired]:
     """Let a plain program call the handlers of all timers that are due at its time, as the end of an epoch does.
 
-    Which ones they are is settled first: a timer that a handler sets waits for the next time. They fire in the order of
-    their moments, then of the handlers' definition, then of their keys. With event time, those up to the watermark are
-    due, and `self.now` in a handler is the moment of its timer, but not before the horizon of the epoch.
+    They fire in the order of their moments, then of the handlers' definition, then of their keys; what handlers feed
+    comes behind them. Which ones they are is settled first: a timer that its own handler sets waits for the next time.
+    With event time, those up to the watermark are due, and `self.now` in a handler is the moment of its timer, but not
+    before the horizon of the epoch.
     """
     kind = type(program)
-    now = now_of(program) if watermark is None else watermark
+    now = us_of(now_of(program) if watermark is None else watermark)
     for name, element in kind.elements().items():
         if element.ttl is not None:
             _settle(vars(program)[name])
     timers = timer_elements(kind)
-    due = [
-        (at, number, key, name) for number, name in enumerate(timers) for at, key in vars(program)[name].due(us_of(now))
-    ]
-    fired = []
-    for at, _, key, name in sorted(due):
-        moment = moment_of(at)
-        own = moment if horizon is None else max(moment, horizon)
-        with told_until(us_of(now)), epoch_time(now) if watermark is None else event_time(own):
-            told = moment_of(timers[name].type.told_at(at, us_of(now)))
-            closed = vars(program)[name].fired(key, told)
-            if closed == []:
-                continue
-            reply = as_row(name, _called(timers[name].handler, closed))(program, key, told)
-        fired.append(Fired(name, key, told, reply))
+    cascade = Cascade({name: element.type for name, element in timers.items()})
+    named = list(timers.items())
+    before = vars(program).get(_TOLD)
+    fired: list[Fired] = []
+    turn = Turn()
+    while (found := cascade.next_round(_due(program, named, now), turn, ends=now >= LAST_US)) is not None:
+        turn = found.turn
+        for at, number, key in found.timers:
+            name, element = named[number]
+            own = at if horizon is None else max(at, us_of(horizon))
+            with (
+                told_until(Telling(now, before, found.once)),
+                epoch_time(now) if watermark is None else event_time(own),
+            ):
+                told = moment_of(element.type.told_at(at, now))
+                reply = as_row(name, _taking(name, element.handler))(program, key, told)
+            if reply is not _Over.NOTHING:
+                fired.append(Fired(name, key, told, reply))
+    vars(program)[_TOLD] = now
     return fired
 
 
-def _called(handler: Callable[..., Any], closed: Any) -> Callable[..., Any]:
-    """A handler as a method of its key and a moment: one that is told windows is given them instead."""
-    return handler if closed is None else lambda program, key, at: handler(program, key, closed)  # noqa: ARG005
+def _due(program: ProgramBase, timers: list[tuple[str, TimerElement]], now: int) -> list[Timer]:
+    return [
+        (at, number, key)
+        for number, (name, element) in enumerate(timers)
+        for at, key in vars(program)[name].due(element.type.until_us(now))
+    ]
+
+
+class _Over(enum.Enum):
+    """What is said of a key that has no window to tell."""
+
+    NOTHING = 0
+
+
+def _taking(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
+    """A handler as a method that takes its timer, or its windows, out of state first: all of it is one row."""
+
+    def call(program: ProgramBase, key: Any, at: datetime.datetime) -> Any:
+        closed = vars(program)[name].fired(key, at)
+        if closed == []:
+            return _Over.NOTHING
+        return handler(program, key, at if closed is None else closed)
+
+    return call
 
 
 def _settle(container: Any) -> None:

@@ -14,9 +14,11 @@ from typing import Any, TypeVar, cast
 from millpond.errors import WindowError
 from millpond.program.entries import TOLD_WINDOWS
 from millpond.program.epoch_time import adding_us
+from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
 from millpond.program.timers import TimerElement, handler_point
 from millpond.state.expiry import Clock
+from millpond.state.journal import Journal
 from millpond.windowing.aggregates import Aggregate, several
 from millpond.windowing.element import ClosedWindow, WindowRules, Windows, WindowsType
 from millpond.windowing.kinds import FIRST_TIME, LAST_TIME, MICROSECOND
@@ -32,6 +34,8 @@ class WindowElement(TimerElement):
     def __init__(self, handler: Callable[..., Any], rules: WindowRules) -> None:
         super().__init__(handler)
         self.rules = rules
+        self.lateness_us = rules.lateness_us
+        self.untimed = rules.untimed
 
     def __getstate__(self) -> dict[str, Any]:
         # The type has the rules.
@@ -41,17 +45,16 @@ class WindowElement(TimerElement):
     def type(self) -> WindowsType:  # type: ignore[override]
         """The type of the windows, by the key that the handler takes."""
         assert issubclass(self.owner, ProgramBase)
-        return WindowsType.of(handler_point(self.owner, self.name).parameters[0][1], self.rules)
+        key = handler_point(self.owner, self.name).parameters[0][1]
+        stands = standings(self.owner)[self.name]
+        given = self.rules
+        rules = WindowRules(given.windows, given.aggregate, given.lateness_us, final=True) if stands.final else given
+        return WindowsType.of(key, rules, stands.place, stands.direct)
 
-    @property
-    def timed(self) -> bool:
-        """Rows are added at their times."""
-        return True
-
-    def plain(self, clock: Clock, turn: Clock | None = None) -> Any:
+    def plain(self, journal: Journal, clock: Clock, turn: Clock | None = None) -> Any:
         """The windows of a plain Python run, in which the clock tells the time of the row."""
-        made = super().plain(clock, turn)
-        made.clock = lambda: adding_us(clock())
+        made = super().plain(journal, clock, turn)
+        made.clock = lambda: adding_us(clock(), made.place)
         return made
 
 

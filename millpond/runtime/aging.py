@@ -11,9 +11,10 @@ from millpond.epochs.work import Parent
 from millpond.errors import EpochError
 from millpond.ids import ManifestHash
 from millpond.runtime.plan import ProgramPlan
-from millpond.state.localstore import LocalStore, StoreView
+from millpond.state.localstore import LocalStore
 from millpond.state.overlay import Base
 from millpond.state.storekey import store_prefix
+from millpond.state.storeview import StoreView
 from millpond.storage.open import open_storage
 
 NEVER_US = -(1 << 63)

@@ -6,20 +6,21 @@ is read.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import decimal
-import types
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from operator import itemgetter
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
 
 from millpond.errors import FeedError
+from millpond.program.columntypes import LISTS, bare_hint, optional, struct_fields
+from millpond.state.canonical import canonical_set, in_canonical_order
 from millpond.state.typenames import type_text
+from millpond.state.valuecodec import has_nan
 from millpond.state.vector import Vector
 
 _SCALARS: dict[Any, pa.DataType] = {
@@ -33,30 +34,7 @@ _SCALARS: dict[Any, pa.DataType] = {
     decimal.Decimal: pa.decimal128(38, 18),
 }
 _EXACT: dict[Any, tuple[type, ...]] = {int: (int, np.integer), str: (str,)}
-_LISTS = (list, set, frozenset)
 _MAPS = (dict, Vector)
-
-
-def bare_hint(hint: Any) -> Any:
-    """Strip `Annotated` and `| None` from a hint."""
-    if get_origin(hint) is typing.Annotated:
-        return bare_hint(get_args(hint)[0])
-    if get_origin(hint) in (Union, types.UnionType):
-        members = [member for member in get_args(hint) if member is not type(None)]
-        if len(members) == 1:
-            return bare_hint(members[0])
-    return hint
-
-
-def optional(hint: Any) -> bool:
-    """Whether None is a value of the hint."""
-    if get_origin(hint) is typing.Annotated:
-        return optional(get_args(hint)[0])
-    return (
-        hint is None
-        or hint is type(None)
-        or (get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint))
-    )
 
 
 def arrow_type(hint: Any) -> pa.DataType:
@@ -67,7 +45,7 @@ def arrow_type(hint: Any) -> pa.DataType:
     if hint is None or hint is type(None):
         return pa.null()
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in _LISTS and len(arguments) == 1:
+    if origin in LISTS and len(arguments) == 1:
         return pa.list_(arrow_type(arguments[0]))
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return pa.list_(arrow_type(arguments[0]))
@@ -84,17 +62,6 @@ def arrow_type(hint: Any) -> pa.DataType:
         expected="numbers, str, bytes, bool, date, datetime, Decimal, list, set, dict, tuple, dataclass, or `| None`",
         found=type_text(hint),
     )
-
-
-def struct_fields(hint: Any) -> list[tuple[str, Any]] | None:
-    """The fields of a hint that is a struct column: a dataclass, a named tuple, or a tuple (`_1`, `_2`, ...)."""
-    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
-        hints = typing.get_type_hints(hint)
-        names = hint._fields if hasattr(hint, "_fields") else [field.name for field in dataclasses.fields(hint)]
-        return [(name, hints[name]) for name in names]
-    if get_origin(hint) is tuple and get_args(hint) and Ellipsis not in get_args(hint):
-        return [(f"_{place}", part) for place, part in enumerate(get_args(hint), 1)]
-    return None
 
 
 def to_arrow(values: Sequence[Any], hint: Any) -> pa.Array:
@@ -133,10 +100,27 @@ def _check_exact(values: Sequence[Any], hint: Any) -> None:
 def _list_array(values: Sequence[Any], hint: Any) -> pa.Array:
     item = get_args(hint)[0]
     unordered = get_origin(hint) in (set, frozenset)
-    present = [sorted(value) if unordered else value for value in values if value is not None]
+    present = [_in_order(value) if unordered else value for value in values if value is not None]
     flat = to_arrow([part for value in present for part in value], item)
     array = pa.ListArray.from_arrays(_offsets(present), flat)
     return array if len(present) == len(values) else _spread(array, values)
+
+
+def _in_order(members: Collection[Any]) -> list[Any]:
+    """The members of a set as readers expect them, ascending; those that can't be compared, in their canonical order.
+
+    Sets compare by what they hold, and NaN with nothing: sorting leaves these in the order in which they came.
+    """
+    if all(map(_compares, members)):
+        with suppress(TypeError):
+            return sorted(members)
+    return in_canonical_order(members)
+
+
+def _compares(member: Any) -> bool:
+    if isinstance(member, tuple):
+        return all(map(_compares, member))
+    return isinstance(member, (*_SCALARS, np.generic)) and not has_nan(member)
 
 
 def _map_array(values: Sequence[Any], hint: Any, kind: pa.DataType) -> pa.Array:
@@ -239,4 +223,10 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         return lambda row: hint_bare(**{n: None if row[n] is None else convert(row[n]) for n, convert in parts})
     item = _converter(arguments[0])
     make_list: Callable[[Any], Any] = tuple if origin is tuple else origin
+    if origin in (set, frozenset):
+        # Spark's `collect_set` gives another order whenever it is computed again.
+        return lambda values: canonical_set(origin(None if value is None else item(value) for value in values))
     return lambda values: make_list(None if value is None else item(value) for value in values)
+
+
+__all__ = ["arrow_type", "bare_hint", "in_utc", "optional", "reader", "struct_fields", "to_arrow", "utc_type"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from millpond.epochs.work import EpochWork, PartResult
+from millpond.epochs.work import EpochWork, JobAborted, PartResult
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
-from millpond.runtime.failures import LEFT_OUT, RowRaisedError, as_error
+from millpond.runtime.failures import RAISED, RowRaisedError, as_error, check_raised
 from millpond.runtime.messages import Control, Moved, place_key
-from millpond.runtime.plan import BadRows, ProgramPlan
+from millpond.runtime.plan import BadRows, Excluded, ProgramPlan
+from millpond.state.storeview import DAMAGED
 
 RUNNING_TOTAL = "total."
 """How counters begin that go on from epoch to epoch."""
@@ -20,20 +21,31 @@ LATEST = "gathered."
 
 
 def assemble(
-    plan: ProgramPlan, controls: Sequence[Control], before: Mapping[str, int], counted: Mapping[str, int] | None = None
+    plan: ProgramPlan,
+    controls: Sequence[Control],
+    before: Mapping[str, int],
+    counted: Mapping[str, int] | None = None,
+    *,
+    tried: Sequence[Excluded] = (),
 ) -> EpochWork:
     """Put the work of all tasks together, with running totals on top of those of the epoch before.
 
-    `counted` is what was counted outside of tasks.
+    `counted` is what was counted outside of tasks, and `tried` are the rows that were expected to raise.
 
     Raises the first failure: of the first step that has one, since later steps miss its messages, and in input order.
     """
+    stores = [control.failure for control in controls if control.failure and control.failure.code == DAMAGED]
+    if stores:
+        # It is only a copy: tried again, the epoch finds a new one in its place.
+        raise JobAborted(DAMAGED, stores[0].summary, found=stores[0].found, hint=stores[0].hint)
     failures = [(control.step, control.failure) for control in controls if control.failure is not None]
     if failures:
         failure = min(failures, key=lambda told: (told[0], place_key(told[1].place)))[1]
-        if failure.code in LEFT_OUT and plan.feeds[failure.place[1]].bad_rows is not BadRows.FAIL:
+        if failure.code == RAISED and plan.relaxed and plan.feeds[failure.place[1]].bad_rows is not BadRows.FAIL:
             raise RowRaisedError(failure)
         raise as_error(failure)
+    raised = [(control.step, one.path, control.partition, one) for control in controls for one in control.raised]
+    check_raised(plan, [one for *_, one in sorted(raised, key=lambda told: told[:3])], tried)
     _check_complete(plan, controls)
     by_partition: dict[int, list[Control]] = defaultdict(list)
     counters: Counter[str] = Counter(counted or {})
@@ -86,6 +98,9 @@ def _check_complete(plan: ProgramPlan, controls: Sequence[Control]) -> None:
         raise _incomplete(
             f"one report from each of {len(wanted)} tasks", f"{len(told)} tasks in {len(controls)} reports"
         )
+    incomplete = sum(control.incomplete for control in controls)
+    if incomplete and not any(control.raised for control in controls):
+        raise _incomplete("an answer from each instance to every row", f"{incomplete} answers to rows that lack some")
     for step in range(1, steps):
         sent = sum(control.sent for control in controls if control.step == step - 1)
         received = sum(control.received for control in controls if control.step == step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import types
 import typing
 from collections.abc import Callable
@@ -14,20 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond.runtime.arrowtypes import arrow_type, bare_hint, optional, reader, struct_fields
+from millpond.program.columntypes import bare_hint, choices, optional, struct_fields
+from millpond.runtime.arrowtypes import arrow_type, reader
+from millpond.runtime.deadletters import as_python
 
 Mask = npt.NDArray[np.bool_]
-
-DEAD_LETTER_SCHEMA = pa.schema(
-    [
-        pa.field("feed", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("row", pa.string()),
-        pa.field("source", pa.string()),
-        pa.field("position", pa.int64()),
-    ]
-)
-"""The columns of a dead letter; `row` is the row's parameters as JSON."""
 
 
 def bad_rows(columns: dict[str, pa.Array], hints: dict[str, Any], keys: frozenset[str]) -> tuple[Mask, list[str]]:
@@ -54,6 +44,11 @@ def _faults(name: str, column: pa.Array, hint: Any, *, is_key: bool) -> list[tup
         faults.append((garbled, f"`{name}` is not UTF-8: {{}}"))
     for limits in _limits(hint):
         faults += _range_faults(name, column, limits)
+    chosen = choices(hint)
+    if chosen is not None:
+        known = pc.is_in(column, value_set=pa.array(sorted(chosen), column.type))
+        known = pc.or_(known, column.is_null())
+        faults.append((~_mask(known), f"`{name}` is none of the values of its Literal: {{}}"))
     if pa.types.is_nested(arrow_type(bare_hint(hint))):
         faults += _nested_faults(name, column, hint)
     elif any(_limits_more(limits) for limits in _limits(hint)):
@@ -149,7 +144,7 @@ def _asks_more(hint: Any) -> bool:
     """Whether more than nulls can be wrong with a value: limits, or a class that checks itself."""
     bare = bare_hint(hint)
     is_class = get_origin(bare) is None and struct_fields(bare) is not None
-    return is_class or bool(_limits(hint)) or any(map(_asks_more, get_args(bare)))
+    return is_class or choices(hint) is not None or bool(_limits(hint)) or any(map(_asks_more, get_args(bare)))
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -157,6 +152,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if value is None:
         return optional(hint)
     bare = bare_hint(hint)
+    chosen = choices(hint)
+    if chosen is not None and value not in chosen:
+        return False
     for limits in _limits(hint):
         try:
             msgspec.convert(value, typing.Annotated[bare, limits], strict=True)
@@ -180,19 +178,4 @@ def _mask(array: pa.Array) -> Mask:
 
 
 def _shown(column: pa.Array, row: int) -> str:
-    return repr(_as_python(column, row))[:80]
-
-
-def _as_python(column: pa.Array, row: int) -> Any:
-    try:
-        return column[row].as_py()
-    except UnicodeDecodeError:
-        if pa.types.is_nested(column.type):
-            return "(text that is not UTF-8)"
-        return column[row].as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
-
-
-def row_text(columns: dict[str, pa.Array], row: int) -> str:
-    """A row's parameters as JSON, for people and for a second try."""
-    values = {name: _as_python(column, row) for name, column in columns.items()}
-    return json.dumps(values, default=str, ensure_ascii=False)
+    return repr(as_python(column, row))[:80]

@@ -16,13 +16,13 @@ from millpond.graph.model import Dispatch
 from millpond.ids import KeyGroup, PartitionId
 from millpond.keygroups import hash_ints
 from millpond.runtime.arrowtypes import to_arrow
-from millpond.runtime.badrows import DEAD_LETTER_SCHEMA
 from millpond.runtime.columns import Picked, Rows
+from millpond.runtime.deadletters import BadRow, letter_table
 from millpond.runtime.eventtime import told_name
-from millpond.runtime.intake import BadRow, Work
+from millpond.runtime.intake import Work
 from millpond.runtime.laterows import LateRows
 from millpond.runtime.messages import Outbox
-from millpond.runtime.plan import EpochPlan, ProgramPlan
+from millpond.runtime.plan import EpochPlan, Order, ProgramPlan
 from millpond.runtime.replies import reply_table, stage, staging_mark, unfolded
 from millpond.state.typenames import type_text
 from millpond.state.value import THE_KEY
@@ -47,6 +47,7 @@ class Delivery:
     ) -> None:
         self._plan = plan
         self._judged = epoch.judged
+        self._epoch = epoch.epoch
         self._task = step, partition
         self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
         if portion:
@@ -61,10 +62,13 @@ class Delivery:
 
     def bad_row(self, bad: BadRow) -> None:
         """Count a bad row, and keep it for the dead letters if the feed has them."""
-        feed = self._plan.feeds[bad.feed]
-        self.counters[f"bad.{feed.name}"] += 1
-        if feed.dead_letters is not None:
+        self.count_bad(bad.feed)
+        if self._plan.feeds[bad.feed].dead_letters is not None:
             self._dead.setdefault(bad.feed, []).append(bad)
+
+    def count_bad(self, feed: int) -> None:
+        """Count a bad row of a feed that has no dead letters."""
+        self.counters[f"bad.{self._plan.feeds[feed].name}"] += 1
 
     def late_rows(self, late: LateRows) -> None:
         """Count late rows, and keep them for the sink that takes them in place of the entry point."""
@@ -100,7 +104,15 @@ class Delivery:
         if sorted_out.replies and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
             at, values = zip(*sorted_out.replies, strict=True)
             self._reply(work, picked[list(at)], list(values))
-        for target, messages in sorted_out.messages.items():
+        self._send_on(work, picked, sorted_out, lane)
+
+    def send_tried(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
+        """Take the results of rows that are only tried: they go on, and that is all that anybody sees of them."""
+        if not work.task.last:
+            self._send_on(work, rows, _Sorted.of(results), lane)
+
+    def _send_on(self, work: Work, picked: Rows, results: _Sorted, lane: int | None) -> None:
+        for target, messages in results.messages.items():
             self._send(work, self._plan.task_of(work.task.entry, target), picked, messages, lane)
 
     def _reply(self, work: Work, rows: Picked, values: list[Any]) -> None:
@@ -209,9 +221,8 @@ class Delivery:
         for number, letters in self._dead.items():
             feed = self._plan.feeds[number]
             assert feed.dead_letters is not None
-            letters.sort(key=lambda bad: (bad.order, bad.source or "", bad.position, bad.row))
-            columns = zip(*((feed.name, b.reason, b.row, b.source, b.position) for b in letters), strict=True)
-            table = pa.Table.from_arrays([pa.array(c) for c in columns], schema=DEAD_LETTER_SCHEMA)
+            ordered = feed.order is Order.COLUMN
+            table = letter_table(letters, feed.name, feed.entry, self._epoch, ordered=ordered)
             files.append(stage(feed.dead_letters, table, self._place, checkpoint))
         for late in self._late:
             sink = self._plan.feeds[late.feed].late

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from millpond.epochs.times import EventTimes, FeedMark
-from millpond.program.epoch_time import us_of
+from millpond.program.epoch_time import Telling, us_of
 
 FIRST_US: Final = us_of(datetime.datetime.min.replace(tzinfo=datetime.UTC))
 LAST_US: Final = us_of(datetime.datetime.max.replace(tzinfo=datetime.UTC))
@@ -39,12 +39,12 @@ class FeedTime:
 class Judged:
     """What the rows of an epoch are judged by: the watermark and the horizon of its committed parent.
 
-    If its rows are handlers', `told_us` is up to when timers fire and windows are told.
+    `telling` is there if its rows are handlers'.
     """
 
     watermark_us: int | None = None
     horizon_us: int | None = None
-    told_us: int | None = None
+    telling: Telling | None = None
 
     @classmethod
     def by(cls, event: EventTimes | None) -> Judged:
@@ -61,6 +61,11 @@ class Judged:
         if self.watermark_us is None or feed.lateness_us is None:
             return self.floor_us
         return max(self.watermark_us - feed.lateness_us, self.floor_us)
+
+
+def natural_us(event: EventTimes, feeds: Mapping[str, FeedTime], now_us: int) -> int | None:
+    """The watermark that follows from rows alone, also if event time has ended."""
+    return _least({name: mark for name, mark in event.feeds.items() if name in feeds}, feeds, now_us)
 
 
 def told_name(step: int, partition: int, feed: str) -> str:
@@ -87,7 +92,7 @@ def told_times(counters: Mapping[str, int]) -> dict[str, int]:
 class Heard:
     """What an epoch tells of event time: the highest times by feed, and the feeds that had rows of any kind.
 
-    `soonest_us` is when the first timer is due after it. If it leaves messages (`goes_on`), its rows are not done. A
+    No handler has a time before `soonest_us`. If it leaves messages (`goes_on`), its rows are not done. A
     bounded run `ends` event time.
     """
 

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from millpond import errors
 from millpond.compiler import compiled
 from millpond.compiler.compiled import ROW_FUNCTION, CompiledTask, Unbound
 from millpond.errors import MillpondError, RowError
-from millpond.runtime.intake import BadRow, Work
-from millpond.runtime.messages import Failure
-from millpond.runtime.plan import EpochPlan, Excluded, FeedPlan
-from millpond.runtime.touched import RowKeysError
+from millpond.runtime.deadletters import BadRow
+from millpond.runtime.intake import Work
+from millpond.runtime.messages import Failure, Letter
+from millpond.runtime.plan import BadRows, Excluded, FeedPlan, ProgramPlan
 
 _COMPILED = compiled.__file__
+_PACKAGE = str(Path(errors.__file__).parent) + os.sep
 
 RAISED = "MP603"
 """The code of a row on which the user's code raised."""
 
-LEFT_OUT = frozenset((RAISED, "MP607"))
-"""The codes of rows that are left out where a feed does not want to fail: MP607 are rows of too many keys."""
-
-EXCLUDED_MAX = 1000
-"""Rows of an epoch that may raise and be left out; each costs a run of the epoch, so more of them fail it."""
+ROUNDS_MAX = 1000
+"""Runs of an epoch to find out which of its rows raise; each settles one row more at least, and mostly all of them."""
 
 SHOWN_CHARS_MAX = 60
 """Longer arguments are cut in messages."""
-
-
-class BadKeysError(RowError):
-    """A row whose keys can't be brought together, with its place in the input."""
-
-    def __init__(self, error: RowKeysError, work: Work, epoch: EpochPlan) -> None:
-        super().__init__(error.code, error.summary, expected=error.expected, found=error.found, hint=error.hint)
-        source = epoch.source_name(work.sources[error.row].as_py())
-        order, position = int(work.places.order[error.row]), int(work.places.position[error.row])
-        self.place = (order, work.feed, source, position)
 
 
 def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
@@ -53,10 +46,10 @@ def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
     )
 
 
-def failure_of(error: MillpondError) -> Failure:
+def failure_of(error: MillpondError, place: tuple[int, int, str | None, int] = (0, 0, None, 0)) -> Failure:
     """An error of ours as data that can travel to the driver."""
     told = (type(error).__name__, error.code, error.summary, error.expected, error.found, error.hint)
-    return Failure(*told, place=error.place) if isinstance(error, BadKeysError) else Failure(*told)
+    return Failure(*told, place=place)
 
 
 def row_failure(error: Exception, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:
@@ -65,28 +58,52 @@ def row_failure(error: Exception, work: Work, row: int, source: str | None, valu
     told = {name: value for name, value in values.items() if "__" not in name and value is not Unbound.UNBOUND}
     shown = ", ".join(f"{name}={_short(value)}" for name, value in told.items())
     position = int(work.places.position[row])
-    where = "".join(
-        f"\n    {frame.filename}:{frame.lineno} in {_user_name(frame.name, work.task)}: {frame.line}"
-        for frame in _user_frames(error)[-3:]
-    )
+    where = "".join(f"\n    {line}" for line in _lines(error, work.task)[-3:])
     return Failure(
         "RowError",
         RAISED,
-        f"entry point `{entry}` raised {type(error).__name__}: {str(error)[:300]}",
+        summary_of(error, entry),
         found=f"{entry}({shown}){_origin(source, position)}{where}",
         hint="nothing of this epoch was committed; mend the program or the row and start again",
         trace="".join(traceback.format_exception(error))[-4000:],
         place=(int(work.places.order[row]), work.feed, source, position),
+        tie=int(work.places.tie[row]),
+        duplicate=int(work.places.duplicate[row]),
+        path=work.paths[row].as_py() or b"",
+        letter=letter_of(error, work.task),
     )
 
 
-def _user_frames(error: Exception) -> list[traceback.FrameSummary]:
+def summary_of(error: Exception, entry: str) -> str:
+    """What is said of a row on which the user's code raised."""
+    return f"entry point `{entry}` raised {type(error).__name__}: {str(error)[:300]}"
+
+
+def letter_of(error: Exception, task: CompiledTask) -> Letter:
+    """What a dead letter tells of an exception."""
+    return Letter(type(error).__name__, tuple(_lines(error, task)))
+
+
+def _lines(error: Exception, task: CompiledTask) -> list[str]:
     """The lines of the user's own code, and of what it called; not those of the loop that the compiler put around."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if frame.filename != _COMPILED]
-    if len(own) > 1 and own[1].name.partition("__")[0] == ROW_FUNCTION:
-        own = own[1:]
-    return own
+    frames = [frame for frame in _frames(error) if frame[0] != _COMPILED]
+    if len(frames) > 1 and frames[1][2].partition("__")[0] == ROW_FUNCTION:
+        frames = frames[1:]
+    # Where a key or value was refused is of no use to who wrote the line that gave it.
+    frames = [frame for frame in frames if not frame[0].startswith(_PACKAGE)] or frames
+    return [
+        f"{file}:{number} in {_user_name(name, task)}: {linecache.getline(file, number).strip()}"
+        for file, number, name in frames
+    ]
+
+
+def _frames(error: Exception) -> Iterator[tuple[str, int, str]]:
+    """File, line and function of each frame below our own; `traceback` would look at the files for each row."""
+    frame = error.__traceback__ and error.__traceback__.tb_next
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        yield code.co_filename, frame.tb_lineno, code.co_name
+        frame = frame.tb_next
 
 
 def _user_name(name: str, task: CompiledTask) -> str:
@@ -104,24 +121,100 @@ def as_error(failure: Failure) -> MillpondError:
 
 
 class RowRaisedError(RowError):
-    """The user's code raised on a row whose feed does not want to fail because of that."""
+    """The user's code raised on a row whose feed does not want to fail because of that, in a relaxed program."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(
             failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
         )
-        order, feed, source, position = failure.place
-        self.row = Excluded(order, feed, source, position, failure.summary)
+        self.row = excluded_row(failure)
+
+
+class OthersRaisedError(RowError):
+    """Other rows raised in a run of an epoch than those which it only tried: these are to be tried next."""
+
+    def __init__(self, rows: tuple[Excluded, ...]) -> None:
+        super().__init__(
+            RAISED,
+            f"the user's code raised on {len(rows)} rows, and they raise because of each other",
+            found=rows[0].reason if rows else None,
+            hint=f"nothing of this epoch was committed; {ROUNDS_MAX} runs did not settle it: make epochs smaller",
+        )
+        self.rows = rows
+
+
+def excluded_row(failure: Failure) -> Excluded:
+    """The row of a failure, as one to leave out."""
+    order, feed, source, position = failure.place
+    return Excluded(order, feed, source, position, failure.tie, failure.duplicate, failure.summary, failure.letter)
+
+
+def check_raised(plan: ProgramPlan, raised: Sequence[Failure], tried: Sequence[Excluded]) -> None:
+    """Compare the rows that raised, the first failure of each first, with those that were tried since they had raised.
+
+    What a row meets depends on rows before it alone. So up to the first row that raised unexpectedly, or did not, all
+    is as in plain Python: if that row may not raise, the run fails because of it. If there is none, rows that raised
+    have left nothing, all others have raised nothing, and the run counts.
+    """
+    told: dict[Place, Failure] = {}
+    for failure in raised:
+        told.setdefault(_place(excluded_row(failure)), failure)
+    found = {place: excluded_row(told[place]) for place in sorted(told)}
+    expected = {_place(row): row for row in tried}
+    differing = set(found) ^ set(expected)
+    differing |= {place for place, row in expected.items() if place in found and _says_more(row, found[place])}
+    first = min(differing, default=None)
+    for place, row in found.items():
+        if plan.feeds[row.feed].bad_rows is BadRows.FAIL and (first is None or place <= first):
+            raise as_error(told[place])
+    if differing:
+        same = set(found) == set(expected)
+        # Text that differs between runs of one row would never be settled.
+        raise OthersRaisedError(tuple(replace(row, settled=same) for row in found.values()))
+
+
+def _says_more(before: Excluded, now: Excluded) -> bool:
+    return not before.settled and (before.reason, before.letter) != (now.reason, now.letter)
+
+
+Place = tuple[int, int, str, int, int, int]
+
+
+def _place(row: Excluded) -> Place:
+    return row.order, row.feed, row.source or "", row.position, row.tie, row.duplicate
 
 
 Result = TypeVar("Result")
+Run = Callable[[ProgramPlan, tuple[Excluded, ...], Excluded | None], Result]
+Uncut = Callable[[ProgramPlan, tuple[Excluded, ...]], ProgramPlan | None]
 
 
-def leaving_out(steps: int, run: Callable[[tuple[Excluded, ...], Excluded | None], Result]) -> Result:
-    """Run an epoch again without each row that raises, as if it had never been fed: nothing that it did is seen.
+def leaving_out(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None = None) -> Result:
+    """Run an epoch again without the rows that raise, as if they had never been fed: nothing that they did is seen.
 
-    A row may raise only because of an earlier row that raises itself at a later step. So with several steps the rows
-    before it are tried alone first; it is left out when none of them raises.
+    All rows that raised are tried together in the next run. That is mostly the last one. If a row raised only because
+    of another that is left out itself, or no longer does, their entry points are run `uncut` then, if that can be: so
+    they are undone where they raise. Else there is one more such run.
+    """
+    if plan.relaxed:
+        return _one_by_one(partial(run, plan))
+    tried: tuple[Excluded, ...] = ()
+    for turn in range(ROUNDS_MAX - 1):
+        try:
+            return run(plan, tried, None)
+        except OthersRaisedError as others:
+            found = others.rows
+        whole = uncut(plan, (*tried, *found)) if turn and uncut is not None and plan.sifts else None
+        plan, tried = (plan, found) if whole is None else (whole, ())
+        uncut = uncut if whole is None else None
+    return run(plan, tried, None)
+
+
+def _one_by_one(run: Callable[[tuple[Excluded, ...], Excluded | None], Result]) -> Result:
+    """In a relaxed program a row meets its elements at any step, so that it can't be tried without a trace.
+
+    A row may raise only because of an earlier row that raises itself at a later step. So the rows before it are tried
+    alone first; it is left out when none of them raises.
     """
     excluded: list[Excluded] = []
     suspect: Excluded | None = None
@@ -129,12 +222,9 @@ def leaving_out(steps: int, run: Callable[[tuple[Excluded, ...], Excluded | None
         try:
             result = run(tuple(excluded), suspect)
         except RowRaisedError as raised:
-            if raised.row in excluded or len(excluded) == EXCLUDED_MAX:
+            if raised.row in excluded or len(excluded) == ROUNDS_MAX:
                 raise
             suspect = raised.row
-            if steps == 1:
-                excluded.append(suspect)
-                suspect = None
             continue
         if suspect is None:
             return result

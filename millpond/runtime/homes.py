@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from millpond.ids import KeyGroup, PartitionId
 from millpond.keygroups import Layout
-from millpond.state.localstore import StoreView
 from millpond.state.storekey import GROUP_BYTES, group_of
+from millpond.state.storeview import StoreView
 
 
 def groups_of(keys: pa.Array) -> npt.NDArray[np.int64]:

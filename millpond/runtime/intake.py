@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond.compiler.compiled import CompiledTask
-from millpond.errors import EpochError, RowError
+from millpond.errors import EpochError
 from millpond.graph.model import Dispatch
 from millpond.runtime.arrowtypes import in_utc
-from millpond.runtime.badrows import bad_rows, row_text
-from millpond.runtime.columns import Coded, Column, KeptColumn, ListColumn, NumberColumn, TupleColumn, column_of
+from millpond.runtime.badrows import bad_rows
+from millpond.runtime.columns import Coded, Column, KeptColumn, ListColumn, NumberColumn, Rows, TupleColumn, column_of
+from millpond.runtime.deadletters import BadRow, SourceRows
 from millpond.runtime.laterows import TIME, LateRows, late_table, untimed
-from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA
+from millpond.runtime.messages import CONTROL_TASK, MESSAGE_SCHEMA, Letter
 from millpond.runtime.ordering import Places, path_ranks, source_ranks
 from millpond.runtime.plan import EpochPlan, Excluded, ProgramPlan, key_parameters, parameter_hints
 from millpond.state.wire import decode_values
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """What messages carry, as it came: read anew each time, since the task's code may change what it is given.
+
+    With `answers`, a row is several messages, all alike but for what is `collected` from them.
+    """
+
+    column: pa.Array
+    answers: Rows | None = None
+    collected: int = 0
+
+    def rows(self, picked: Rows | None) -> list[list[Any]]:
+        """The values of some rows, or of all."""
+        if self.answers is None:
+            bodies = self.column if picked is None else self.column.take(pa.array(picked))
+            return [decode_values(body) for body in bodies.to_pylist()]
+        answers = self.answers if picked is None else self.answers[picked]
+        decoded = [decode_values(body) for body in self.column.take(pa.array(answers.ravel())).to_pylist()]
+        gathered = []
+        for start in range(0, len(decoded), answers.shape[1]):
+            own = decoded[start : start + answers.shape[1]]
+            gathered.append([*own[0]])
+            gathered[-1][self.collected] = [answer[self.collected] for answer in own]
+        return gathered
 
 
 @dataclass(slots=True)
@@ -29,7 +56,8 @@ class Work:
     """Rows for one task from one feed: variables, columns to keep, key groups, and places in the order.
 
     Rows whose key says all about their group travel without it. Of feeds with event time, `times` is what `self.now`
-    says in each row, and `happened` are the event times of rows that have just come in.
+    says in each row, and `happened` are the event times of rows that have just come in. `source` is what came in,
+    of the rows of a first task, and `carried` what the messages of others carry.
     """
 
     task: CompiledTask
@@ -42,6 +70,8 @@ class Work:
     keep: list[KeptColumn]
     times: npt.NDArray[np.int64] | None = None
     happened: npt.NDArray[np.int64] | None = None
+    source: SourceRows | None = None
+    carried: Bodies | None = None
     _coded: Coded | None = None
 
     def __len__(self) -> int:
@@ -52,10 +82,28 @@ class Work:
         times = [] if self.times is None else [NumberColumn(self.times)]
         return [*self.variables.values(), *self.keep, *times]
 
-    @property
-    def may_change(self) -> bool:
-        """Whether the task's code can change in place what a row carries."""
-        return any(isinstance(column, ListColumn) and column.may_change for column in self.variables.values())
+    def renewed(self) -> Work:
+        """The same rows as they came, whatever the task's code did to what they carry."""
+        if self.carried is None:
+            return self
+        columns = self.fresh(np.arange(len(self)))
+        return replace(self, variables={name: ListColumn(column) for name, column in columns.items()})
+
+    def fresh(self, rows: Rows) -> dict[str, list[Any]]:
+        """The variables of some rows as they came."""
+        names = self.task.inputs
+        if self.carried is None:
+            return {name: self.variables[name].take(rows) for name in names}
+        bodies = self.carried.rows(rows)
+        return {name: [body[at] for body in bodies] for at, name in enumerate(names)}
+
+    def bad_row(self, row: int, epoch: EpochPlan, reason: str, letter: Letter | None = None) -> BadRow:
+        """A row of a first task that is left out."""
+        assert self.source is not None, self.task.name
+        name = epoch.source_name(self.sources[row].as_py())
+        place = int(self.places.order[row]), name, int(self.places.position[row])
+        text, time_us = self.source.row(row), self.source.time_us(row)
+        return BadRow(self.feed, reason, text, *place, time_us, letter)
 
     def key_column(self) -> Column:
         """The column of dispatch keys of a BY_KEY task."""
@@ -71,21 +119,9 @@ class Work:
         return self._coded
 
 
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A row that does not fit: why, what it was, and where it came from."""
-
-    feed: int
-    reason: str
-    row: str
-    order: int
-    source: str | None
-    position: int
-
-
 @dataclass(slots=True)
 class Intake:
-    """All input of one task of a step; `waiting` are messages for a later step."""
+    """All input of one task of a step; `waiting` are messages for a later step, `incomplete` answers of too few."""
 
     work: list[Work] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
@@ -95,6 +131,7 @@ class Intake:
     received_bytes: int = 0
     message_bytes: int = 0
     waiting: pa.RecordBatch | None = None
+    incomplete: int = 0
 
 
 def feed_column(feed: int, name: str) -> str:
@@ -148,10 +185,9 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     timing = plan.feeds[number].time
     if timing is not None:
         bad, reasons = untimed(column_array(table, TIME), bad, reasons)
-    if epoch.excluded:
-        bad, reasons = _with_excluded(epoch, number, table, bad, reasons)
     if bad.any():
-        _note_bad(epoch, number, columns, table, np.flatnonzero(bad), reasons, intake)
+        source = _source_rows(plan, number, columns, table)
+        _note_bad(epoch, number, source, table, np.flatnonzero(bad), reasons, intake)
         table = table.filter(pa.array(~bad))
         columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     if timing is not None and plan.feeds[number].late is not None:
@@ -184,7 +220,8 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     paths = pa.nulls(rows, pa.binary())
     happened = None if timing is None else _ints(table, TIME)
     times = None if happened is None else np.maximum(happened, epoch.judged.floor_us)
-    intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep, times, happened))
+    own = _source_rows(plan, number, columns, table)
+    intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep, times, happened, own))
 
 
 def _late_rows(plan: ProgramPlan, epoch: EpochPlan, feed: int, table: pa.Table) -> LateRows:
@@ -214,44 +251,31 @@ def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> np
     return before
 
 
-def _with_excluded(
-    epoch: EpochPlan, feed: int, table: pa.Table, bad: npt.NDArray[np.bool_], reasons: list[str]
-) -> tuple[npt.NDArray[np.bool_], list[str]]:
-    """Add the rows that an earlier try left out to those that do not fit."""
-    why = dict(zip(np.flatnonzero(bad).tolist(), reasons, strict=True))
-    order, position, sources = _ints(table, "ord"), _ints(table, "pos"), _sources(table)
-    for one in epoch.excluded:
-        if one.feed == feed:
-            near = np.flatnonzero((order == one.order) & (position == one.position)).tolist()
-            rows = [row for row in near if epoch.source_name(sources[row].as_py()) == one.source]
-            if len(rows) > 1:
-                raise RowError(
-                    "MP606",
-                    "the user's code raised on a row, and other rows have the same place in the input",
-                    expected="rows that can be told apart, so that the right one is left out",
-                    found=f"{len(rows)} rows; {one.reason}",
-                    hint='give the feed order_by= with a column of different values, or on_bad_row="fail"',
-                )
-            why.update((row, one.reason) for row in rows if row not in why)
-    marked = np.zeros(len(bad), dtype=bool)
-    marked[list(why)] = True
-    return marked, [why[row] for row in sorted(why)]
-
-
 def _note_bad(
     epoch: EpochPlan,
     feed: int,
-    columns: dict[str, pa.Array],
+    source: SourceRows,
     table: pa.Table,
     rows: npt.NDArray[np.intp],
     reasons: list[str],
     intake: Intake,
 ) -> None:
-    order, position, sources = _ints(table, "ord"), _ints(table, "pos"), _sources(table)
+    order, position, names = _ints(table, "ord"), _ints(table, "pos"), _sources(table)
     for row, reason in zip(rows.tolist(), reasons, strict=True):
-        text = row_text(columns, row)
-        source = epoch.source_name(sources[row].as_py())
-        intake.bad.append(BadRow(feed, reason, text, int(order[row]), source, int(position[row])))
+        name = epoch.source_name(names[row].as_py())
+        place = int(order[row]), name, int(position[row])
+        intake.bad.append(BadRow(feed, reason, source.row(row), *place, source.time_us(row)))
+
+
+def _source_rows(plan: ProgramPlan, feed: int, columns: dict[str, pa.Array], table: pa.Table) -> SourceRows:
+    """Rows with all that is kept of them, whether it is a parameter or not."""
+    kept = {
+        name: column_array(table, keep_column(feed, place))
+        for place, (name, _) in enumerate(plan.feeds[feed].keep)
+        if name not in columns
+    }
+    times = None if plan.feeds[feed].time is None else column_array(table, TIME)
+    return SourceRows({**columns, **kept}, times)
 
 
 def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
@@ -277,7 +301,8 @@ def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch
     for number in np.unique(numbers).tolist():
         for feed in np.unique(feeds[numbers == number]).tolist():
             rows = np.flatnonzero((numbers == number) & (feeds == feed))
-            intake.work.append(_read_task(plan, plan.tasks[number], feed, table.take(rows), places.take(rows)))
+            told = table.take(rows)
+            intake.work.append(_read_task(plan, plan.tasks[number], feed, told, places.take(rows), intake))
 
 
 def _as_sent(table: pa.Table) -> pa.RecordBatch:
@@ -299,13 +324,21 @@ def _message_places(table: pa.Table, feeds: npt.NDArray[np.int32]) -> Places:
     )
 
 
-def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table, places: Places) -> Work:
+def _read_task(
+    plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table, places: Places, intake: Intake
+) -> Work:
     sources, paths = column_array(table, "src"), column_array(table, "path")
     groups = column_array(table, "grp").to_numpy(zero_copy_only=False)
-    bodies = [decode_values(body) for body in column_array(table, "body").to_pylist()]
+    carried = Bodies(column_array(table, "body"))
     if task.dispatch is Dispatch.ALL_TO_ONE:
-        places, first, bodies = _gather(plan, task, places, bodies)
+        whole = _answered(plan, places)
+        intake.incomplete += len(places) - len(whole)
+        answers = whole[_gather(plan, task, places.take(whole))]
+        first = answers[:, 0]
+        places = replace(places.take(first), instance=np.zeros(len(first), dtype=np.int64))
         groups, sources, paths = groups[first], sources.take(pa.array(first)), paths.take(pa.array(first))
+        carried = Bodies(carried.column, answers, task.inputs.index(task.collects))
+    bodies = carried.rows(None)
     timed, inputs = plan.feeds[feed].time is not None, len(task.inputs)
     values = list(zip(*bodies, strict=True)) or [()] * (inputs + len(plan.feeds[feed].keep) + timed)
     times = np.array(values.pop(), dtype=np.int64) if timed else None
@@ -314,19 +347,31 @@ def _read_task(plan: ProgramPlan, task: CompiledTask, feed: int, table: pa.Table
     }
     kinds = (kind for _, kind in plan.feeds[feed].keep)
     keep = [KeptColumn(pa.array(column, type=kind)) for column, kind in zip(values[inputs:], kinds, strict=True)]
-    return Work(task, feed, places, groups, sources, paths, variables, keep, times)
+    return Work(task, feed, places, groups, sources, paths, variables, keep, times, carried=carried)
 
 
-def _gather(
-    plan: ProgramPlan, task: CompiledTask, places: Places, bodies: list[list[Any]]
-) -> tuple[Places, npt.NDArray[np.intp], list[list[Any]]]:
-    """Make one row of the answers of all instances, in the order of the instances; tell which rows came first."""
+def _answered(plan: ProgramPlan, places: Places) -> npt.NDArray[np.intp]:
+    """The answers to rows that got all of them: a row that raised at one instance lacks some, and is left out next."""
+    every = np.arange(len(places))
+    if not plan.sifts or not len(places):
+        return every
+    sorting = places.sorting()
+    rows = every if sorting is None else sorting
+    ordered = places.take(rows)
+    begins = np.ones(len(rows), dtype=bool)
+    begins[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ordered.columns()[:-1]])
+    row = np.cumsum(begins) - 1
+    whole: npt.NDArray[np.intp] = rows[np.bincount(row)[row] == plan.layout.instances]
+    return whole
+
+
+def _gather(plan: ProgramPlan, task: CompiledTask, places: Places) -> npt.NDArray[np.intp]:
+    """The answers of all instances to each row, in the order of the instances."""
     width = plan.layout.instances
     sorting = places.sorting()
     rows = np.arange(len(places)) if sorting is None else sorting
-    ordered = places.take(rows)
     wanted = np.tile(np.arange(width), len(rows) // width)
-    if len(rows) % width or not np.array_equal(ordered.instance, wanted):
+    if len(rows) % width or not np.array_equal(places.instance[rows], wanted):
         raise EpochError(
             "MP430",
             f"answers for {task.name} are missing",
@@ -334,17 +379,7 @@ def _gather(
             found=f"{len(rows)} in all",
             hint="this is a fault of Millpond, please report it; nothing was committed",
         )
-    first = rows[::width]
-    collected = task.inputs.index(task.collects)
-    gathered = []
-    for start in range(0, len(rows), width):
-        answers = [bodies[row] for row in rows[start : start + width].tolist()]
-        one = list(answers[0])
-        one[collected] = [answer[collected] for answer in answers]
-        gathered.append(one)
-    alone = places.take(first)
-    alone.instance = np.zeros(len(first), dtype=np.int64)
-    return alone, first, gathered
+    return rows.reshape(-1, width)
 
 
 def column_array(table: pa.Table, name: str) -> pa.Array:

@@ -15,6 +15,7 @@ from pathlib import Path
 from millpond.epochs.manifest import Manifest, OutputFile
 from millpond.errors import StorageError
 from millpond.runtime.replies import IN_CHECKPOINT, KEPT, is_over, staging_mark
+from millpond.state.ownfolders import make_private
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
 
@@ -38,7 +39,7 @@ class KeptReplies:
         """Hand the files of an epoch over to a sink, unless a note says that this is done."""
         note = f"{_NOTES}/{handed_note(manifest, sink)}"
         if not self._storage.contains(note):
-            self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._scratch)
             with tempfile.TemporaryDirectory(prefix="handed-", dir=self._scratch) as folder:
                 give([self._brought(output, Path(folder)) for output in outputs])
             self._storage.put(note, b"")

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond.runtime.badrows import Mask, row_text
+from millpond.runtime.badrows import Mask
+from millpond.runtime.deadletters import row_text
 from millpond.runtime.eventtime import FIRST_US, LAST_US, Judged
 
 TIME: Final = "time"

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from millpond.graph.model import Dispatch
 from millpond.runtime.columns import Rows
 from millpond.runtime.intake import Work
 from millpond.runtime.ordering import Places, content_tie, join_places
-from millpond.runtime.plan import ProgramPlan
+from millpond.runtime.plan import BadRows, ProgramPlan
 
 
 def merge_order(plan: ProgramPlan, work: list[Work]) -> tuple[Rows | None, Rows, Rows]:
@@ -49,10 +50,15 @@ def _tie_of(work: Work, row: int) -> int:
     return content_tie(tuple(column.take(at)[0] for column in work.content()))
 
 
-def mark_ties(work: list[Work]) -> None:
-    """Give every row that goes on to another step its tie, since rows of different partitions meet there."""
+def mark_ties(plan: ProgramPlan, work: list[Work]) -> None:
+    """Give every row that goes on to another step its tie, since rows of different partitions meet there.
+
+    Rows that may raise in several places have one too, so that these agree on which row it was.
+    """
     for one in work:
-        if one.task.index == 0 and not one.task.last:
+        told = one.task.dispatch is Dispatch.ONE_TO_ALL or plan.feeds[one.feed].bad_rows is BadRows.FAIL
+        meets = not one.task.last or (plan.sifts and told)
+        if one.task.index == 0 and meets:
             columns = [column.take(None) for column in one.content()]
             rows = zip(*columns, strict=True) if columns else iter([()] * len(one))
             one.places.tie = np.fromiter((content_tie(row) for row in rows), dtype=np.int64, count=len(one))

@@ -43,8 +43,19 @@ The path tells which turns of loops sent it: four bytes for each, so that paths 
 """
 
 
+class Letter(msgspec.Struct, frozen=True):
+    """What a dead letter tells of an exception: its type, and the user's own lines, the innermost last."""
+
+    exception: str
+    lines: tuple[str, ...] = ()
+
+
 class Failure(msgspec.Struct, frozen=True):
-    """A row that stops the epoch: the error as the user will see it."""
+    """A row that stops the epoch, or is to be left out of it: the error as the user will see it.
+
+    The `tie` and the number as a `duplicate` tell it from other rows of its place; the `path` tells which turn of its
+    loops raised.
+    """
 
     kind: str
     code: str
@@ -54,6 +65,10 @@ class Failure(msgspec.Struct, frozen=True):
     hint: str | None = None
     trace: str | None = None
     place: tuple[int, int, str | None, int] = (0, 0, None, 0)
+    tie: int = 0
+    duplicate: int = 0
+    path: bytes = b""
+    letter: Letter | None = None
 
 
 def place_key(place: tuple[int, int, str | None, int]) -> tuple[int, int, str, int]:
@@ -107,6 +122,9 @@ class Control(msgspec.Struct, frozen=True):
 
     `loads` are of rows of `size_bytes` together. `busy` is how long tasks of the partition were at work, by step,
     without the time in which state was opened and restored.
+
+    `raised` are rows that raised where they can't be left out at once: after others may have seen what they did. Where
+    such a row should have had answers from all instances, those that came are `incomplete`.
     """
 
     step: int
@@ -119,6 +137,8 @@ class Control(msgspec.Struct, frozen=True):
     outputs: tuple[OutputFile, ...] = ()
     counters: dict[str, int] = {}
     failure: Failure | None = None
+    raised: tuple[Failure, ...] = ()
+    incomplete: int = 0
     pending: tuple[FileRef, ...] = ()
     moved: Moved = Moved()
     spent: dict[str, float] = {}

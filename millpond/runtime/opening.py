@@ -26,8 +26,9 @@ from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.runtime.restoring import Restoring
 from millpond.state.lazyview import LazyView
-from millpond.state.localstore import Brought, Loaded, LocalStore, StoreView, taken_away
+from millpond.state.localstore import Brought, Loaded, LocalStore
 from millpond.state.standing import Ranges, Stamp, Standing, groups_in, ranges_of
+from millpond.state.storeview import StoreView, taken_away
 from millpond.storage.contract import Storage
 
 Restore = Literal["lazy", "eager"]
@@ -170,7 +171,9 @@ def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
     """
     dropped: list[Path] = []
     folder = Path(local_root) / parent.uuid
-    for path in sorted(folder.iterdir()) if folder.exists() else []:
+    for path in sorted(folder.iterdir()) if _is_folder(folder) else []:
+        if not path.name.isdigit():
+            continue
         store = LocalStore.at(path)
         stamp = _standing(store).origin
         if stamp is None or stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
@@ -188,7 +191,7 @@ def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
     """
     folder = Path(local_root) / parent.uuid
     dropped: list[Path] = []
-    if (parent.epoch + 1) % OLD_EPOCHS_MAX == 0 and folder.exists():
+    if (parent.epoch + 1) % OLD_EPOCHS_MAX == 0 and _is_folder(folder):
         kept = {f"{partition:05}" for partition in range(layout.partitions)}
         dropped = sorted(path for path in folder.iterdir() if path.name.isdigit() and path.name not in kept)
         for path in dropped:
@@ -196,6 +199,11 @@ def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
             crashpoint("store.dropped")
     LocalStore.close_below(folder, removed=True)
     return dropped
+
+
+def _is_folder(folder: Path) -> bool:
+    """Whether stores may lie there; behind a link there is nothing of ours to delete."""
+    return folder.is_dir() and not folder.is_symlink()
 
 
 def _missed(standing: Standing, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:

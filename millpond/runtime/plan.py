@@ -15,6 +15,7 @@ from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.program.durability import Lazy
 from millpond.runtime.eventtime import FeedTime, Judged
+from millpond.runtime.messages import Letter
 from millpond.runtime.opening import Restore
 from millpond.state.classes import learn_from
 
@@ -140,6 +141,17 @@ class ProgramPlan:
         return any(self.entry_of(number).point.relaxed for number in range(len(self.feeds)))
 
     @property
+    def sifts(self) -> bool:
+        """Whether rows that raise are found all together and left out by running the epoch again.
+
+        That is for rows that others have seen something of by then: what a row does in one place is undone there.
+        """
+        if self.relaxed or all(feed.bad_rows is BadRows.FAIL for feed in self.feeds):
+            return False
+        firsts = (self.entry_of(number).tasks[0].dispatch for number in range(len(self.feeds)))
+        return self.steps > 1 or any(first is Dispatch.ONE_TO_ALL for first in firsts)
+
+    @property
     def event_time(self) -> bool:
         """Whether rows have times of their own: all feeds have event time, or none."""
         return self.feeds[0].time is not None
@@ -179,13 +191,21 @@ class ProgramPlan:
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """A row that is left out of an epoch, because the user's code raised on it; by its place in the input."""
+    """A row that is left out of an epoch, because the user's code raised on it; by its place in the input.
+
+    Rows of one place are told apart by what they say, equal ones by their number. It is `settled` which rows raise if
+    all of them did so twice.
+    """
 
     order: int
     feed: int
     source: str | None
     position: int
+    tie: int
+    duplicate: int
     reason: str
+    letter: Letter | None = None
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +214,8 @@ class EpochPlan:
 
     If it `continues`, it has no rows of its own but the messages that the epoch before left. `now_us` is its time in
     microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks. `excluded` are rows that
-    an earlier try found to raise, under a policy that does not fail; with `until`, only rows before that one are tried.
+    an earlier try found to raise: they are only tried, and leave nothing. In a relaxed program they are not even tried,
+    and with `until`, only rows before that one are.
     `judged` is the watermark that rows with event times are judged by: the one that was committed with the parent.
     """
 

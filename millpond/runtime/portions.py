@@ -243,6 +243,7 @@ def join_controls(controls: Sequence[Control]) -> Control:
     if failures:
         failure = min(failures, key=lambda failure: place_key(failure.place))
         return Control(first.step, first.partition, received, 0, failure=failure)
+    raised = tuple(one for control in controls for one in control.raised)
     changes = sorted(
         (pair for one in controls for pair in zip(one.keys, one.values, strict=True)), key=lambda pair: pair[0]
     )
@@ -259,6 +260,8 @@ def join_controls(controls: Sequence[Control]) -> Control:
         files=tuple(file for one in controls for file in one.files),
         outputs=tuple(file for one in controls for file in one.outputs),
         counters=_join_counters([one.counters for one in controls]),
+        raised=raised,
+        incomplete=sum(one.incomplete for one in controls),
         pending=tuple(file for one in controls for file in one.pending),
         spent=dict(spent),
         seen=first.seen,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from millpond.program.epoch_time import row_times
 from millpond.runtime.columns import Rows
@@ -15,20 +18,34 @@ from millpond.runtime.messages import Failure
 from millpond.runtime.plan import EpochPlan
 
 
-class Prepared:
-    """Rows of one work in the order of a lane, as lists that the task's code reads."""
+class _LeftOut:
+    """What stands for the result of a row that left nothing."""
 
-    def __init__(self, work: Work, rows: Rows | slice, delivery: Delivery) -> None:
+
+LEFT_OUT: Final = _LeftOut()
+
+
+class Prepared:
+    """Rows of one work in the order of a lane, as lists that the task's code reads; the next one has no result yet."""
+
+    def __init__(self, work: Work, rows: Rows | slice, delivery: Delivery, *, again: bool = False) -> None:
         self.work = work
         self.rows = rows
         self.count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         self.results: list[Any] = []
         self._delivery = delivery
-        self._at = 0
+        self._again = again
+        self._tried: list[tuple[int, Any]] = []
+        self._left_out = 0
 
     @cached_property
     def _columns(self) -> list[list[Any]]:
-        columns = [self.work.variables[name].take(self.rows) for name in self.work.task.inputs]
+        names = self.work.task.inputs
+        if self._again:
+            # The task's code may have changed what the rows carry.
+            columns = [*self.work.fresh(self._all()).values()]
+        else:
+            columns = [self.work.variables[name].take(self.rows) for name in names]
         return columns or [[None] * self.count]
 
     @cached_property
@@ -37,19 +54,23 @@ class Prepared:
 
     def next_rows(self, count: int) -> Rows | slice:
         """The next `count` rows of the work, which still are to run."""
+        start = len(self.results)
         if isinstance(self.rows, slice):
-            return slice(self.rows.start + self._at, self.rows.start + self._at + count)
-        return self.rows[self._at : self._at + count]
+            return slice(self.rows.start + start, self.rows.start + start + count)
+        return self.rows[start : start + count]
 
     def ran(self, results: list[Any]) -> None:
         """Take the results of the next rows, which ran otherwise than by their columns."""
-        self._at += len(results)
         self.results += results
+
+    def take(self, result: Any) -> None:
+        """Take the result of the next row, whatever its own would have been."""
+        self.results.append(result)
+        self._left_out += result is LEFT_OUT
 
     def next_columns(self, count: int) -> list[list[Any]]:
         """The columns of the next `count` rows."""
-        start = self._at
-        self._at += count
+        start = len(self.results)
         if start == 0 and count == self.count:
             return self._columns
         return [column[start : start + count] for column in self._columns]
@@ -58,13 +79,40 @@ class Prepared:
         """Give the rows that run inside their own times, if they have any."""
         return nullcontext() if self._times is None else row_times(self._times, self.results)
 
+    def row(self, at: int) -> int:
+        """The number in the work of one of the rows."""
+        return self.rows.start + at if isinstance(self.rows, slice) else int(self.rows[at])
+
+    def values(self, at: int) -> dict[str, Any]:
+        """What the task's code was given of one of the rows."""
+        return {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
+
     def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
         """Tell which row the user's code failed on."""
-        values = {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
-        row = self.rows.start + at if isinstance(self.rows, slice) else int(self.rows[at])
+        row = self.row(at)
         source = epoch.source_name(self.work.sources[row].as_py())
-        return row_failure(error, self.work, row, source, values)
+        return row_failure(error, self.work, row, source, self.values(at))
+
+    def try_only(self, at: int) -> None:
+        """Let the result of a row be seen by its own next tasks and by nobody else."""
+        self._tried.append((at, self.results[at]))
+        self.results[at] = LEFT_OUT
+        self._left_out += 1
 
     def deliver(self, lane: int | None) -> None:
         """Hand the results over: replies to their files, messages to the outbox."""
-        self._delivery.deliver(self.work, self.rows, self.results, lane)
+        deliver, results = self._delivery.deliver, self.results
+        if self._left_out:
+            kept = [at for at, result in enumerate(results) if result is not LEFT_OUT]
+            deliver(self.work, self._some(kept), [results[at] for at in kept], lane)
+        else:
+            deliver(self.work, self.rows, results, lane)
+        if self._tried:
+            places, tried = zip(*self._tried, strict=True)
+            self._delivery.send_tried(self.work, self._some(places), list(tried), lane)
+
+    def _some(self, places: Sequence[int]) -> Rows:
+        return self._all()[list(places)]
+
+    def _all(self) -> Rows:
+        return np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows

@@ -1,8 +1,13 @@
-"""Publication: after the commit, the files of an epoch become visible; doing it twice changes nothing."""
+"""Publication: after the commit, the files of an epoch become visible; doing it twice changes nothing.
+
+Between the commit and this, files wait on a disk. So each is compared with what its manifest says of it before anybody
+sees it: a file that is not the one that was staged is an error (MP321), and nothing of its sink is handed over.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,8 +22,9 @@ from millpond.errors import StorageError
 from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, Sink
 from millpond.runtime.keptreplies import HANDED, KeptReplies, handed_note, is_kept
 from millpond.runtime.plan import SinkPlan
-from millpond.runtime.replies import IN_CHECKPOINT, STAGING, is_over
-from millpond.storage.door import Door, Entry
+from millpond.runtime.replies import IN_CHECKPOINT, STAGING, is_over, staging_mark
+from millpond.storage.diskerrors import not_plain
+from millpond.storage.door import Door, Entry, EntryKind
 from millpond.storage.files import FileStorage
 
 HandOver = Callable[[EpochSink, list[Path], int], None]
@@ -26,6 +32,9 @@ HandOver = Callable[[EpochSink, list[Path], int], None]
 
 Show = Callable[[str, pa.Table, int, int], None]
 """Prints a table: the feed, its rows, the epoch, and how many rows to show."""
+
+
+_PIECE_BYTES = 1 << 20
 
 
 class Publisher:
@@ -48,17 +57,20 @@ class Publisher:
         """Publish an epoch's outputs; what is out already is left as it is."""
         by_sink: dict[tuple[str, str], list[OutputFile]] = {}
         for output in manifest.outputs:
+            _check_mark(output, manifest)
             by_sink.setdefault((output.sink, output.root), []).append(output)
         for (name, root), outputs in by_sink.items():
+            if not is_kept(outputs[0]):
+                self._check_folder(Path(root) / STAGING)
             files = [Path(root) / STAGING / output.file.name for output in outputs]
             if outputs[0].visible:
                 # Where the epoch said, also if the feed has another sink by now.
                 self._move(files, Path(root), outputs)
             elif name in self._sinks and is_kept(outputs[0]) and self._kept is not None:
                 sink = self._sinks[name][0]
-                self._kept.deliver(manifest, name, outputs, partial(self._give, sink, name, manifest.epoch))
+                self._kept.deliver(manifest, name, outputs, partial(self._give, sink, name, manifest.epoch, outputs))
             elif name in self._sinks:
-                self._deliver(self._sinks[name][0], name, Path(root), files, manifest)
+                self._deliver(self._sinks[name][0], name, Path(root), files, manifest, outputs)
         self._sweep(manifest)
 
     def _sweep(self, manifest: Manifest) -> None:
@@ -70,6 +82,7 @@ class Publisher:
             for part, until in ((STAGING, manifest.epoch), (HANDED, manifest.epoch - 1)):
                 folder = Path(root) / part
                 if self._entry(folder) is not None:
+                    self._check_folder(folder)
                     with _coded("list", folder):
                         names = self._door.listdir(folder)
                     self._forget([folder / n for n in names if is_over(n, until, manifest.checkpoint)])
@@ -78,11 +91,15 @@ class Publisher:
         if not any(self._entry(path) for path in staged):
             # Published before: cleaning up begins after that. Since then the files are their readers' business.
             return
-        for path, output in zip(staged, outputs, strict=True):
+        both = list(zip(staged, outputs, strict=True))
+        waiting = [(path, output) for path, output in both if not self._is_out(root, output)]
+        for path, output in waiting:
+            if self._entry(path) is None:
+                raise _missing(output.file.name, f"{path} or {root / output.file.name}")
+            self._compare(path, output)
+        for path, output in both:
             target = root / output.file.name
-            if self._entry(target) is None:
-                if self._entry(path) is None:
-                    raise _missing(output.file.name, f"{path} or {target}")
+            if (path, output) in waiting:
                 # Another driver may be publishing the same epoch: the same file under the same name.
                 with suppress(FileExistsError), _coded("link", target, FileExistsError):
                     self._door.link(path, target)
@@ -91,7 +108,18 @@ class Publisher:
             self._door.sync_folder(root)
         self._forget(staged)
 
-    def _deliver(self, sink: Sink, name: str, root: Path, files: list[Path], manifest: Manifest) -> None:
+    def _is_out(self, root: Path, output: OutputFile) -> bool:
+        return self._entry(root / output.file.name) is not None
+
+    def _deliver(
+        self,
+        sink: Sink,
+        name: str,
+        root: Path,
+        files: list[Path],
+        manifest: Manifest,
+        outputs: list[OutputFile],
+    ) -> None:
         """Hand files over, unless a note says that this is done; it is durable before the first file goes.
 
         Whatever a driver stages that has been overtaken meanwhile is told from that by the note.
@@ -102,18 +130,48 @@ class Publisher:
             for path in files:
                 if self._entry(path) is None:
                     raise _missing(path.name, str(path))
-            self._give(sink, name, manifest.epoch, files)
+            self._give(sink, name, manifest.epoch, outputs, files)
             notes.put(note, b"")
         self._forget(files)
 
-    def _give(self, sink: Sink, name: str, epoch: int, files: list[Path]) -> None:
+    def _give(self, sink: Sink, name: str, epoch: int, outputs: list[OutputFile], files: list[Path]) -> None:
+        both = list(zip(files, outputs, strict=True))
         match sink:
             case MemorySink():
-                sink.put(epoch, [row for path in files for row in _read(path).to_pylist()])
+                tables = [self._read(path, output) for path, output in both]
+                sink.put(epoch, [row for table in tables for row in table.to_pylist()])
             case ConsoleSink(limit):
-                self._show(name, pa.concat_tables([_read(path) for path in files]), epoch, limit)
+                self._show(name, pa.concat_tables([self._read(path, output) for path, output in both]), epoch, limit)
             case EpochSink():
+                for path, output in both:
+                    self._compare(path, output)
                 self._hand_over(sink, files, epoch)
+
+    def _read(self, path: Path, output: OutputFile) -> pa.Table:
+        """The rows of a file, from the very bytes that were compared."""
+        with _coded("read", path):
+            data = self._door.read(path)
+        _refuse_others(output, len(data), hashlib.sha256(data).hexdigest())
+        return pq.read_table(pa.BufferReader(data))
+
+    def _compare(self, path: Path, output: OutputFile) -> None:
+        """Refuse a file that is not the one that was staged, piece by piece: it may be large."""
+        digest, size = hashlib.sha256(), 0
+        with _coded("read", path):
+            descriptor = self._door.open_to_read(path)
+            try:
+                while data := self._door.read_at(descriptor, _PIECE_BYTES, size):
+                    digest.update(data)
+                    size += len(data)
+            finally:
+                self._door.close(descriptor)
+        _refuse_others(output, size, digest.hexdigest())
+
+    def _check_folder(self, folder: Path) -> None:
+        """Refuse a link where files wait: it could lead what is moved and deleted anywhere."""
+        entry = self._entry(folder)
+        if entry is not None and entry.kind is not EntryKind.FOLDER:
+            raise not_plain(str(folder), "a folder")
 
     def _forget(self, staged: list[Path]) -> None:
         for path in staged:
@@ -134,18 +192,30 @@ def _missing(name: str, expected: str) -> StorageError:
     )
 
 
-def _read(path: Path) -> pa.Table:
-    try:
-        with _coded("read", path):
-            return pq.read_table(path)
-    except pa.ArrowException as error:
+def _check_mark(output: OutputFile, manifest: Manifest) -> None:
+    """Refuse a file that no task of this epoch can have staged: it would be moved and deleted."""
+    mark = staging_mark(manifest.epoch, manifest.checkpoint)
+    if not output.file.name.startswith(f"{mark}-"):
+        raise StorageError(
+            "MP305",
+            "this can't be the name of a stored file",
+            expected=f"a file of replies of epoch {manifest.epoch}, whose name begins with {mark}",
+            found=ascii(output.file.name[:80]),
+            hint="names come from Millpond itself; a manifest that names such a file did not",
+        )
+
+
+def _refuse_others(output: OutputFile, size_bytes: int, sha256: str) -> None:
+    file = output.file
+    if (size_bytes, sha256) != (file.size_bytes, file.sha256):
         raise StorageError(
             "MP321",
-            f"a committed file of replies is damaged: {path.name}",
-            expected="a Parquet file",
-            found=str(error)[:200],
-            hint="restore it from a copy, or re-create the replies from a fork of the checkpoint",
-        ) from error
+            f"a committed file of replies is damaged: {file.name}",
+            expected=f"{file.size_bytes} bytes with SHA-256 {file.sha256}",
+            found=f"{size_bytes} bytes with SHA-256 {sha256}",
+            hint="restore it from a copy, or re-create the replies from a fork of the checkpoint; nothing of it was "
+            "handed over",
+        )
 
 
 @contextmanager

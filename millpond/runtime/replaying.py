@@ -188,7 +188,7 @@ def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
 
 
 def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInput) -> EpochWork:
-    def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
+    def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
         continues = bool(told.pending)
         rows = read_pending(storage, plan, told.pending) if continues else read_input(storage, told)
         epoch = EpochPlan(
@@ -202,9 +202,9 @@ def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInp
         )
         told_by_tasks = run_whole(plan, epoch, [] if rows is None else rows.to_batches())
         controls = [decode_control(body) for body in told_by_tasks.column("body").to_pylist()]
-        return assemble(plan, controls, {})
+        return assemble(plan, controls, {}, tried=excluded)
 
-    return leaving_out(plan.steps, run)
+    return leaving_out(plan, run)
 
 
 def _another_outcome(delta: EpochDeltas) -> EpochError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -15,13 +14,15 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
-from millpond.program.epoch_time import adding_now_us, event_time, moment_of, now_us, row_turn, told_until
-from millpond.runtime.columns import Column, ListColumn
-from millpond.runtime.eventtime import FIRST_US
-from millpond.runtime.touched import touched
+from millpond.program.epoch_time import Telling, adding_now_us, event_time, moment_of, now_us, row_turn, told_until
+from millpond.runtime.eventtime import FIRST_US, LAST_US
+from millpond.state.cascade import Cascade, Timer, Turn
+from millpond.state.copying import copied
 from millpond.state.element import THE_KEY
 from millpond.state.expiry import Expiring, expiring_entries
+from millpond.state.journal import Journal
 from millpond.state.map import Map
+from millpond.state.rowentries import row_container
 from millpond.state.storekey import store_key
 from millpond.state.timers import DUE, TimersType, due_unit
 from millpond.state.units import store_keys_of
@@ -60,10 +61,12 @@ class Sequential:
     ) -> None:
         self._compiled = compiled
         self._layout = Layout(key_groups, partitions=1, instances=instances, aligned=compiled.has_partial)
+        self._journal = Journal()
         self._states = {
-            name: [_Instance(element) for _ in range(instances if element.partial else 1)]
+            name: [_Instance(element, self._journal) for _ in range(instances if element.partial else 1)]
             for name, element in compiled.elements.items()
         }
+        self._told_us: int | None = None
 
     def call(self, entry: str, *args: Any) -> Any:
         """Run one record through an entry point, before any other, and return its reply."""
@@ -77,9 +80,13 @@ class Sequential:
 
         This is what relaxed entry points mean: a task is done as a whole, in the order of records and of the turns of
         their loops, and whatever a record does next comes a step later. Exact ones give what plain Python gives. The
-        reply of a record that aborts is the `Aborted` itself. With event time, `times_us` are what `self.now` says in
-        each record.
+        reply of a record that aborts is the `Aborted` itself. If one raises, nothing of the epoch stays. With event
+        time, `times_us` are what `self.now` says in each record.
         """
+        with self._journal.all_or_nothing():
+            return self._epoch(rows, times_us)
+
+    def _epoch(self, rows: Sequence[tuple[str, tuple[Any, ...]]], times_us: Sequence[int] | None) -> list[Any]:
         records = [self._record(number, entry, *args) for number, (entry, args) in enumerate(rows)]
         if times_us is not None:
             for record, time_us in zip(records, times_us, strict=True):
@@ -96,7 +103,7 @@ class Sequential:
                     self._advance(message)
                 waiting += message.record.waiting
             step += 1
-        return [record.reply for record in records]
+        return [copied(record.reply) for record in records]
 
     def fire_timers(self, watermark_us: int | None = None, floor_us: int = FIRST_US) -> list[Any]:
         """Run the timers that are due at the time of the epoch, as its end does, and return the handlers' replies.
@@ -108,17 +115,24 @@ class Sequential:
             if isinstance(instance.entries, Expiring):
                 instance.entries.settle()
         types = {name: element.type for name, element in self._compiled.elements.items()}
-        handlers = [(name, kind) for name, kind in types.items() if isinstance(kind, TimersType)]
-        due = [
-            (at, number, key)
-            for number, (name, _) in enumerate(handlers)
-            for at, key in self._states[name][0].container.due(until)
-        ]
-        found = [(*handlers[number], key, at) for at, number, key in sorted(due)]
-        rows = [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in found]
-        with told_until(until):
-            replies = self.epoch(rows, None if watermark_us is None else [max(at, floor_us) for *_, at in found])
+        handlers = {name: kind for name, kind in types.items() if isinstance(kind, TimersType)}
+        named, cascade, turn = list(handlers.items()), Cascade(handlers), Turn()
+        replies: list[Any] = []
+        while (found := cascade.next_round(self._due_now(named, until), turn, ends=until >= LAST_US)) is not None:
+            turn = found.turn
+            called = [(*named[number], key, at) for at, number, key in found.timers]
+            rows = [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in called]
+            with told_until(Telling(until, self._told_us, found.once)):
+                replies += self.epoch(rows, None if watermark_us is None else [max(at, floor_us) for *_, at in called])
+        self._told_us = until
         return [reply for reply in replies if reply is not Done]
+
+    def _due_now(self, handlers: Sequence[tuple[str, TimersType]], until: int) -> list[Timer]:
+        return [
+            (at, number, key)
+            for number, (name, kind) in enumerate(handlers)
+            for at, key in self._states[name][0].container.due(kind.until_us(until))
+        ]
 
     def _record(self, number: int, entry: str, *args: Any) -> _Record:
         compiled = self._compiled.entries.get(entry)
@@ -132,7 +146,7 @@ class Sequential:
                 expected=", ".join(name for name, _ in parameters) or "none",
                 found=f"{len(args)} value(s)",
             )
-        values = {name: value for (name, _), value in zip(parameters, args, strict=True)}
+        values = {name: copied(value) for (name, _), value in zip(parameters, args, strict=True)}
         first = compiled.tasks[0]
         record = _Record(number, compiled)
         record.waiting.append(_Message(record, 0, (), first, self._start(compiled, args), values))
@@ -152,33 +166,11 @@ class Sequential:
 
     def _all_or_nothing(self, task: CompiledTask, values: dict[str, Any]) -> Any:
         """Run a record over several keys; if it raises, nothing that it did stays."""
-        columns: dict[str, Column] = {name: ListColumn([value]) for name, value in values.items()}
-        before: list[tuple[Map[Any, Any], list[Any] | None, dict[Any, Any]]] = []
-        aged: list[Expiring] = []
-        for found in touched(task, self._compiled.elements, columns, 1):
-            entries = self._states[found.element][0].entries
-            if isinstance(entries, Expiring):
-                entries.begin()
-                aged.append(entries)
-                continue
-            units = None if self._compiled.elements[found.element].type.single else found.units
-            kept = {unit: copy.deepcopy(dict.__getitem__(entries, unit)) for unit in _held(entries, units)}
-            before.append((entries, units, kept))
         try:
-            reply = self._work(task, values, InstanceId(0))
-        except Exception as error:
-            for entries in aged:
-                entries.undo()
-            for entries, units, kept in before:
-                for unit in _held(entries, units):
-                    dict.pop(entries, unit)
-                dict.update(entries, kept)
-            if isinstance(error, Aborted):
-                return error
-            raise
-        for entries in aged:
-            entries.keep()
-        return reply
+            with self._journal.all_or_nothing():
+                return self._work(task, values, InstanceId(0))
+        except Aborted as error:
+            return error
 
     def _ask(self, record: _Record, message: _Message) -> None:
         """Run a task on every instance; the answers go on as one message."""
@@ -220,10 +212,8 @@ class Sequential:
         return KeyGroup(argument_hash(hints, args) % self._layout.key_groups)
 
     def _work(self, task: CompiledTask, values: dict[str, Any], instance: InstanceId) -> Any:
-        containers = [
-            self._states[access.state][0 if access.mode is Mode.KEYED else instance].container
-            for access in task.accesses
-        ]
+        states = [(one.state, 0 if one.mode is Mode.KEYED else instance) for one in task.accesses]
+        containers = [self._states[name][at].seen_by(task, name) for name, at in states]
         columns = [[values[name]] for name in task.inputs] or [[None]]
         out: list[Any] = []
         task.function(out, *containers, *columns)
@@ -270,21 +260,26 @@ class Sequential:
 class _Instance:
     """One instance of an element: what user code sees, and the entries below it."""
 
-    def __init__(self, element: Element) -> None:
+    def __init__(self, element: Element, journal: Journal) -> None:
         if element.ttl is None:
-            self.entries = element.type.bare()
+            self.entries: Map[Any, Any] = element.type.plain(journal)
         else:
             self.entries = expiring_entries(
-                element.type, element.ttl, now_us, turn=row_turn, checked=True, watched=True
+                element.type, element.ttl, now_us, turn=row_turn, journal=journal, checked=True, watched=True
             )
         self.container = element.type.wrap(self.entries)
+        self._element = element
+        self._rows: Any = None
         if isinstance(self.container, Windows):
-            self.container.clock = adding_now_us
+            self.container.clock = adding_now_us(self.container.place)
 
-
-def _held(entries: Map[Any, Any], units: list[Any] | None) -> list[Any]:
-    """The units, or all, that an element holds."""
-    return [unit for unit in (dict.__iter__(entries) if units is None else units) if dict.__contains__(entries, unit)]
+    def seen_by(self, task: CompiledTask, name: str) -> Any:
+        """The container that a task works on."""
+        if name not in task.renews:
+            return self.container
+        if self._rows is None:
+            self._rows = row_container(self._element.type, self.entries)
+        return self._rows
 
 
 def _key_of(task: CompiledTask, values: dict[str, Any]) -> Any:

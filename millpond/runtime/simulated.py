@@ -54,8 +54,9 @@ from millpond.runtime.replaying import check_durability, replay_lost
 from millpond.runtime.replies import ABORTED, REPLY
 from millpond.runtime.rescaling import Instances, check_instances
 from millpond.runtime.schema import element_schemas
-from millpond.runtime.timekeeping import Timekeeper
-from millpond.runtime.timers import due_timers, handlers_of, nothing_fed
+from millpond.runtime.timekeeping import Left, Timekeeper
+from millpond.runtime.timers import Stores, due_in_turn, handlers_of, nothing_fed
+from millpond.runtime.uncut import uncut_plan
 from millpond.runtime.whole import run_whole
 from millpond.state.value import THE_KEY
 from millpond.storage.contract import Storage
@@ -78,9 +79,10 @@ class Simulated:
     """A program on P partitions in this process, with its checkpoint in a directory, or at the address of another one.
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
-    gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. Dead letters are kept
-    in `dead_letters`. A checkpoint that is there gets another number of `instances`, and the elements of a program that
-    changed, before the first epoch; if its entry points are others, the first epoch must be told to `adopt`.
+    gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. What becomes of bad
+    rows may differ by entry point; dead letters are kept in `dead_letters`. A checkpoint that is there gets another
+    number of `instances`, and the elements of a program that changed, before the first epoch; if its entry points are
+    others, the first epoch must be told to `adopt`.
 
     With an `event_time` each entry point is a feed with such times, and the rows of an epoch come with theirs. `late`
     ones are kept in `late_rows` then, in memory or in the sinks given, or else worked on as others are.
@@ -97,7 +99,7 @@ class Simulated:
         instances: int | None = None,
         *,
         sinks: Mapping[str, Sink] | None = None,
-        bad_rows: BadRows = BadRows.FAIL,
+        bad_rows: BadRows | Mapping[str, BadRows] = BadRows.FAIL,
         steps_max: int = STEPS_MAX,
         durability: Durability | Lazy = Durability.EXACTLY_ONCE,
         adopt: bool = False,
@@ -128,7 +130,8 @@ class Simulated:
         self._fires = self._times.handlers
         timing = _timing(program, self._fires, event_time)
         self._times.follow({name: timing.get(name) for name in program.entries if name not in self._fires}, level)
-        feeds = self._feeds(program, str(directory / "outputs"), bad_rows, timing)
+        policies = dict.fromkeys(program.entries, bad_rows) if isinstance(bad_rows, BadRows) else bad_rows
+        feeds = self._feeds(program, str(directory / "outputs"), policies, timing)
         layout = self._instances.last_layout(partitions, USUAL_PARTITIONS)
         self._plan = ProgramPlan(
             program,
@@ -159,7 +162,7 @@ class Simulated:
             self._plan = replace(self._plan, layout=self._instances.renewed(self._plan.layout))
 
     def _feeds(
-        self, program: CompiledProgram, outputs: str, bad_rows: BadRows, timing: Mapping[str, FeedTime]
+        self, program: CompiledProgram, outputs: str, policies: Mapping[str, BadRows], timing: Mapping[str, FeedTime]
     ) -> tuple[FeedPlan, ...]:
         """A feed for each entry point, and what publishes to their sinks."""
         replies = {name: _sink_plan(name, sink, outputs) for name, sink in self.sinks.items()}
@@ -175,9 +178,9 @@ class Simulated:
                 entry=name,
                 keep=(("row", pa.int64()),),
                 order=Order.COLUMN,
-                bad_rows=bad_rows,
+                bad_rows=policies.get(name, BadRows.FAIL),
                 replies=replies[name] if entry.point.replies or entry.aborts else None,
-                dead_letters=letters[name] if bad_rows is BadRows.DEAD_LETTER else None,
+                dead_letters=letters[name] if policies.get(name) is BadRows.DEAD_LETTER else None,
                 time=timing.get(name),
                 late=late.get(name),
             )
@@ -246,7 +249,11 @@ class Simulated:
 
     def tick(self) -> EpochOutcome | None:
         """Let the time move on without rows, if that changes anything: timers that are due fire."""
-        return self._fire(self._times.moment()) if self._times.ticks() else None
+        if not self._times.ticks():
+            return None
+        outcome = self._fire(self._times.moment())
+        self._fire_owed()
+        return outcome
 
     @property
     def layout(self) -> Layout:
@@ -271,9 +278,8 @@ class Simulated:
         return self._times.noted(work, moment, self._plan.element_indexes, ends=ends)
 
     def _fire_owed(self) -> None:
-        """Fire the timers that are due at the end of the last epoch, in an epoch that belongs to it."""
-        moment = self._times.owed()
-        if moment is not None:
+        """Fire the timers that are due at the end of the last epoch, in epochs that belong to it."""
+        while (moment := self._times.owed()) is not None:
             self._fire(moment)
 
     def _fire(self, moment: int) -> EpochOutcome:
@@ -300,15 +306,14 @@ class Simulated:
         return outcome
 
     def _compute_timers(self, parent: Parent, moment: int) -> EpochWork:
-        until = self._times.reached(moment)
-        due = due_timers(self._plan, self._storage, parent, until)
+        handlers, firing = handlers_of(self._plan), self._times.firing(moment)
+        due, then = due_in_turn(handlers, Stores(self._plan, self._storage, parent), firing)
         if due.timers:
             self._row_times = due.times(self._times.judged().floor_us)
-            judged = replace(self._times.judged(), told_us=until)
-            work = self._compute(due.rows(handlers_of(self._plan), until), parent, moment, judged)
+            work = self._compute(due.rows(handlers, then.until_us), parent, moment, then.judged(self._times.judged()))
         else:
             work = nothing_fed({} if self._checkpoint.head is None else self._checkpoint.head.counters)
-        return self._times.noted(work, moment, self._plan.element_indexes, left_us=due.next_us, fires=True)
+        return self._times.noted(work, moment, self._plan.element_indexes, left=Left(due.next_us, then.noted))
 
     def _finish(self, moment: int) -> EpochOutcome | None:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
@@ -339,12 +344,12 @@ class Simulated:
         check_instances(parent, self._plan.layout)
         check_elements(parent, self._plan.elements)
 
-        def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
+        def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
             judged = self._times.judged() if handlers is None else handlers
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until, judged=judged)
-            return self._assemble(epoch, run_whole(self._plan, epoch, self._route(rows)))
+            return self._assemble(plan, epoch, run_whole(plan, epoch, self._route(rows)))
 
-        return leaving_out(self._plan.steps, run)
+        return leaving_out(self._plan, run, uncut_plan)
 
     def _continue(self, parent: Parent, moment: int) -> EpochWork:
         check_instances(parent, self._plan.layout)
@@ -352,13 +357,13 @@ class Simulated:
         left = read_pending(self._storage, self._plan, parent.pending)
         judged = self._times.judged()
         epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment, judged=judged)
-        return self._assemble(epoch, run_whole(self._plan, epoch, left.to_batches()))
+        return self._assemble(self._plan, epoch, run_whole(self._plan, epoch, left.to_batches()))
 
-    def _assemble(self, epoch: EpochPlan, told: pa.Table) -> EpochWork:
+    def _assemble(self, plan: ProgramPlan, epoch: EpochPlan, told: pa.Table) -> EpochWork:
         controls = [decode_control(body) for body in told.column("body").to_pylist()]
         head = self._checkpoint.head
-        work = assemble(self._plan, controls, {} if head is None else head.counters)
-        return with_input(self._plan, epoch, work)
+        work = assemble(plan, controls, {} if head is None else head.counters, tried=epoch.excluded)
+        return with_input(plan, epoch, work)
 
     @property
     def _sources(self) -> tuple[str, ...]:

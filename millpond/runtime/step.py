@@ -9,8 +9,10 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -25,26 +27,25 @@ from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
 from millpond.runtime.failures import failure_of, refusal
 from millpond.runtime.homes import Homes
+from millpond.runtime.inorder import InOrder, Mask, Raised
 from millpond.runtime.inputlog import log_input
 from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
+from millpond.runtime.leftout import excluded_among
 from millpond.runtime.merging import mark_ties, merge_order
 from millpond.runtime.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
 from millpond.runtime.opening import drop_gone, open_state, store_path
 from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, Durability, EpochPlan, ProgramPlan
-from millpond.runtime.prepared import Prepared
+from millpond.runtime.prepared import LEFT_OUT
 from millpond.runtime.timekeeping import soonest_name
-from millpond.runtime.transactions import Transactions
-from millpond.runtime.windowadds import added_at_once
+from millpond.runtime.transactions import Transactions, leave_out
 from millpond.runtime.working import WorkingState
-from millpond.state.localstore import LocalStore, StoreView
+from millpond.state.localstore import LocalStore
 from millpond.state.overlay import Layered
+from millpond.state.storeview import StoreView
 from millpond.storage.content import FileRef
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
-
-CHUNK_ROWS = 8192
-"""Small enough for a cache, large enough that a chunk costs nothing by itself."""
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class StepRun:
     partition: PartitionId
     counted: Mapping[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    raised: list[Failure] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=dict)
     where: str = ""
     seen: Seen = field(default_factory=Seen)
@@ -74,7 +76,7 @@ class StepRun:
         crashpoint("task.started")
         self.begun = _CLOCK.ticks()
         intake = Intake()
-        times = epoch_time(self.epoch.now_us), told_until(self.epoch.judged.told_us)
+        times = epoch_time(self.epoch.now_us), told_until(self.epoch.judged.telling)
         with _no_cyclic_collection(), times[0], times[1], self._timed("task"):
             try:
                 with self._timed("read"):
@@ -109,6 +111,7 @@ class StepRun:
             interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
             base = Layered(view, interim) if interim else view
             for by_key in (True, False):
+                self.raised.clear()
                 delivery = Delivery(self.plan, self.epoch, self.step, self.partition, self.portion)
                 state = WorkingState(self.plan, self.step, self.partition, base, over=self._over())
                 self._check_bad_rows(intake, delivery)
@@ -116,11 +119,10 @@ class StepRun:
                     break
                 if not self._run_work(intake.work, state, delivery, by_key=by_key) or not self.failures:
                     break
-                if any(one.may_change for one in intake.work):
-                    # What rows carry may have been changed already: run again, they would do something else.
-                    break
                 # The failure to tell is the first one in input order, which a run by key does not meet first.
                 self.failures.clear()
+                # What rows carry may have been changed already: run again as it is, they would do something else.
+                intake.work = [one.renewed() for one in intake.work]
             moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
             self._check(view)
             if self.failures:
@@ -256,6 +258,8 @@ class StepRun:
             files=saved.files,
             outputs=outputs,
             counters=counters,
+            raised=tuple(self.raised),
+            incomplete=intake.incomplete,
             pending=pending,
             moved=moved,
             spent=spent,
@@ -294,16 +298,21 @@ class StepRun:
         with self._timed("prefetch"):
             ranks = [state.prefetch(one) for one in work]
         with self._timed("ties"):
-            mark_ties(work)
+            mark_ties(self.plan, work)
         with self._timed("sort"):
             order, owners, rows = merge_order(self.plan, work)
+        left_out = self._leave_out(work, delivery) if self.epoch.excluded else None
         alone = by_key and len(work) == 1 and state.by_key_alone(work[0].task)
+        lanes = state.lanes()
+        if alone and ranks[0] is not None:
+            order = rows = _by_rank(ranks[0], order)
+            lanes = [None]
         with self._timed("user code"):
-            if alone and ranks[0] is not None:
-                self._run_alone(work[0], _by_rank(ranks[0], order), None, state, delivery)
-            else:
-                for lane in state.lanes():
-                    self._run_lane(lane, work, owners, rows, order, state, delivery)
+            for lane in lanes:
+                failure = self._run_lane(lane, work, owners, rows, order, state, delivery, left_out)
+                if failure is not None:
+                    self.failures.append(failure)
+                    break
         return alone
 
     def _run_lane(
@@ -315,55 +324,58 @@ class StepRun:
         order: Rows | None,
         state: WorkingState,
         delivery: Delivery,
-    ) -> None:
-        if lane is None and len(work) == 1:
-            self._run_alone(work[0], order, None, state, delivery)
-            return
-        if lane is not None:
-            inside = _lane_mask(self.plan, work, lane)
-            picked = np.concatenate(inside)[np.arange(len(owners)) if order is None else order]
-            owners, rows = owners[picked], rows[picked]
-        if len(work) == 1:
-            self._run_alone(work[0], rows, lane, state, delivery)
-            return
-        if not len(owners):
-            return
-        prepared = [Prepared(one, rows[owners == at], delivery) for at, one in enumerate(work)]
-        ends = np.flatnonzero(np.diff(owners)) + 1
-        for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(owners)], strict=True):
-            chosen = prepared[int(owners[start])]
-            self._call(chosen, end - start, lane, state)
-            if self.failures:
-                return
-        for one in prepared:
-            one.deliver(lane)
+        left_out: Mask | None,
+    ) -> Failure | None:
+        at = np.arange(len(owners)) if order is None else order
+        picked = (
+            np.ones(len(owners), dtype=bool) if lane is None else np.concatenate(_lane_mask(self.plan, work, lane))[at]
+        )
+        tried: Mask | None = None
+        if left_out is not None and self.plan.relaxed:
+            picked &= ~left_out[at]
+        elif left_out is not None:
+            tried = left_out[at][picked]
+        return InOrder(
+            work,
+            owners[picked],
+            rows[picked],
+            as_they_are=order is None and len(work) == 1 and bool(picked.all()),
+            containers=partial(state.containers, lane=lane),
+            reach=partial(state.reach, lane=lane),
+            delivery=delivery,
+            judge=partial(self._judge, delivery),
+            lane=lane,
+            tried=tried,
+        ).run()
 
-    def _run_alone(
-        self, work: Work, rows: Rows | None, lane: int | None, state: WorkingState, delivery: Delivery
-    ) -> None:
-        """Run the rows of one work, in chunks whose values are still in the processor's cache when they are told."""
-        count = len(work) if rows is None else len(rows)
-        for start in range(0, count, CHUNK_ROWS):
-            chunk = slice(start, min(start + CHUNK_ROWS, count))
-            prepared = Prepared(work, chunk if rows is None else rows[chunk], delivery)
-            self._call(prepared, prepared.count, lane, state)
-            if self.failures:
-                return
-            prepared.deliver(lane)
+    def _leave_out(self, work: list[Work], delivery: Delivery) -> Mask:
+        """The rows that an earlier try of the epoch found to raise; the first step writes them down."""
+        masks = []
+        for one in work:
+            found = excluded_among(self.epoch, one)
+            if one.task.index == 0 and self._counts(one.feed):
+                for row, why in found.items():
+                    if self.plan.feeds[one.feed].bad_rows is not BadRows.FAIL:
+                        delivery.bad_row(one.bad_row(row, self.epoch, why.reason, why.letter))
+            mask = np.zeros(len(one), dtype=bool)
+            mask[list(found)] = True
+            masks.append(mask)
+        return np.concatenate(masks)
 
-    def _call(self, prepared: Prepared, count: int, lane: int | None, state: WorkingState) -> None:
-        task = prepared.work.task
-        out = prepared.results
-        before = len(out)
-        try:
-            containers = state.containers(task, lane)
-            if not added_at_once(prepared, count, containers):
-                with prepared.timed():
-                    task.function(out, *containers, *prepared.next_columns(count))
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
-            self.failures.append(prepared.failure(error, len(out), self.epoch))
-            return
-        assert len(out) == before + count, (task.name, len(out) - before, count)
+    def _judge(self, delivery: Delivery, raised: Raised) -> Any:
+        """What becomes of a row that raised: it stops the run, is left out here, or is told to be tried next time."""
+        one, plan = raised.prepared, self.plan
+        fails = plan.feeds[one.work.feed].bad_rows is BadRows.FAIL
+        # All that it did was done here; of one that is sent to all instances, others do their part elsewhere.
+        whole = one.work.task.index == 0 and one.work.task.dispatch is not Dispatch.ONE_TO_ALL
+        if raised.tried or (plan.sifts and (fails or not whole)):
+            told = one.failure(raised.error, raised.at, self.epoch)
+            self.raised.append(msgspec.structs.replace(told, trace=None))
+            return LEFT_OUT
+        if fails or not whole:
+            return one.failure(raised.error, raised.at, self.epoch)
+        leave_out(plan, self.epoch, delivery, raised)
+        return LEFT_OUT
 
 
 _CLOCK = SystemClock()

@@ -9,17 +9,18 @@ only tells which feeds are idle.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.epochs.manifest import Manifest
 from millpond.epochs.times import EventTimes, Times
 from millpond.epochs.work import EpochWork
 from millpond.errors import EventTimeError, WindowError
-from millpond.program.epoch_time import now_us
-from millpond.runtime.eventtime import FeedTime, Heard, Judged, advanced, is_told, told_times
+from millpond.program.epoch_time import Telling, now_us
+from millpond.runtime.eventtime import FeedTime, Heard, Judged, advanced, is_told, natural_us, told_times
 from millpond.runtime.plan import Durability
+from millpond.state.cascade import Cascade, Round, Turn
 from millpond.state.timers import TimersType
 from millpond.windowing.element import WindowsType
 
@@ -38,6 +39,54 @@ def is_soonest(counter: str) -> bool:
     return counter.startswith(_SET)
 
 
+class Left(NamedTuple):
+    """What an epoch of handlers leaves: when the first timer is due after it, and whose turn it is then, if it is."""
+
+    next_us: int | None = None
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The calls of all handlers that are due at a time, as far as they have come.
+
+    All up to `told_us` were called before. If it is `closing`, event time has ended. If it has an `end`, that follows
+    when no stage is left; `last` is the last stage. `once` is the stage of those that are called now, if they feed
+    themselves and event time has ended.
+    """
+
+    turn: Turn
+    until_us: int | None
+    told_us: int | None
+    last: int
+    closing: bool = False
+    end: Firing | None = None
+    once: int | None = None
+
+    def judged(self, judged: Judged) -> Judged:
+        """What rows of handlers are judged by, where other rows are judged by this."""
+        return (
+            judged
+            if self.until_us is None
+            else replace(judged, telling=Telling(self.until_us, self.told_us, self.once))
+        )
+
+    @property
+    def noted(self) -> int | None:
+        """How far it has come, as it is committed; None if all were called."""
+        if self.turn.stage <= self.last:
+            return 2 * self.turn.number + self.closing
+        return None if self.end is None else 2 * self.end.turn.number + self.end.closing
+
+    def then(self, found: Round) -> Firing:
+        """The same when a round is over."""
+        return replace(self, turn=found.turn, once=found.once)
+
+    def done(self) -> Firing:
+        """The same when nobody is left to be called."""
+        return replace(self, turn=Turn(self.last + 1))
+
+
 class Timekeeper:
     """Chooses the times of a checkpoint's epochs, and notes them in what is committed."""
 
@@ -47,6 +96,7 @@ class Timekeeper:
         self.handlers = tuple(name for name, e in program.elements.items() if isinstance(e.type, TimersType))
         types = {name: element.type for name, element in program.elements.items()}
         self._windows = {name: kind for name, kind in types.items() if isinstance(kind, WindowsType)}
+        self._cascade = Cascade({name: kind for name, kind in types.items() if isinstance(kind, TimersType)})
         self._feeds: Mapping[str, FeedTime] = {}
 
     def follow(self, feeds: Mapping[str, FeedTime | None], durability: Durability) -> None:
@@ -81,7 +131,8 @@ class Timekeeper:
 
     def _check_lateness(self, feeds: Mapping[str, FeedTime]) -> None:
         """Refuse rows that come after all that is known of their windows is gone: they would be told as new ones."""
-        for name, element in self._windows.items():
+        rows_come = {name: element for name, element in self._windows.items() if element.direct}
+        for name, element in rows_come.items():
             later = [feed for feed, time in feeds.items() if (time.lateness_us or 0) > element.rules.lateness_us]
             if later:
                 raise WindowError(
@@ -143,15 +194,38 @@ class Timekeeper:
     def owed(self) -> int | None:
         """The time at which timers of the last epoch are still to fire: its end is not over before they did."""
         head, last = self._head(), self.last
-        if head is None or head.pending or head.offer.ticks or not self.handlers:
+        if head is None or head.pending or not self.handlers or (head.offer.ticks and last.turn is None):
             return None
         return last.now_us if _is_due(last.soonest_us, last.reached_us) else None
 
     def reached(self, moment: int, *, ends: bool = False) -> int | None:
         """The time up to which timers are due in an epoch without rows: its moment, or the watermark that it has."""
-        if not self.by_event:
-            return moment
-        return advanced(self.last.event, self._feeds, moment, Heard({}, (), ends=ends)).watermark_us
+        return moment if not self.by_event else self._advanced(moment, ends=ends).watermark_us
+
+    def _advanced(self, moment: int, *, ends: bool) -> EventTimes:
+        return advanced(self.last.event, self._feeds, moment, Heard({}, (), ends=ends))
+
+    def firing(self, moment: int, *, ends: bool = False) -> Firing:
+        """How far the handlers of what is due at a moment have been called; it may `end` event time."""
+        last = self.last
+        until, end = self.reached(moment, ends=ends), None
+        event = self._advanced(moment, ends=ends) if self.by_event else None
+        closing = event is not None and event.ended
+        whole = Firing(Turn(), until, self._told(moment), self._cascade.last, closing)
+        if event is not None and event.ended and self._cascade.cyclic:
+            # What feeds itself goes as far as rows say, and then once more: so a stream and a bounded run agree.
+            end = whole
+            whole = replace(whole, until_us=natural_us(event, self._feeds, moment), closing=False, end=end)
+        head = self._head()
+        if moment != last.now_us or last.turn is None or head is None or not head.offer.ticks:
+            return whole
+        ending, number = last.turn % 2, last.turn // 2
+        return replace(whole if end is None or not ending else end, turn=Turn.of(number))
+
+    def _told(self, moment: int) -> int | None:
+        """Up to when handlers were called before the rows or the tick of a moment."""
+        last = self.last
+        return last.told_us if moment == last.now_us else last.reached_us
 
     def ticks(self) -> bool:
         """Whether an epoch without rows is worth its while now: a timer may be due, or a time to live is over."""
@@ -172,11 +246,10 @@ class Timekeeper:
         moment: int,
         indexes: Mapping[str, int],
         *,
-        left_us: int | None = None,
-        fires: bool = False,
+        left: Left | None = None,
         ends: bool = False,
     ) -> EpochWork:
-        """An epoch's work with its time; of one that `fires`, `left_us` is when the first timer after it is due.
+        """An epoch's work with its time; of one that calls handlers, also what is `left` to do.
 
         `indexes` are the elements' in store keys. The epoch of a bounded run may end event time.
         """
@@ -185,21 +258,24 @@ class Timekeeper:
         told = [us for name, us in work.counters.items() if is_soonest(name)]
         others = {name: n for name, n in work.counters.items() if not _is_passing(name.removeprefix(_TOTAL))}
         last = self.last
-        before = left_us if fires else last.soonest_us
+        before = last.soonest_us if left is None else left.next_us
         soonest = min([*told, *([] if before is None else [before])], default=None)
         event: EventTimes | None = None
         reached: int | None = moment
         if self.by_event:
             fed = {name for name in self._feeds if any(work.counters.get(kind + name) for kind in _ROWS)}
-            heard = Heard(told_times(work.counters), fed, soonest, goes_on=bool(work.pending), ends=ends)
+            held = None if soonest is None else soonest - self._cascade.lag_us
+            heard = Heard(told_times(work.counters), fed, held, goes_on=bool(work.pending), ends=ends)
             event = advanced(last.event, self._feeds, moment, heard)
             reached = event.horizon_us
         times = Times(
             now_us=moment,
-            fed_us=last.fed_us if fires and not work.parts else moment,
+            fed_us=last.fed_us if left is not None and not work.parts else moment,
             soonest_us=soonest,
             over_us=self._over(last, reached, indexes),
             event=event,
+            told_us=self._told(moment),
+            turn=None if left is None else left.turn,
         )
         return replace(work, counters=times.noted(others))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.compiler.compiled import CompiledTask, KeySets
-from millpond.errors import RowError
+from millpond.errors import RowError, StateError
 from millpond.keygroups import Layout
 from millpond.program import Element
 from millpond.program.epoch_time import row_times
@@ -21,6 +22,7 @@ from millpond.runtime.columns import Column, ListColumn, TupleColumn, column_of
 from millpond.runtime.intake import column_array, feed_column
 from millpond.runtime.laterows import TIME, untimed
 from millpond.runtime.plan import ProgramPlan, key_parameters, parameter_hints
+from millpond.state.keycodec import KeyCodec
 from millpond.state.storekey import store_prefix
 from millpond.state.units import store_keys_of
 from millpond.state.value import THE_KEY
@@ -42,21 +44,6 @@ class Touched:
     codes: Ints
     one_each: bool = True
 
-    def units_of(self, row: int) -> list[Any]:
-        """The units that a row touches."""
-        if self.one_each:
-            return [self.units[self.codes[row]]]
-        first, last = np.searchsorted(self.rows, row, "left"), np.searchsorted(self.rows, row, "right")
-        return [self.units[code] for code in self.codes[first:last].tolist()]
-
-
-class RowKeysError(RowError):
-    """What is wrong with the keys of one row."""
-
-    def __init__(self, error: RowError, row: int) -> None:
-        super().__init__(error.code, error.summary, expected=error.expected, found=error.found, hint=error.hint)
-        self.row = row
-
 
 def touched(
     task: CompiledTask,
@@ -64,17 +51,20 @@ def touched(
     variables: Mapping[str, Column],
     count: int,
     times: Ints | None = None,
+    *,
+    bad: dict[int, RowError] | None = None,
 ) -> list[Touched]:
     """The keys that `count` rows touch, by element, the pairs of an element in the order of the rows.
 
-    Keys may follow from the `times` of rows, if they have their own.
+    Keys may follow from the `times` of rows, if they have their own. Rows whose keys can't be brought together touch
+    nothing, if they may be told in `bad`.
     """
     keys = task.keys
     assert keys is not None, task.name
     everyone = np.arange(count, dtype=np.int64)
     found = [Touched(name, [THE_KEY], everyone, np.zeros(count, dtype=np.int64)) for name in keys.singles]
     if keys.function is not None:
-        return found + _by_function(task, keys, elements, variables, count, times)
+        return found + _by_function(task, keys, elements, variables, count, times, bad)
     for element, names in keys.columns:
         parts = [variables[name] for name in names.split(",")]
         column = parts[0] if len(parts) == 1 else TupleColumn(parts)
@@ -93,34 +83,60 @@ def _by_function(
     variables: Mapping[str, Column],
     count: int,
     times: Ints | None,
+    bad: dict[int, RowError] | None,
 ) -> list[Touched]:
     """The keys that the compiler's function finds.
 
-    A key that is None is left out: a row may touch it in a branch that it does not take, and if it does, no entry is
-    there, and none can be written.
+    What can't be a key, None or of another type, is left out: a row may touch it in a branch that it does not take,
+    and if it does, it fails there as in plain Python.
     """
     assert keys.function is not None
     sets: list[list[tuple[str, Any]]] = []
-    try:
-        with nullcontext() if times is None else row_times(times.tolist(), sets):
-            keys.function(sets, *([variables[name].take(None) for name in task.inputs] or [[None] * count]))
-    except RowError as error:
-        raise RowKeysError(error, len(sets)) from error
-    rows: dict[str, list[int]] = {}
-    units: dict[str, list[Any]] = {}
+    columns = [_own_values(variables[name]) for name in task.inputs] or [[None] * count]
+    with nullcontext() if times is None else row_times(times.tolist(), sets):
+        while len(sets) < count:
+            try:
+                keys.function(sets, *(column[len(sets) :] for column in columns))
+            except RowError as error:
+                if bad is None:
+                    raise
+                bad[len(sets)] = error
+                sets.append([])
+    noted: dict[str, list[tuple[int, Any]]] = {}
     for row, pairs in enumerate(sets):
         for element, unit in pairs:
-            if unit is None or (type(unit) is tuple and None in unit):
-                continue
-            rows.setdefault(element, []).append(row)
-            units.setdefault(element, []).append(unit)
+            noted.setdefault(element, []).append((row, unit))
     found = []
-    for element, listed in units.items():
-        elements[element].type.keys.check_types(listed)
+    for element, listed in noted.items():
+        usable = _usable(elements[element].type.keys, listed)
         known: dict[Any, int] = {}
-        codes = np.array([known.setdefault(unit, len(known)) for unit in listed], dtype=np.int64)
-        found.append(Touched(element, list(known), np.array(rows[element], dtype=np.int64), codes, one_each=False))
+        codes = np.array([known.setdefault(unit, len(known)) for _, unit in usable], dtype=np.int64)
+        rows = np.array([row for row, _ in usable], dtype=np.int64)
+        found.append(Touched(element, list(known), rows, codes, one_each=False))
     return found
+
+
+def _usable(codec: KeyCodec, listed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """The pairs of a row and a unit whose unit can be a key."""
+    try:
+        codec.encode_many([unit for _, unit in listed])
+    except StateError:
+        return [(row, unit) for row, unit in listed if _is_key(codec, unit)]
+    return listed
+
+
+def _is_key(codec: KeyCodec, unit: Any) -> bool:
+    try:
+        codec.check(unit)
+    except StateError:
+        return False
+    return True
+
+
+def _own_values(column: Column) -> list[Any]:
+    """The values of a column, for code that may change them: rows run with the same objects later."""
+    values = column.take(None)
+    return copy.deepcopy(values) if isinstance(column, ListColumn) and column.may_change else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +169,7 @@ def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table, floor_us: int) -> F
         kept = pa.array(~bad)
         columns = {name: column.filter(kept) for name, column in columns.items()}
     held: dict[str, Column] = {name: column_of(columns[name], hint, key=True) for name, hint in hints.items()}
-    return FeedKeys(~bad, touched(task, plan.program.elements, held, int((~bad).sum()), times))
+    return FeedKeys(~bad, touched(task, plan.program.elements, held, int((~bad).sum()), times, bad={}))
 
 
 def survey_parameters(task: CompiledTask) -> list[str]:

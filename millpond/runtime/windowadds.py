@@ -38,7 +38,7 @@ def added_at_once(prepared: Prepared, count: int, containers: Sequence[Any]) -> 
     if work.times is None:
         times = np.full(count, windows.clock(), np.int64)
     else:
-        told = added_from_us()
+        told = added_from_us(windows.place)
         times = work.times[rows] if told is None else np.maximum(work.times[rows], told)
     if not windows.add_columns(keys, places, times, columns):
         return False

@@ -23,13 +23,16 @@ from millpond.runtime.aging import NEVER_US, Over
 from millpond.runtime.columns import ListColumn
 from millpond.runtime.homes import owners_of
 from millpond.runtime.intake import Work
+from millpond.runtime.links import Reach
 from millpond.runtime.loads import keyed_load, work_load
 from millpond.runtime.messages import Load
 from millpond.runtime.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
 from millpond.runtime.setapart import Met, near_changes, set_apart
+from millpond.runtime.touched import Touched
 from millpond.state.aged import AgedOverlay, AgedValue, Aging
 from millpond.state.expiry import AgedType
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
+from millpond.state.rowentries import row_container
 from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
 from millpond.state.value import THE_KEY
@@ -70,7 +73,9 @@ class WorkingState:
         self._view = view
         self._keyed: dict[str, KeyedOverlay] = {}
         self._lazy: dict[tuple[str, int], LazyOverlay] = {}
+        self._rows: dict[int, Any] = {}
         self._met = Met()
+        self._guarded: frozenset[str] = frozenset()
         self.loads: list[Load] = []
         # What is kept by access may change when it is only read.
         aged = (name for name, element in plan.program.elements.items() if element.ttl is not None)
@@ -84,6 +89,11 @@ class WorkingState:
         if not self._has_lanes:
             return [None]
         return list(self._plan.layout.instances_of(self._partition))
+
+    def guard(self, names: frozenset[str]) -> None:
+        """Find reads of keys that were not loaded, in elements that nothing was loaded of yet."""
+        assert not names & self._keyed.keys()
+        self._guarded = names
 
     def prefetch(self, work: Work) -> Ints | None:
         """Load the keys that the rows of a BY_KEY task touch; return the rank of each row's key in the store."""
@@ -114,18 +124,41 @@ class WorkingState:
         names = [access.state for access in task.accesses if access.mode is Mode.KEYED]
         return [name for name in names if not self._plan.program.elements[name].type.single]
 
+    def reach(self, work: Work, lane: int | None) -> Reach:
+        """What the rows of a task may touch: its keys, and instances and elements of a single key as a whole."""
+        names = self._keyed_names(work.task)
+        keyed: list[tuple[KeyedOverlay, Touched]] = []
+        if names:
+            distinct, codes = work.coded_keys()
+            units = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
+            keyed = [(self.keyed_overlay(name), Touched(name, units, codes, codes)) for name in names]
+        others = [access for access in work.task.accesses if access.state not in names]
+        return Reach(keyed, [self._whole_overlay(access.state, access.mode, lane) for access in others])
+
     def containers(self, task: CompiledTask, lane: int | None) -> list[Any]:
         """What the task's code works on, in the order of its accesses."""
         self._written |= task.writes
-        return [self._container(access.state, access.mode, lane) for access in task.accesses]
+        overlays = [(access.state, self._overlay(access.state, access.mode, lane)) for access in task.accesses]
+        return [self._renewed(name, one) if name in task.renews else one.container for name, one in overlays]
 
-    def _container(self, name: str, mode: Mode, lane: int | None) -> Any:
+    def _overlay(self, name: str, mode: Mode, lane: int | None) -> KeyedOverlay | LazyOverlay:
         if mode is Mode.KEYED and not self._plan.program.elements[name].type.single:
-            return self.keyed_overlay(name).container
+            return self.keyed_overlay(name)
+        return self._whole_overlay(name, mode, lane)
+
+    def _whole_overlay(self, name: str, mode: Mode, lane: int | None) -> LazyOverlay:
         if mode is Mode.KEYED:
-            return self.single_overlay(name).container
+            return self.single_overlay(name)
         assert lane is not None, name
-        return self._lazy_overlay(name, self._plan.layout.home_of(InstanceId(lane))).container
+        return self._lazy_overlay(name, self._plan.layout.home_of(InstanceId(lane)))
+
+    def _renewed(self, name: str, overlay: KeyedOverlay | LazyOverlay) -> Any:
+        """The container of rows whose code makes values of what they touched when they end."""
+        container = self._rows.get(id(overlay))
+        if container is None:
+            element = self._plan.program.elements[name].type
+            container = self._rows[id(overlay)] = row_container(element, overlay.entries)
+        return container
 
     def keyed_overlay(self, name: str) -> KeyedOverlay:
         """The entries of a partitioned element, by key."""
@@ -137,16 +170,17 @@ class WorkingState:
     def _make_keyed(self, name: str) -> KeyedOverlay:
         element = self._plan.program.elements[name].type
         index, key_groups = self._plan.element_index(name), self._plan.layout.key_groups
+        guarded = name in self._guarded
         if isinstance(element, AgedType):
-            return AgedOverlay(element, index, self._view, key_groups, self._owned, self._aging(name))
+            return AgedOverlay(element, index, self._view, key_groups, self._owned, self._aging(name), guarded=guarded)
         if isinstance(element, TimersType):
             due = self._plan.element_index(name + DUE)
-            timers = TimersOverlay(element, index, due, self._view, key_groups, self._owned)
+            timers = TimersOverlay(element, index, due, self._view, key_groups, self._owned, guarded=guarded)
             if isinstance(timers.container, Windows):
-                timers.container.clock = adding_now_us
+                timers.container.clock = adding_now_us(element.place)
                 timers.container.know(self._plan.windows_since(name))
             return timers
-        return KeyedOverlay(element, index, self._view, key_groups, self._owned)
+        return KeyedOverlay(element, index, self._view, key_groups, self._owned, guarded=guarded)
 
     def _aging(self, name: str) -> Aging:
         ttl = self._plan.program.elements[name].ttl

@@ -13,8 +13,7 @@ from operator import ne
 from typing import Any
 
 from millpond.state.expiry import AgedType, Clock, Expiring, Ttl, expiring_entries, stamp_of
-from millpond.state.lazy import MISSING
-from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay, Remembered
+from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
 from millpond.state.value import THE_KEY
 
 
@@ -71,18 +70,33 @@ def stored_values(
     return stored
 
 
+def _stored(element: AgedType, entries: Expiring, unit: Any) -> bytes | None:
+    """An entry as it would be stored now, whether its time is over or not."""
+    stamp = entries.ages.stamps.get(unit)
+    return None if stamp is None else element.values.encode((stamp, dict.__getitem__(entries, unit)))
+
+
 class AgedOverlay(KeyedOverlay):
     """A partitioned element whose entries expire; its entries are not counted, since they go by themselves."""
 
     entries: Expiring
 
     def __init__(
-        self, element: AgedType, index: int, base: Base, key_groups: int, owned: Sequence[int], aging: Aging
+        self,
+        element: AgedType,
+        index: int,
+        base: Base,
+        key_groups: int,
+        owned: Sequence[int],
+        aging: Aging,
+        *,
+        guarded: bool = False,
     ) -> None:
-        super().__init__(element, index, base, key_groups, owned)
+        super().__init__(element, index, base, key_groups, owned, guarded=guarded)
         self._aged = element
         self._aging = aging
         self.entries = aging.entries(element)
+        self.entries.ages.guard = self._guard
         self.container = element.wrap(self.entries)
 
     def _load(self, units: Sequence[Any], stored: list[bytes | None]) -> list[bytes | None]:
@@ -93,26 +107,23 @@ class AgedOverlay(KeyedOverlay):
             self.entries.put(unit, stamp, value)
         return known
 
-    def remember(self, units: Iterable[Any], *, encoded: bool) -> dict[Any, Any]:
-        """The stamps and values of units as they are now, or MISSING."""
-        remembered: dict[Any, Any] = {}
+    def remember(self, units: Iterable[Any]) -> dict[Any, bytes | None]:
+        """The stamps and values of units as they are now, as bytes; None where there are none."""
         self.entries.settle()
-        for unit in units:
-            stamp = self.entries.ages.stamps.get(unit)
-            pair = MISSING if stamp is None else (stamp, dict.__getitem__(self.entries, unit))
-            remembered[unit] = self._aged.values.encode(pair) if encoded and pair is not MISSING else pair
-        return remembered
+        return {unit: _stored(self._aged, self.entries, unit) for unit in units}
 
-    def bring_back(self, remembered: Mapping[Any, Any], *, encoded: bool) -> None:
+    def bring_back(self, remembered: Mapping[Any, bytes | None]) -> None:
         """Give units the stamps and values that were remembered."""
-        for unit, pair in remembered.items():
+        for unit, stored in remembered.items():
             # Also forgets what the value was when it was handed out.
             self.entries.drop(unit)
-            if pair is not MISSING:
-                self.entries.put(unit, *(self._aged.values.decode(pair) if encoded else pair))
+            if stored is not None:
+                self.entries.put(unit, *self._aged.values.decode(stored))
 
     def changes(self) -> Changes:
         """What differs from the base, in the order in which it was loaded."""
+        if self._guard is not None:
+            self._guard.check()
         self._check_loaded(self._units)
         values = stored_values(self._aged, self._aging, self.entries, self._units, self._before)
         changed = list(map(ne, values, self._before))
@@ -133,23 +144,21 @@ class AgedValue(LazyOverlay):
         self.entries = aging.entries(element)
         self.container = element.wrap(self.entries)
         self._put(self._stored)
+        self._first_stored = self._stored
 
     def _put(self, stored: bytes | None) -> None:
         self.entries.drop(THE_KEY)
         if stored is not None:
             self.entries.put(THE_KEY, *self._aged.values.decode(stored))
 
-    def remember(self) -> Remembered:
-        """The entry as it is now."""
+    def begin(self) -> None:
+        """From now on, know what the entry was."""
         self.entries.settle()
-        stamps = self.entries.ages.stamps
-        pairs = {unit: (stamp, dict.__getitem__(self.entries, unit)) for unit, stamp in stamps.items()}
-        values = {unit: self._aged.values.encode(pair) for unit, pair in pairs.items()}
-        return Remembered(values, frozenset((THE_KEY,)))
+        self._first_stored = _stored(self._aged, self.entries, THE_KEY)
 
-    def bring_back(self, remembered: Remembered) -> None:
-        """Make the entry what it was; if nothing was remembered yet, what the base has."""
-        self._put(remembered.values.get(THE_KEY) if remembered.loaded else self._stored)
+    def undo(self) -> None:
+        """Make the entry what it was when it began; what it was first, if it never did."""
+        self._put(self._first_stored)
 
     def changes(self) -> Changes:
         """What differs from the base."""

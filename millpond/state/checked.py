@@ -1,6 +1,8 @@
 """Entries for plain Python: a key or value that a checkpoint could not hold is refused, as it is on Spark.
 
-A key is refused where it is only asked for, too: a dict would take 1, 1.0 and True for one key.
+A key is refused where it is only asked for, too: a dict would take 1, 1.0 and True for one key. Entries of a program
+have its journal: inside a row they are ordinary objects, and become values when it ends; outside, whoever reads gets a
+copy, and what is written is stored as one.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from millpond.state.counter import Counter
+from millpond.state.journal import ABSENT, Journal
 from millpond.state.keycodec import KeyCodec
 from millpond.state.map import Map
 from millpond.state.valuecodec import ValueCodec
@@ -16,16 +19,55 @@ from millpond.state.vector import Vector
 
 
 class Checked(Map[Any, Any]):
-    """A map that checks what is put into it, and what it is asked for."""
+    """A map that checks what is put into it, and what it is asked for.
+
+    It `renews` values when a row ends if user code sees them, and could change them.
+    """
 
     key_codec: KeyCodec
     value_codec: ValueCodec
+    journal: Journal | None
+    renews: bool
 
-    __slots__ = ("key_codec", "value_codec")
+    __slots__ = ("journal", "key_codec", "renews", "value_codec")
+
+    # --- rows
+
+    def _touch(self, key: Any) -> None:
+        """Let the row at work know an entry as it is before it is handed out or changed."""
+        journal = self.journal
+        if journal is not None and journal.in_row:
+            journal.note(self, key, self._first)
+
+    def _first(self, key: Any) -> Any:
+        if not dict.__contains__(self, key):
+            return ABSENT
+        value = dict.__getitem__(self, key)
+        return value if self.value_codec.immutable else self.value_codec.encode(value)
+
+    def put_back(self, key: Any, first: Any) -> None:
+        """Make an entry what it was before a row that is undone."""
+        if first is ABSENT:
+            dict.pop(self, key, None)
+        else:
+            dict.__setitem__(self, key, first if self.value_codec.immutable else self.value_codec.decode(first))
+
+    def end_row(self, key: Any) -> None:
+        """Make a value of an entry that a row touched."""
+        if self.renews and dict.__contains__(self, key):
+            dict.__setitem__(self, key, self.value_codec.renew(dict.__getitem__(self, key)))
+
+    def _outside(self, value: Any) -> Any:
+        """A value that crosses the border between the state and what is outside of a row."""
+        journal = self.journal
+        return value if journal is None or journal.in_row or not self.renews else self.value_codec.renew(value)
+
+    # --- what a dict does
 
     def __getitem__(self, key: Any) -> Any:
         self.key_codec.check(key)
-        return super().__getitem__(key)
+        self._touch(key)
+        return self._outside(super().__getitem__(key))
 
     def __contains__(self, key: object) -> bool:
         self.key_codec.check(key)
@@ -33,22 +75,28 @@ class Checked(Map[Any, Any]):
 
     def __delitem__(self, key: Any) -> None:
         self.key_codec.check(key)
+        self._touch(key)
         super().__delitem__(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The entry, or `default` if there is none."""
         self.key_codec.check(key)
-        return super().get(key, default)
+        if not dict.__contains__(self, key):
+            return default
+        self._touch(key)
+        return self._outside(dict.__getitem__(self, key))
 
     def pop(self, key: Any, *default: Any) -> Any:
         """Take the entry out and return it; `default` if there is none."""
         self.key_codec.check(key)
+        self._touch(key)
         return super().pop(key, *default)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.key_codec.check(key)
         self.value_codec.check(value)
-        dict.__setitem__(self, key, value)
+        self._touch(key)
+        dict.__setitem__(self, key, self._outside(value))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """The entry; set to `default` first if there was none."""
@@ -64,6 +112,15 @@ class Checked(Map[Any, Any]):
     def __ior__(self, other: Any) -> Self:  # type: ignore[misc]
         self.update(other)
         return self
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        for key in dict.__iter__(self):
+            self._touch(key)
+        super().clear()
+
+    def _ordered(self) -> dict[Any, Any]:
+        return {key: self[key] for key in self}
 
 
 class CheckedCounter(Checked, Counter[Any]):
@@ -81,9 +138,13 @@ class CheckedVector(Checked, Vector[Any]):
 _CHECKED: Final[Mapping[type, type[Checked]]] = {Map: Checked, Counter: CheckedCounter, Vector: CheckedVector}
 
 
-def checked_entries(kind: type, keys: KeyCodec, values: ValueCodec) -> Checked:
-    """Make checked entries of a kind."""
+def checked_entries(
+    kind: type, keys: KeyCodec, values: ValueCodec, journal: Journal | None = None, *, renews: bool = False
+) -> Checked:
+    """Make checked entries of a kind; those of a program have its journal."""
     entries = _CHECKED[kind]()
     entries.key_codec = keys
     entries.value_codec = values
+    entries.journal = journal
+    entries.renews = renews and not values.immutable
     return entries

@@ -11,6 +11,7 @@ from millpond.errors import StateError
 from millpond.state.access import Operation
 from millpond.state.checked import Checked, checked_entries
 from millpond.state.counter import Counter
+from millpond.state.journal import Journal
 from millpond.state.keycodec import KeyCodec
 from millpond.state.lazy import LAZY, Source
 from millpond.state.list import List
@@ -133,6 +134,11 @@ class ElementType:
         return ValueCodec(self.value_hint)
 
     @property
+    def row_values(self) -> ValueCodec:
+        """The codec of what user code sees of an entry: its value, whatever else is stored with it."""
+        return self.values
+
+    @property
     def text(self) -> str:
         """The type as written: `Map[int, float]`."""
         return f"{self.container.__name__}[{', '.join(type_text(argument) for argument in self.arguments)}]"
@@ -156,9 +162,14 @@ class ElementType:
         loaded: Map[Any, Any] = entries
         return loaded
 
-    def plain(self) -> Checked:
-        """Entries for plain Python: each write is checked against the declared types."""
-        return checked_entries(self._entries_kind(), self.keys, self.values)
+    @property
+    def holds_objects(self) -> bool:
+        """Whether user code gets the stored objects themselves; what the other containers hold are numbers and keys."""
+        return self.container in (Map, Value, List)
+
+    def plain(self, journal: Journal | None = None) -> Checked:
+        """Entries for plain Python, of a program if there is a journal: each write is checked by the declared types."""
+        return checked_entries(self._entries_kind(), self.keys, self.values, journal, renews=self.holds_objects)
 
     def wrap(self, entries: Any) -> Any:
         """The container that user code sees, over its entries."""

@@ -19,7 +19,10 @@ import msgspec
 from millpond.errors import MillpondError
 from millpond.state.counter import Counter
 from millpond.state.element import ElementType
+from millpond.state.foreseen import Guard
+from millpond.state.journal import Journal
 from millpond.state.map import Map
+from millpond.state.valuecodec import ValueCodec
 from millpond.state.vector import Vector
 
 if TYPE_CHECKING:
@@ -76,20 +79,52 @@ class AgedType(ElementType):
         """The type of what is stored for an entry."""
         return tuple[int, self.bare_type.value_hint]  # type: ignore[name-defined]
 
+    @property
+    def row_values(self) -> ValueCodec:
+        """The codec of an entry's value, without its stamp."""
+        return self.bare_type.values
+
 
 class Ages:
     """The stamps of some entries, and what it takes to keep them.
 
-    In plain Python they are `checked`: so is every write. Where they are `watched`, values that are handed out and
-    could be changed in place are noted in `seen` as bytes, until the moment is over: `turn` tells moments apart, the
-    time itself if there is none. `firsts` are what entries were when undoing began, the innermost last.
+    In plain Python they are `checked`: so is every write. Those of a plain program have its `journal`: outside a row,
+    whoever reads gets a copy, and what is written is stored as one. Where they are `watched`, values that are handed
+    out and could be changed in place are noted in `seen` as bytes, until the moment is over: `turn` tells moments
+    apart, the time itself if there is none. `firsts` are what entries were when undoing began, the innermost last.
+    A `guard` is asked about keys that have no entry.
     """
 
-    __slots__ = ("checked", "clock", "element", "firsts", "moment", "now", "seen", "stamps", "ttl", "turn", "watches")
+    __slots__ = (
+        *(
+            "checked",
+            "clock",
+            "element",
+            "firsts",
+            "guard",
+            "journal",
+            "moment",
+            "now",
+            "seen",
+            "stamps",
+            "ttl",
+            "turn",
+        ),
+        "watches",
+    )
 
     def __init__(
-        self, ttl: Ttl, clock: Clock, turn: Clock | None, element: ElementType, *, checked: bool, watched: bool
+        self,
+        ttl: Ttl,
+        clock: Clock,
+        turn: Clock | None,
+        element: ElementType,
+        journal: Journal | None,
+        *,
+        checked: bool,
+        watched: bool,
     ) -> None:
+        self.journal = journal
         self.ttl = ttl
         self.clock = clock
         self.turn = turn
@@ -100,12 +135,20 @@ class Ages:
         self.now = 0
         self.moment = 0
         self.firsts: list[dict[Any, tuple[Any, int, bytes | None] | None]] = []
+        self.guard: Guard | None = None
         # What is renewed by access needs no watching: it was renewed when it was handed out.
         self.watches = watched and not ttl.on_access and not element.values.immutable
 
     def is_over(self, stamp: int, now: int) -> bool:
         """Whether an entry with a stamp is as absent at a time."""
         return stamp <= self.ttl.cutoff(now)
+
+    def outside(self, value: Any) -> Any:
+        """A value that crosses the border between the state and what is outside of a row."""
+        journal = self.journal
+        if journal is None or journal.in_row or not self.element.holds_objects:
+            return value
+        return self.element.values.renew(value)
 
     def renewed(self, key: Any, now: int) -> int:
         """The stamp of an entry that is written or accessed: an older row does not take it back."""
@@ -168,6 +211,14 @@ class Expiring(Map[Any, Any]):
         self._now()
         self.ages.firsts.append({})
 
+    def end_rows(self) -> None:
+        """Make values of the entries that were touched since `begin`."""
+        if self.ages.element.holds_objects:
+            renew = self.ages.element.values.renew
+            for key in self.ages.firsts[-1]:
+                if dict.__contains__(self, key):
+                    dict.__setitem__(self, key, renew(dict.__getitem__(self, key)))
+
     def keep(self) -> None:
         """Let what was changed since `begin` stay."""
         firsts = self.ages.firsts
@@ -204,6 +255,8 @@ class Expiring(Map[Any, Any]):
             ages.element.keys.check(key)
         stamp = ages.stamps.get(key)
         self._note(key)
+        if stamp is None and ages.guard is not None:
+            ages.guard.absent(key)
         if stamp is None or ages.is_over(stamp, now):
             return False
         if ages.ttl.on_access:
@@ -215,7 +268,7 @@ class Expiring(Map[Any, Any]):
         ages = self.ages
         if ages.watches and key not in ages.seen:
             ages.seen[key] = ages.element.values.encode(value)
-        return value
+        return ages.outside(value)
 
     def _absent(self, key: Any) -> Any:
         raise KeyError(key)
@@ -238,7 +291,7 @@ class Expiring(Map[Any, Any]):
         now = self._now()
         self._note(key)
         ages.seen.pop(key, None)
-        self.put(key, ages.renewed(key, now), value)
+        self.put(key, ages.renewed(key, now), ages.outside(value))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """The entry; set to `default` first if there was none."""
@@ -347,14 +400,17 @@ def expiring_entries(
     clock: Clock,
     *,
     turn: Clock | None = None,
+    journal: Journal | None = None,
     checked: bool = False,
     watched: bool = False,
 ) -> Expiring:
     """Entries of an element that expire; `checked` for plain Python, where each write is looked at.
 
-    `watched` if changes in place are to be noticed here, moment by moment.
+    `watched` if changes in place are to be noticed here, moment by moment. Those of a plain program have its journal.
     """
     bare = element.bare_type if isinstance(element, AgedType) else element
     entries = _EXPIRING.get(bare.container, Expiring)()
-    entries.ages = Ages(ttl, clock, turn, bare, checked=checked, watched=watched)
+    entries.ages = Ages(ttl, clock, turn, bare, journal, checked=checked, watched=watched)
+    if journal is not None:
+        journal.also(entries)
     return entries

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millpond.clock import SystemClock
 from millpond.errors import MillpondError
-from millpond.state.localstore import LocalStore, StoreView, taken_away
+from millpond.state.localstore import LocalStore
 from millpond.state.standing import groups_in
 from millpond.state.storekey import GROUP_BYTES, PREFIX_BYTES, group_of
+from millpond.state.storeview import StoreView, taken_away
 
 Bring = Callable[[int], bool]
 """Brings a key group into the store, maybe with others; False if the store no longer stands where it stood."""
@@ -48,6 +49,7 @@ class LazyView(StoreView):
 
     def check(self) -> None:
         """Raise what went wrong while key groups were brought in."""
+        super().check()
         if self._failed is not None:
             raise self._failed
 

@@ -13,37 +13,39 @@ between them the record says so, and nobody reads the store.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import lmdb
 import msgspec
 
 from millpond.errors import StateError
+from millpond.state.ownfolders import make_private, refuse_links
 from millpond.state.standing import Ranges, Stamp, Standing, groups_in, ranges_of
-from millpond.state.storekey import ELEMENTS_MAX, PREFIX_BYTES, element_of, group_of, store_prefix
+from millpond.state.storecheck import DATA, damage_in, is_short
+from millpond.state.storekey import ELEMENTS_MAX, element_of, group_of, store_prefix
+from millpond.state.storesums import SUM_BYTES, is_whole, summed, summed_all
+from millpond.state.storeuse import StoreUse, mark_damaged, set_aside
+from millpond.state.storeview import DAMAGES, KEY_BYTES_MAX, StoreView, damaged, long_place
 
 MAP_BYTES_START = 1 << 30
 MAP_BYTES_MAX = 1 << 44
 READERS_MAX = 1024
-KEY_BYTES_MAX = 511
-"""LMDB's compiled-in limit."""
-
 PIECE_ENTRIES = 1 << 14
 PIECE_BYTES = 1 << 25
 """What one transaction writes of deltas, about. LMDB holds every page that it changes in memory, 4 kB for each entry
 if these lie far apart: in one transaction it would be up to half a gigabyte, the more the larger the state is.
 """
 
-_STAMP = b"stamp"
+_STAMP = b"stamp with sums"
+"""Under another name than before entries had sums, so that a store without them is not believed."""
 _BROUGHT = b"brought"
 _BUSY = b"busy"
 _MOVING = " moving"
@@ -109,7 +111,7 @@ class LocalStore:
                 found=str(path),
                 hint="fork first and open stores in the child, or start the child as a new process",
             )
-        if store is None or not path.exists():
+        if store is None or store.is_gone():
             if store is not None:
                 store.close()
             store = cls._open[key] = cls(path)
@@ -130,18 +132,35 @@ class LocalStore:
         self._pid = os.getpid()
         self._views: WeakSet[StoreView] = WeakSet()
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path)
+            refuse_links(path, path.parent)
             self._refuse_foreign()
-            self._env = self._open_environment()
-            self._env.reader_check()
-            self._main, self._long, self._meta = map(self._env.open_db, (b"main", b"long", b"meta"))
+            try:
+                self._open_all()
+            except DAMAGES as error:
+                # Not what the look before was for; still, it is only a copy.
+                set_aside(path, str(error))
+                self._open_all()
         except (lmdb.Error, OSError) as error:
             raise StateError(
                 "MP220",
                 "the local store can't be opened",
                 found=f"{path}: {error}",
-                hint="free space or remove the directory: it is only a copy and will be rebuilt",
+                hint=f"free space, or remove {path}: it is only a copy and will be rebuilt",
             ) from error
+
+    def _open_all(self) -> None:
+        self._use = StoreUse(self.path)
+        try:
+            self._env = self._open_environment()
+            self._env.reader_check()
+            self._main, self._long, self._meta = map(self._env.open_db, (b"main", b"long", b"meta"))
+            self._page_bytes: int = self._env.stat()["psize"]
+            if self._use.alone:
+                self._use.note_written()
+        except BaseException:
+            self._use.close()
+            raise
 
     def _refuse_foreign(self) -> None:
         # The default root lies in a folder that others may write to; what they put there must not become state.
@@ -171,7 +190,30 @@ class LocalStore:
         """Close the files; open views must be gone. In a forked child nothing happens: the files are the parent's."""
         if self._pid == os.getpid():
             self._env.close()
+            self._use.close()
             self._open.pop((self._pid, str(self.path)), None)
+
+    def is_gone(self) -> bool:
+        """Whether the store must be opened anew: somebody removed it, or cut it off, which would kill who reads it."""
+        if self._use.is_over() or is_short(self.path, self._env.info()["last_pgno"], self._page_bytes):
+            return True
+        return self._use.was_touched() and self._is_damaged()
+
+    def _is_damaged(self) -> bool:
+        """Look through a store whose file somebody changed, while nobody may write to it."""
+        if not self._use.is_changing():
+            # It was another process that was about to note what it wrote.
+            return False
+        try:
+            with self._env.begin(write=True):
+                found = damage_in(self.path)
+        except lmdb.Error as error:
+            found = str(error)
+        if found is None:
+            self._use.note_written()
+            return False
+        mark_damaged(self.path, found)
+        return True
 
     def view(self) -> StoreView:
         """A frozen view of the store as it is now; close it when done."""
@@ -194,7 +236,7 @@ class LocalStore:
 
     def read_standing(self, txn: lmdb.Transaction) -> Standing:
         """Where the store stands within a transaction."""
-        raw = txn.get(_STAMP, db=self._meta)
+        raw = self._noted(txn, _STAMP)
         if raw is None:
             return Standing()
         try:
@@ -204,6 +246,18 @@ class LocalStore:
         if stamped.towards is not None and stamped.boot == self._boot + _MOVING:
             return Standing(None, stamped.held, stamped.whole, (stamped.stamp, stamped.towards))
         return Standing(stamped.stamp, stamped.held, stamped.whole) if stamped.boot == self._boot else Standing()
+
+    def _note(self, txn: lmdb.Transaction, name: bytes, value: bytes) -> None:
+        txn.put(name, summed(name, value), db=self._meta)
+
+    def _noted(self, txn: lmdb.Transaction, name: bytes) -> bytes | None:
+        raw = txn.get(name, db=self._meta)
+        if raw is None:
+            return None
+        stored = bytes(raw)
+        if not is_whole(name, stored):
+            raise damaged(self.path, f"its note `{name.decode()}`")
+        return stored[:-SUM_BYTES]
 
     def advance(self, before: Standing, after: Stamp, deltas: Sequence[Loaded]) -> bool:
         """Apply deltas and move the stamp, in one transaction, or in several if they are large.
@@ -227,7 +281,7 @@ class LocalStore:
         self._apply(txn, deltas)
         if then.moving:
             moved = _Stamped(then.moving[0], self._boot + _MOVING, then.held, then.whole, then.moving[1])
-            txn.put(_STAMP, msgspec.msgpack.encode(moved), db=self._meta)
+            self._note(txn, _STAMP, msgspec.msgpack.encode(moved))
         elif then.stamp:
             self._put_stamp(txn, then.stamp, then.held, then.whole)
         return True
@@ -313,11 +367,11 @@ class LocalStore:
     def note_brought(self, brought: Brought) -> None:
         """Remember that the state of an epoch was not here and had to be brought."""
         note = msgspec.msgpack.encode(brought)
-        self._write(lambda txn: txn.put(_BROUGHT, note, db=self._meta))
+        self._write(lambda txn: self._note(txn, _BROUGHT, note))
 
     def read_brought(self, txn: lmdb.Transaction) -> Brought | None:
         """What was brought last; None if nothing ever was."""
-        raw = txn.get(_BROUGHT, db=self._meta)
+        raw = self._noted(txn, _BROUGHT)
         return None if raw is None else msgspec.msgpack.decode(raw, type=Brought)
 
     def note_busy(self, epoch: int, step: int, seconds: float) -> None:
@@ -325,13 +379,13 @@ class LocalStore:
 
         def note(txn: lmdb.Transaction) -> None:
             known = {**self.read_busy(txn, epoch), step: seconds}
-            txn.put(_BUSY, msgspec.msgpack.encode((epoch, known)), db=self._meta)
+            self._note(txn, _BUSY, msgspec.msgpack.encode((epoch, known)))
 
         self._write(note)
 
     def read_busy(self, txn: lmdb.Transaction, epoch: int) -> dict[int, float]:
         """How long steps of an epoch took, as far as they ran here."""
-        raw = txn.get(_BUSY, db=self._meta)
+        raw = self._noted(txn, _BUSY)
         noted, steps = (0, {}) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, dict[int, float]])
         return steps if noted == epoch else {}
 
@@ -339,14 +393,30 @@ class LocalStore:
         while True:
             try:
                 with self._env.begin(write=True) as txn:
-                    return change(txn)
+                    done = change(txn)
             except lmdb.MapResizedError:
                 self._resize(0)
             except lmdb.MapFullError as error:
                 self._grow(error)
+            except DAMAGES as error:
+                raise damaged(self.path, str(error)) from error
             except lmdb.Error as error:
                 # A full disk has a class of its own, a quota that is used up has none.
                 raise self._unwritable(error) from error
+            else:
+                self._lengthen()
+                self._use.note_written()
+                return done
+
+    def _lengthen(self) -> None:
+        """Make the file as long as its header says: pages that were freed in the end may never have been written.
+
+        So a file that is shorter than that was cut off, and is not mapped.
+        """
+        last = self._env.info()["last_pgno"]
+        if is_short(self.path, last, self._page_bytes):
+            with suppress(OSError):
+                os.truncate(self.path / DATA, (last + 1) * self._page_bytes)
 
     def _grow(self, cause: lmdb.Error) -> None:
         wanted = self._env.info()["map_size"] * 2
@@ -390,7 +460,7 @@ class LocalStore:
     def _put_stamp(
         self, txn: lmdb.Transaction, stamp: Stamp, held: Ranges | None = None, whole: Ranges | None = None
     ) -> None:
-        txn.put(_STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot, held, whole)), db=self._meta)
+        self._note(txn, _STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot, held, whole)))
 
     def _apply(self, txn: lmdb.Transaction, deltas: Sequence[Loaded]) -> None:
         for keys, values in deltas:
@@ -398,7 +468,7 @@ class LocalStore:
                 continue
             if max(map(len, keys)) <= KEY_BYTES_MAX and None not in values:
                 with txn.cursor(db=self._main) as cursor:
-                    cursor.putmulti(zip(keys, values, strict=True))  # type: ignore[arg-type]
+                    cursor.putmulti(summed_all(keys, values))  # type: ignore[arg-type]
                 continue
             for key, value in zip(keys, values, strict=True):
                 self._apply_one(txn, key, value)
@@ -413,22 +483,7 @@ class LocalStore:
         if value is None:
             txn.delete(place, db=table)
         else:
-            txn.put(place, value, db=table)
-
-
-def long_place(key: bytes) -> bytes:
-    """Where a key above LMDB's limit is kept: under its group, by its digest; the full key stands in the value."""
-    return key[:PREFIX_BYTES] + hashlib.sha256(key).digest()
-
-
-def taken_away(path: Path) -> StateError:
-    """Return the error for a store that another run of the checkpoint moves while this one reads it."""
-    return StateError(
-        "MP222",
-        "the local store is taken away by another run of the same checkpoint",
-        found=str(path),
-        hint="stop the other run, or give each its own local root",
-    )
+            txn.put(place, summed(place, value), db=table)
 
 
 def _pieces(deltas: Sequence[Loaded]) -> Iterator[Sequence[Loaded]]:
@@ -459,142 +514,3 @@ def _room_for(expected_bytes: int) -> int:
     while size < min(2 * expected_bytes, MAP_BYTES_MAX):
         size *= 2
     return size
-
-
-class StoreView:
-    """A frozen reading of a store: the base of an epoch's overlays. `standing` is where the store stands in it.
-
-    `restore_s` is how long it waited for key groups that had to be brought in, in seconds.
-    """
-
-    restore_s = 0.0
-
-    def __init__(self, store: LocalStore) -> None:
-        self._store = store
-        self._begin()
-        store.note_view(self, is_open=True)
-
-    def _begin(self) -> None:
-        store = self._store
-        self._txn = txn = store.begin_reading()
-        self.standing = store.read_standing(txn)
-        self._has_main = txn.stat(store._main)["entries"] > 0  # noqa: SLF001
-        self._has_long = txn.stat(store._long)["entries"] > 0  # noqa: SLF001
-
-    def pause(self) -> None:
-        """Let go of the reading for a moment, in which nothing is read; `resume` goes on with it."""
-        self._txn.abort()
-
-    def resume(self) -> None:
-        """Go on reading what was read before a pause; a coded error if the store has moved meanwhile."""
-        self.pause()
-        before = self.standing
-        self._begin()
-        if self.standing != before:
-            raise taken_away(self._store.path)
-
-    @property
-    def stamp(self) -> Stamp | None:
-        """The committed state that this is; None if it can't be trusted."""
-        return self.standing.stamp
-
-    @property
-    def held(self) -> Ranges | None:
-        """The key groups that are here, None for all."""
-        return self.standing.held
-
-    @property
-    def brought(self) -> Brought | None:
-        """What had to be brought here last, because the store did not have it."""
-        return self._store.read_brought(self._txn)
-
-    def busy(self, epoch: int) -> dict[int, float]:
-        """How long steps of an epoch took on this host, before this view was opened."""
-        return self._store.read_busy(self._txn, epoch)
-
-    def check(self) -> None:
-        """Raise what went wrong while this was read, if that was not raised to the one who can tell it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the reading, so that the store may reuse its pages."""
-        self._store.note_view(self, is_open=False)
-        self._txn.abort()
-
-    @property
-    def entries(self) -> int:
-        """How many entries the store holds."""
-        store = self._store
-        count: int = self._txn.stat(store._main)["entries"] + self._txn.stat(store._long)["entries"]  # noqa: SLF001
-        return count
-
-    def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
-        if len(key) > KEY_BYTES_MAX:
-            raw = self._txn.get(long_place(key), db=self._store._long) if self._has_long else None  # noqa: SLF001
-            return None if raw is None else _long_entry(raw)[1]
-        value = self._txn.get(key, db=self._store._main) if self._has_main else None  # noqa: SLF001
-        return None if value is None else bytes(value)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none: one sorted pass."""
-        if not (self._has_main or self._has_long):
-            return [None] * len(keys)
-        if max(map(len, keys), default=0) > KEY_BYTES_MAX:
-            return [self.get(key) for key in keys]
-        ordered = sorted(keys)
-        with self._txn.cursor(db=self._store._main) as cursor:  # noqa: SLF001
-            pairs: list[tuple[bytes, bytes]] = cursor.getmulti(ordered)  # type: ignore[assignment]
-        if len(pairs) == len(keys) and ordered == keys:
-            return [value for _, value in pairs]
-        found = dict(pairs)
-        return [found.get(key) for key in keys]
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose key starts with `prefix`, in key order."""
-        entries = self._scan_main(prefix)
-        if not self._has_long:
-            return entries
-        both = [*entries, *self._scan_long(prefix)]
-        return iter(sorted(both))
-
-    def _scan_main(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        start: bytes | None = prefix
-        while start is not None:
-            txn, begin, start = self._txn, start, None
-            with txn.cursor(db=self._store._main) as cursor:  # noqa: SLF001
-                if not cursor.set_range(begin):
-                    return
-                for key, value in cursor:
-                    if not bytes(key).startswith(prefix):
-                        return
-                    yield bytes(key), bytes(value)
-                    if self._txn is not txn:
-                        # The reading was resumed since: the same entries, by another cursor.
-                        start = bytes(key) + b"\0"
-                        break
-
-    def _scan_long(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        with self._txn.cursor(db=self._store._long) as cursor:  # noqa: SLF001
-            if not cursor.set_range(prefix[:PREFIX_BYTES]):
-                return
-            for place, raw in cursor:
-                if not bytes(place).startswith(prefix[:PREFIX_BYTES]):
-                    return
-                key, value = _long_entry(raw)
-                if key.startswith(prefix):
-                    yield key, value
-
-
-_long_decoder: msgspec.msgpack.Decoder[tuple[bytes, bytes]] = msgspec.msgpack.Decoder(tuple[bytes, bytes])
-
-
-def _long_entry(raw: bytes | memoryview) -> tuple[bytes, bytes]:
-    return _long_decoder.decode(raw)

@@ -7,7 +7,6 @@ Differences are found by comparing bytes, so that a value changed in place is se
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from operator import is_not, ne
@@ -17,9 +16,10 @@ import numpy as np
 
 from millpond.errors import EpochError
 from millpond.state.element import ElementType
+from millpond.state.foreseen import Guard, foreseen_entries, unforeseen
+from millpond.state.journaled import JOURNALED
 from millpond.state.lazy import MISSING
 from millpond.state.map import Map
-from millpond.state.shown import shown
 from millpond.state.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.units import Ints, StoreUnits, in_store_order
 
@@ -52,11 +52,21 @@ class KeyedOverlay:
 
     `growth` is by how many entries the element grew, known once `changes` was called. Entries are `in_order` of the
     store while all were loaded at once. `prefetched` are the store keys that were asked for last, in order, `groups`
-    the key groups of their units, as these were given.
+    the key groups of their units, as these were given. A `guarded` one finds reads of keys that were not loaded.
     """
 
-    def __init__(self, element: ElementType, index: int, base: Base, key_groups: int, owned: Sequence[int]) -> None:
+    def __init__(
+        self,
+        element: ElementType,
+        index: int,
+        base: Base,
+        key_groups: int,
+        owned: Sequence[int],
+        *,
+        guarded: bool = False,
+    ) -> None:
         self._element = element
+        self._guard = Guard(element.keys) if guarded else None
         self._index = index
         self._base = base
         self._key_groups = key_groups
@@ -69,7 +79,9 @@ class KeyedOverlay:
         self.groups: Ints = np.empty(0, dtype=np.int64)
         self.growth = 0
         self.in_order = True
-        self.entries: dict[Any, Any] = element.keyed()
+        self.entries: dict[Any, Any] = (
+            element.keyed() if self._guard is None else foreseen_entries(element.container, self._guard)
+        )
         self.container = element.wrap(self.entries)
 
     def prefetch(self, units: Sequence[Any] | Ints) -> Ints:
@@ -85,6 +97,8 @@ class KeyedOverlay:
             held = frozenset(self._units)
             fresh = [unit not in held for unit in ordered]
             ordered, keys = list(compress(ordered, fresh)), list(compress(keys, fresh))
+        if self._guard is not None:
+            self._guard.foresee(ordered)
         self._before += self._load(ordered, self._base.get_many(keys))
         self._units += ordered
         self._keys += keys
@@ -115,30 +129,31 @@ class KeyedOverlay:
                 hint="switch off what re-arranges explicit repartitions in this session, and report it",
             )
 
-    def remember(self, units: Iterable[Any], *, encoded: bool) -> dict[Any, Any]:
-        """The values of units as they are now, or MISSING: as bytes, unless no value of this type can be changed."""
-        values = {unit: self.entries.get(unit, MISSING) for unit in units}
-        if not encoded:
-            return values
-        encode = self._element.values.encode
-        return {unit: value if value is MISSING else encode(value) for unit, value in values.items()}
+    def remember(self, units: Iterable[Any]) -> dict[Any, bytes | None]:
+        """The values of units as they are now, as bytes; None where there is none."""
+        encode, entries = self._element.values.encode, self.entries
+        return {
+            unit: encode(dict.__getitem__(entries, unit)) if dict.__contains__(entries, unit) else None
+            for unit in units
+        }
 
-    def bring_back(self, remembered: Mapping[Any, Any], *, encoded: bool) -> None:
+    def bring_back(self, remembered: Mapping[Any, bytes | None]) -> None:
         """Give units the values that were remembered."""
         decode = self._element.values.decode
         for unit, value in remembered.items():
-            if value is MISSING:
+            if value is None:
                 dict.pop(self.entries, unit, None)
             else:
-                dict.__setitem__(self.entries, unit, decode(value) if encoded else value)
+                dict.__setitem__(self.entries, unit, decode(value))
 
-    def committed(self) -> dict[Any, Any]:
-        """The values of all loaded units as the base has them, as bytes, or MISSING."""
-        pairs = zip(self._units, self._before, strict=True)
-        return {unit: MISSING if value is None else value for unit, value in pairs}
+    def committed(self) -> dict[Any, bytes | None]:
+        """The values of all loaded units as the base has them, as bytes; None where there is none."""
+        return dict(zip(self._units, self._before, strict=True))
 
     def changes(self) -> Changes:
         """What differs from the base, in the order in which it was loaded: that of the store if `in_order`."""
+        if self._guard is not None:
+            self._guard.check()
         units, keys, before = self._units, self._keys, self._before
         live: list[bool] | None = None
         if not self._holds_all(units):
@@ -165,25 +180,11 @@ class KeyedOverlay:
         for unit in dict.__iter__(self.entries):
             if unit not in loaded:
                 self._element.keys.check(unit)
-                raise EpochError(
-                    "MP440",
-                    "a row wrote under a key that it was not known to touch",
-                    expected="a key of the row",
-                    found=shown(unit),
-                    hint="this is a fault of Millpond, please report it; nothing was committed",
-                )
+                raise unforeseen(unit)
 
     def _holds_all(self, units: list[Any]) -> bool:
         """Whether the entries are those of the loaded units, no more and no less."""
         return len(self.entries) == len(units) and all(map(self.entries.__contains__, units))
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """A lazy overlay at some moment: its values, and which units it had asked the base for."""
-
-    values: Mapping[Any, bytes]
-    loaded: frozenset[Any]
 
 
 class LazyOverlay:
@@ -195,6 +196,8 @@ class LazyOverlay:
         self._base = base
         self._before: dict[Any, bytes | None] = {}
         self._all_loaded = next(iter(base.scan(self._prefix)), None) is None
+        # What entries were when a row began that may have to be undone, as bytes; None for none.
+        self._first: dict[Any, bytes | None] = {}
         self.growth = 0
         self.entries: Map[Any, Any] = element.lazy(self)
         self.container = element.wrap(self.entries)
@@ -221,21 +224,53 @@ class LazyOverlay:
         self._all_loaded = True
         return loaded
 
-    def remember(self) -> Remembered:
-        """All that is loaded, as it is now."""
-        encode = self._element.values.encode
-        values = {unit: encode(value) for unit, value in dict.items(self.entries)}
-        return Remembered(values, frozenset(self._before))
+    def begin(self) -> None:
+        """From now on, know what entries were before they are touched."""
+        self._first.clear()
+        if type(self.entries) in JOURNALED:
+            # Its object stays the one that user code holds, whatever container is around it.
+            self.entries.__class__ = JOURNALED[type(self.entries)]
 
-    def bring_back(self, remembered: Remembered) -> None:
-        """Make all that is loaded as it was; what was loaded since is as the base has it."""
+    def undo(self) -> None:
+        """Make all entries what they were when it began; what they were first, if it never did."""
         decode = self._element.values.decode
-        dict.clear(self.entries)
-        for unit, value in remembered.values.items():
-            dict.__setitem__(self.entries, unit, decode(value))
-        for unit, before in self._before.items():
-            if before is not None and unit not in remembered.loaded:
-                dict.__setitem__(self.entries, unit, decode(before))
+        first = self._first if type(self.entries) not in JOURNALED else self._committed()
+        for unit, value in first.items():
+            if value is None:
+                dict.pop(self.entries, unit, None)
+            else:
+                dict.__setitem__(self.entries, unit, decode(value))
+        self._first.clear()
+
+    def _committed(self) -> dict[Any, bytes | None]:
+        """What the base holds of all that was touched, or written without being read."""
+        unknown = [unit for unit in dict.__iter__(self.entries) if unit not in self._before]
+        if self._all_loaded:
+            return {**dict.fromkeys(unknown), **self._before}
+        keys = [self._prefix + data for data in self._element.keys.encode_many(unknown)]
+        self._before.update(zip(unknown, self._base.get_many(keys), strict=True))
+        return self._before
+
+    def note(self, unit: Any) -> None:
+        """Note what an entry is before it is touched."""
+        if unit in self._first:
+            return
+        entries = self.entries
+        if not dict.__contains__(entries, unit):
+            value = self.fetch(unit)
+            if value is MISSING:
+                self._first[unit] = None
+                return
+            dict.__setitem__(entries, unit, value)
+        self._first[unit] = self._element.values.encode(dict.__getitem__(entries, unit))
+
+    def note_all(self) -> None:
+        """Note what all entries are."""
+        for unit, value in self.fetch_all().items():
+            if not dict.__contains__(self.entries, unit):
+                dict.__setitem__(self.entries, unit, value)
+        for unit in list(dict.__iter__(self.entries)):
+            self.note(unit)
 
     def changes(self) -> Changes:
         """What differs from the base, unordered."""

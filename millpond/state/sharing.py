@@ -62,15 +62,6 @@ def objects_twice(values: tuple[Any, ...]) -> Twice | None:
     return looking.found()
 
 
-def holds_twice(values: Collection[Any]) -> bool:
-    """Whether an object that can be changed occurs twice in values that are stored, each by itself."""
-    if _is_flat(values):
-        return False
-    looking = _Looking(nan=False)
-    looking.look(values)
-    return looking.found() is not None
-
-
 def _is_flat(values: Collection[Any]) -> bool:
     """Whether values are text and numbers alone, and no NaN."""
     if _FLAT.issuperset(map(type, values)):
@@ -79,8 +70,7 @@ def _is_flat(values: Collection[Any]) -> bool:
 
 
 class _Looking:
-    def __init__(self, *, nan: bool = True) -> None:
-        self._nan = nan
+    def __init__(self) -> None:
         # What parts are made of must live as long as it is known by its identity: another object could get that.
         self._kept: list[Any] = []
         self._seen: set[int] = set()
@@ -101,7 +91,7 @@ class _Looking:
             kind = type(value)
             if kind in _FLAT or (kind is float and value == value):  # noqa: PLR0124 - no NaN
                 continue
-            tells = (self._nan or kind not in (float, decimal.Decimal)) and _tells(value)
+            tells = _tells(value)
             identity = id(value)
             if tells:
                 if members:

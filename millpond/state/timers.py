@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
 
@@ -16,6 +16,7 @@ import msgspec
 
 from millpond.errors import StateError
 from millpond.state.access import READ_KEY, WRITE_KEY, Operation
+from millpond.state.cascade import ALONE, Place
 from millpond.state.element import ElementType
 from millpond.state.map import Map
 from millpond.state.overlay import Base, Changes, KeyedOverlay
@@ -31,6 +32,9 @@ DUE: Final = ".due"
 
 _ZERO: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+LAST_US: Final = (datetime.datetime.max.replace(tzinfo=datetime.UTC) - _ZERO) // _MICROSECOND
+"""The last moment that a `datetime` can tell: the end of time."""
+
 _NOTHING: Final = msgspec.msgpack.encode(None)
 
 
@@ -95,12 +99,14 @@ class Timers(Generic[K]):
 
 @dataclass(frozen=True)
 class TimersType(ElementType):
-    """The type of the timers of a handler whose keys are of one type."""
+    """The type of the timers of a handler whose keys are of one type, and where the handler stands among others."""
+
+    place: Place = field(default=ALONE, kw_only=True, compare=False)
 
     @classmethod
-    def by_key(cls, key: Any) -> TimersType:
+    def by_key(cls, key: Any, place: Place) -> TimersType:
         """The type of timers by keys of a type."""
-        return cls(Timers, (key,), "")
+        return cls(Timers, (key,), "", place=place)
 
     @cached_property
     def value_hint(self) -> Any:
@@ -115,6 +121,18 @@ class TimersType(ElementType):
     def told_at(self, at: int, until: int) -> int:  # noqa: ARG002
         """What a handler is told of an entry that was due `at` a moment, when all `until` another one are called."""
         return at
+
+    def until_us(self, watermark: int) -> int:
+        """The time up to which the handler is called at a watermark; at the end of time it waits for nobody."""
+        return watermark if watermark >= LAST_US else watermark - self.place.lag_us
+
+    def waits_until(self, at: int) -> int:
+        """The watermark at which an entry is due."""
+        return max(at, min(at + self.place.lag_us, LAST_US))
+
+    def earliest(self, at: int) -> int | None:  # noqa: ARG002
+        """When what is set at a moment is due at the earliest: at any time."""
+        return None
 
     @cached_property
     def due(self) -> ElementType:
@@ -155,14 +173,22 @@ def scan_due(
 class TimersOverlay(KeyedOverlay):
     """Timers by key; what orders them by their moments is changed with them, in whichever key groups that lies.
 
-    `soonest_us` is the first moment that a timer of these keys is set to, known once `changes` was called: of all of
-    them, since a handler may set the timer that called it to the same moment again.
+    `soonest_us` is the watermark at which the first timer of these keys is due, known once `changes` was called: of all
+    of them, since a handler may set the timer that called it to the same moment again.
     """
 
     def __init__(
-        self, element: TimersType, index: int, due_index: int, base: Base, key_groups: int, owned: Sequence[int]
+        self,
+        element: TimersType,
+        index: int,
+        due_index: int,
+        base: Base,
+        key_groups: int,
+        owned: Sequence[int],
+        *,
+        guarded: bool = False,
     ) -> None:
-        super().__init__(element, index, base, key_groups, owned)
+        super().__init__(element, index, base, key_groups, owned, guarded=guarded)
         self._timers = element
         self._due_index = due_index
         self._groups = key_groups
@@ -179,7 +205,8 @@ class TimersOverlay(KeyedOverlay):
         """What differs from the base, unordered."""
         keys, values = super().changes()
         moment = self._timers.moment
-        self.soonest_us = min((at for at in map(moment, self.entries.values()) if at is not None), default=None)
+        at = min((at for at in map(moment, self.entries.values()) if at is not None), default=None)
+        self.soonest_us = None if at is None else self._timers.waits_until(at)
         if not keys:
             return keys, values
         known = dict(zip(self._keys, zip(self._units, self._before, strict=True), strict=True))

@@ -7,7 +7,6 @@ a key of a dict nor a member of a set: Python finds it there by identity alone, 
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import decimal
 import types
@@ -20,34 +19,35 @@ import msgspec
 from msgspec import inspect
 
 from millpond.errors import StateError
+from millpond.state.canonical import UNFIT, canonical_set, encode_canonical
 from millpond.state.nesting import NESTED_MAX, field_names, nests_without_end, too_deep, types_in
-from millpond.state.sharing import holds_twice
 from millpond.state.shown import shown
 from millpond.state.typenames import type_text
 
 _SCALARS = (int, float, str, bytes, bool)
 _ARRAY32 = b"\xdd"
-_UNFIT = (TypeError, OverflowError, ValueError, RecursionError)
-"""What the encoder raises for a value that it can't write."""
-
 _TOO_DEEP = f"more than {NESTED_MAX} levels of collections and records"
 
-_STRANGE = (msgspec.MsgspecError, *_UNFIT)
+_STRANGE = (msgspec.MsgspecError, *UNFIT)
 """What the decoder raises for bytes that it can't read; text that is none in UTF-8 has no class of its own."""
 
 _encode_plain = msgspec.msgpack.Encoder().encode
-_encode_struct = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class ValueCodec:
     """Encodes, checks and decodes the values of one declared type.
 
-    An object in two places is refused, since it would come back as two, unless values `may_share` what nobody changes.
+    A value is a tree: an object that is in two places of it comes back as two.
+
+    >>> row = [1]
+    >>> codec = ValueCodec(list[list[int]])
+    >>> first, second = codec.renew([row, row])
+    >>> first == second, first is second
+    (True, False)
     """
 
-    def __init__(self, hint: Any, *, may_share: bool = False) -> None:
+    def __init__(self, hint: Any) -> None:
         self.hint = hint
-        self._may_share = may_share
         try:
             info = inspect.type_info(hint)
             kinds = _kinds(info)
@@ -58,8 +58,9 @@ class ValueCodec:
         if inspect.CustomType in kinds:
             raise _unkept(hint, "it holds a class that has no stored form")
         # Sets have no order of their own; sorting makes equal values equal bytes. Dicts keep theirs.
-        has_sets = not kinds.isdisjoint((inspect.SetType, inspect.FrozenSetType))
-        self._encode: Callable[[Any], bytes] = _encode_sorted if has_sets else _encode_plain
+        self._holds_sets = not kinds.isdisjoint((inspect.SetType, inspect.FrozenSetType))
+        self._encode: Callable[[Any], bytes] = encode_canonical if self._holds_sets else _encode_plain
+        self._set_of = _set_of(hint)
         self._nests = nests_without_end(info)
         self._scalars = _scalar_types(hint)
         self._columns = _column_types(hint)
@@ -70,12 +71,17 @@ class ValueCodec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where a copy of a program is made: what msgspec builds can't be copied.
-        return _codec, (self.hint, self._may_share)
+        return type(self), (self.hint,)
 
     @property
     def immutable(self) -> bool:
         """Whether no value of this type can be changed in place."""
         return self._scalars is not None or self._columns is not None
+
+    @property
+    def holds_sets(self) -> bool:
+        """Whether values of this type are or hold sets, whose order is that of their history until they are stored."""
+        return self._holds_sets
 
     def encode(self, value: Any) -> bytes:
         """Encode one value, checked."""
@@ -91,7 +97,7 @@ class ValueCodec:
             self._check_columns(values)
         try:
             encoded = list(map(encode, values))
-        except _UNFIT as error:
+        except UNFIT as error:
             why = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
             raise self._misfit(self._first_failing(encode, values), why) from None
         if self._scalars is None and self._columns is None:
@@ -103,8 +109,6 @@ class ValueCodec:
                     self._check_round_trip(value, data)
                 elif not _has_items(value, self._items):
                     self._refuse(value)
-            if not self._may_share and holds_twice(values):
-                raise self._doubled(values)
         return encoded
 
     def decode(self, data: bytes) -> Any:
@@ -124,6 +128,27 @@ class ValueCodec:
     def check(self, value: Any) -> None:
         """Refuse a value that would not come back as it is."""
         self.encode_many((value,))
+
+    def renew(self, value: Any) -> Any:
+        """The value as it comes back from a checkpoint: checked, and made of objects that nobody else has.
+
+        One that can't be changed is given back as it is.
+        """
+        if self.immutable:
+            self.encode_many((value,))
+            return value
+        if self._set_of is None:
+            return self.decode(self.encode(value))
+        kind, allowed = self._set_of
+        members: set[Any] | frozenset[Any] = value
+        if type(value) is not kind or not allowed.issuperset(map(type, members)):
+            self._refuse(value)
+        if float in allowed and any(map(has_nan, members)):
+            self._refuse(value)
+        try:
+            return canonical_set(members)
+        except UNFIT as error:
+            raise self._misfit(value, str(error)) from None
 
     def _check_columns(self, values: Sequence[Any]) -> None:
         assert self._columns is not None
@@ -148,7 +173,7 @@ class ValueCodec:
         for value in values:
             try:
                 encode(value)
-            except _UNFIT:
+            except UNFIT:
                 return value
         raise AssertionError
 
@@ -165,16 +190,6 @@ class ValueCodec:
             hint="convert it before you store it, e.g. float(x), int(x), list(x)",
         )
 
-    def _doubled(self, values: Sequence[Any]) -> StateError:
-        found = next((value for value in values if holds_twice((value,))), None)
-        return StateError(
-            "MP219",
-            "one object is in two places of a state element",
-            expected="an object of its own in each place",
-            found="under two keys" if found is None else shown(found, 120),
-            hint="each place is kept by itself, and would miss a change of the other: store a copy, e.g. list(x)",
-        )
-
     def _foreign(self, cause: Exception) -> StateError:
         return StateError(
             "MP215",
@@ -183,10 +198,6 @@ class ValueCodec:
             found=str(cause),
             hint="was a class changed since the checkpoint was made? run with the definition that wrote it",
         )
-
-
-def _codec(hint: Any, may_share: bool) -> ValueCodec:
-    return ValueCodec(hint, may_share=may_share)
 
 
 def _unkept(hint: Any, why: str) -> StateError:
@@ -228,6 +239,15 @@ def _item_types(hint: Any) -> tuple[frozenset[type], ...] | None:
     return known if len(known) == len(items) else None
 
 
+def _set_of(hint: Any) -> tuple[type, frozenset[type]] | None:
+    """The type of a set and of its members, if these are scalars."""
+    origin = get_origin(hint)
+    if origin is not set and origin is not frozenset:
+        return None
+    members = _scalar_types(get_args(hint)[0])
+    return None if members is None else (origin, members)
+
+
 def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
     """Whether a value is a list or a dict of exactly these scalars: then it comes back as it is."""
     if len(allowed) == 1:
@@ -255,23 +275,6 @@ def has_nan(key: Any) -> bool:
     if isinstance(key, tuple | frozenset):
         return any(map(has_nan, key))
     return isinstance(key, float | complex | decimal.Decimal) and bool(key != key)  # noqa: PLR0124
-
-
-def _encode_sorted(value: Any) -> bytes:
-    return _encode_plain(_sorted_sets(value))
-
-
-def _sorted_sets(value: Any) -> Any:
-    """The value with each set as a list in the order of its members' bytes, and all else in its own order."""
-    if isinstance(value, set | frozenset):
-        return [msgspec.Raw(data) for data in sorted(map(_encode_sorted, value))]
-    if isinstance(value, list | tuple):
-        return [_sorted_sets(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _sorted_sets(item) for key, item in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _sorted_sets(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return msgspec.Raw(_encode_struct(value)) if isinstance(value, msgspec.Struct) else value
 
 
 def _alike(back: Any, value: Any) -> bool:

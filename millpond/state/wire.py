@@ -5,7 +5,8 @@ variable is after a cut what it was before it: of the same type all the way down
 user's classes travel as their attributes (`records`), and are put together without running code of theirs; which
 classes a message may name is said in `classes`.
 
-Sets travel in the order of their members' bytes, so that equal sets are equal bytes. NaN keeps its nature, but is
+Sets travel in their canonical order (`canonical`), so that equal sets are equal bytes, and are built anew from it: what
+came over a cut is walked like what came out of state. NaN keeps its nature, but is
 refused as a member of a set and as a key: Python finds it there by identity alone, and a copy would never be found.
 
 What is one object in the variables of a message is one after it (`encode_message`): objects that occur twice are found
@@ -29,6 +30,7 @@ import numpy as np
 
 from millpond.errors import RowError
 from millpond.state.arrays import array_from, array_parts, scalar_from, scalar_parts
+from millpond.state.canonical import UNFIT, encode_canonical
 from millpond.state.records import put_together, take_apart
 from millpond.state.sharing import Twice, carried_parts, objects_twice
 from millpond.state.shown import ascii_surrogates, shown
@@ -199,9 +201,19 @@ def _pairs(value: Any) -> list[Any]:
 
 
 def _members(value: Iterable[Any]) -> list[bytes]:
-    if not _SELF_EQUAL.issuperset(map(type, value)):
-        _check_findable(value)
-    return sorted([_encode(_pack(item)) for item in value])
+    if _SELF_EQUAL.issuperset(map(type, value)):
+        # Their bytes are those of the stored form, but for numbers that have none.
+        return sorted([_encode(_pack(item)) for item in value])
+    _check_findable(value)
+    return [packed for _, packed in sorted((_stored(item), _encode(_pack(item))) for item in value)]
+
+
+def _stored(member: Any) -> bytes:
+    """What a member of a set is sorted by: its stored form. What has none comes first, as it travels."""
+    try:
+        return encode_canonical(member)
+    except UNFIT:
+        return b""
 
 
 def _check_findable(keys: Iterable[Any]) -> None:

@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from millpond.errors import StorageError
-from millpond.storage.contract import PutOutcome, Storage
+from millpond.storage.contract import PutOutcome, Storage, check_name
 
 NAME_DIGITS = 40
 """160 bits of the hash: enough that two contents never share a name, short enough to read."""
@@ -24,11 +24,13 @@ class FileRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
     def __post_init__(self) -> None:
-        if not self.name or self.size_bytes < 0 or _SHA256.fullmatch(self.sha256) is None:
+        # Whoever reads, moves or deletes a file by its reference must not be led elsewhere by it.
+        check_name(self.name)
+        if self.size_bytes < 0 or _SHA256.fullmatch(self.sha256) is None:
             raise StorageError(
                 "MP314",
                 "a reference to a file makes no sense",
-                expected="a name, a length, and a SHA-256 in hex",
+                expected="a length, and a SHA-256 in hex",
                 found=ascii((self.name, self.size_bytes, self.sha256))[:160],
             )
 

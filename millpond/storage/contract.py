@@ -8,21 +8,16 @@ from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol, runtime_checkable
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from millpond.errors import StorageError
+from millpond.storage.addresses import shown_url
 
 NAME_CHARS_MAX = 512
 PART_CHARS_MAX = 200
 """Below the 255 bytes that common file systems allow, to leave room for what a backend adds."""
 
 _PART = re.compile(rf"[A-Za-z0-9_=-][A-Za-z0-9._=-]{{0,{PART_CHARS_MAX - 1}}}", re.ASCII)
-
-_USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
-"""Up to the last @: a password may hold any character, also one that should have been quoted."""
-
-_NEAR = re.compile(r"near:\?kept=([^&]*)")
-"""Deltas that stay near do not matter to people: the storage below has the address that they know."""
 
 COMMITS = "manifests/"
 """The folder whose puts are commit points: the crash tests look inside these puts."""
@@ -79,6 +74,15 @@ class Storage(Protocol):
 
 
 @runtime_checkable
+class Witnessed(Protocol):
+    """What a storage has that knows by itself how far it was durable, and refuses to be less (`witness.py`)."""
+
+    def accept_rollback(self) -> None:
+        """Take what is there for all that there is, on the user's word."""
+        ...
+
+
+@runtime_checkable
 class InParts(Protocol):
     """What a storage may also have: parts of a file, for whoever has compared the whole of it before."""
 
@@ -108,14 +112,6 @@ def check_name(name: str) -> str:
 def inside(prefix: str, names: Iterable[str]) -> Names:
     """The names inside the folder `prefix`, sorted; all of them if it is empty."""
     return sorted(name for name in names if name.startswith(f"{prefix}/")) if prefix else sorted(names)
-
-
-def shown_url(url: str) -> str:
-    """An address as people may see it: user and password in it are replaced by `***`."""
-    near = _NEAR.match(url)
-    if near is not None:
-        return shown_url(unquote(near[1]))
-    return _USER.sub(r"\1***@", url)
 
 
 def folder_url(scheme: str, folder: Path) -> str:

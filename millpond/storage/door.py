@@ -113,6 +113,13 @@ class Door:
         """The length of an open file."""
         return os.fstat(descriptor).st_size
 
+    def is_named(self, descriptor: int, path: Path) -> bool:
+        """Whether an open file is the one that has a name now."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), path.lstat())
+        except FileNotFoundError:
+            return False
+
     def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
         """Read at most `size` bytes from a place in a file; fewer only at its end, or if the system likes it so."""
         return os.pread(descriptor, size, offset)

@@ -19,6 +19,11 @@ class Durable:
         self._folders: set[Path] = set()
         self._failure: str | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether a sync failed: then nothing more is written."""
+        return self._failure is not None
+
     def check(self, name: str) -> None:
         """Refuse to write after a failed sync: what the disk holds is known only to a new start."""
         if self._failure is not None:

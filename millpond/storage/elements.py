@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from millpond.errors import StorageError
-from millpond.storage.contract import Names, PutOutcome, Storage, check_name, shown_url
+from millpond.storage.addresses import identity_of, shown_url
+from millpond.storage.contract import Names, PutOutcome, Storage, check_name
 from millpond.storage.spread import SCHEME as SPREAD
 from millpond.storage.spread import SEPARATOR, Root, SpreadStorage, is_by_content
 
@@ -135,8 +136,8 @@ def open_elements(url: str, open_root: Callable[[str], Storage]) -> ElementsStor
     """Open all roots of an address, each by its own."""
     wishes = read_wishes(url)
     storages = [open_root(wish.address) for wish in wishes]
-    roots = [Root(storage, 1, shown_url(storage.url)) for storage in storages]
-    if len({root.shown for root in roots}) != len(roots):
+    roots = [Root(storage, 1, identity_of(storage.url)) for storage in storages]
+    if len({root.known_as for root in roots}) != len(roots):
         raise _no_elements("each root once, with all its elements before it", url)
     return ElementsStorage(roots, wishes)
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from millpond.errors import StorageError
-from millpond.storage.contract import Names, PutOutcome, Storage, check_name, inside, missing, shown_url
+from millpond.storage.addresses import shown_url
+from millpond.storage.contract import Names, PutOutcome, Storage, check_name, inside, missing
 from millpond.storage.frame import FrameKind, seal, unseal
 
 BASE_NAME = "base"

@@ -32,7 +32,7 @@ _FOLDERS = frozenset({"manifests", "deltas", "snapshots", "retired", "savepoints
 """Folders of a plain checkpoint; other kinds have the same names in files of their own."""
 
 _PER_KEY = re.compile(rf"(?:{'|'.join(sorted(_FOLDERS))})=2F.*", re.DOTALL)
-_LOG = re.compile(r"log-\d{10}|index-\d{10}-\d{16}")
+_LOG = re.compile(r"log-\d{10}|index-\d{10}-\d{16}|witness")
 _LOG_LOCK = "lock"
 _ROCKS_TURN, _ROCKS_DATABASE = "turn", "db"
 

@@ -31,16 +31,18 @@ from millpond.storage.door import Door, usual_door
 from millpond.storage.durable import Durable
 from millpond.storage.logcompact import collect, compact_all, compact_if_due
 from millpond.storage.logindex import Spot
-from millpond.storage.logrecord import Record, RecordKind, mark_of, payload_of
+from millpond.storage.logrecord import Record, RecordKind, mark_of, payload_of, record_end
 from millpond.storage.logtail import FILE_BYTES_MAX, LogTail, OpenFile, index_name, log_name
+from millpond.storage.witness import NOWHERE, WITNESS, Place, Witness, needs_witness
 
 LOCK = "lock"
 LOCK_WAIT_S = 120.0
 """Turns last as long as a write, a rotation or one compaction: whoever has one for two minutes was stopped."""
 _LOCK_PAUSE_S_MIN, _LOCK_PAUSE_S_MAX = 0.000_05, 0.01
 
-INDEX_RECORDS_MIN = 10_000
-"""An index is written when so many records follow the last one, and a quarter of all names: replay stays short, and
+INDEX_RECORDS_MIN = 256
+INDEX_SHARE = 16
+"""An index is written when so many records follow the last one, and this part of all names: replay stays short, and
 writing indexes costs a constant share."""
 
 STAGED_AGE_MAX_MS = 60 * 60 * 1000
@@ -60,6 +62,8 @@ class _Wanted:
     file: OpenFile | None = None
     end: int = 0
     """Up to here the file must be durable before anybody is told."""
+    place: Place = NOWHERE
+    """Where its record ends."""
     error: StorageError | None = None
     done: bool = False
     woken: threading.Event = field(default_factory=threading.Event)
@@ -90,6 +94,7 @@ class LogStorage:
         self._file_bytes_max = file_bytes_max
         self._index_records_min = index_records_min
         self._durable = Durable(self._root, self._door)
+        self._witness = Witness(self._root, self._door, self._durable)
         self._begin()
 
     def _begin(self) -> None:
@@ -155,6 +160,7 @@ class LogStorage:
                 # Also for names that were taken: their writer may have died before this sync, and others build on them.
                 self._sync(batch[-1].file, max(wanted.end for wanted in batch if wanted.file is batch[-1].file))
             crashpoint("record.synced")
+            self._bear_witness(batch)
             for wanted in batch:
                 self._mark(wanted)
             error = None
@@ -197,6 +203,10 @@ class LogStorage:
         assert tail.file is not None
         wanted.file = tail.file
         wanted.file.users += 1
+        if spot is None:
+            wanted.place = tail.number, tail.end
+        else:
+            wanted.place = spot.number, record_end(wanted.name, spot.start, spot.payload_bytes)
         if spot is None or (spot.number == tail.number and spot.start >= tail.durable_end):
             wanted.end = tail.end
         batch.append(wanted)
@@ -255,6 +265,25 @@ class LogStorage:
             self._tail.catch_up(exclusive=True)
             collect(self._tail)
             compact_all(self._tail)
+
+    def is_current(self) -> bool:
+        """Whether what this object knows of the log is still so: its file was not cut, emptied, replaced or deleted."""
+        self._after_fork()
+        with self._mutex:
+            return not self._durable.failed and self._tail.is_current()
+
+    def let_go(self) -> None:
+        """Close the log's file and know nothing of it; whoever goes on with this object reads it anew."""
+        with self._mutex:
+            self._forget()
+
+    def accept_rollback(self) -> None:
+        """Take the log as it is for all that there is, on the user's word: what its witness knows of beyond is lost."""
+        if self._exists():
+            with self._turn(WITNESS):
+                self._forget()
+                self._witness.reset(self._tail.accept_end())
+                self._forget()
 
     def close(self) -> None:
         """Write the index, so that the next one to open the log need not replay it, and close the log's file."""
@@ -322,7 +351,7 @@ class LogStorage:
     def _write_index_if_due(self) -> None:
         with self._mutex:
             tail = self._tail
-            due = tail.unindexed_records >= max(self._index_records_min, len(tail.index) // 4)
+            due = tail.unindexed_records >= max(self._index_records_min, len(tail.index) // INDEX_SHARE)
         if due:
             # The put is durable: that the index could not be written only makes the next opening slower.
             with suppress(StorageError):
@@ -338,7 +367,7 @@ class LogStorage:
 
     def _exists(self) -> bool:
         # A lock is easily left behind when a folder is copied, as it holds nothing; the log is there all the same.
-        return self._has_lock() or self._tail.holds_files()
+        return self._has_lock() or self._tail.holds_files() or self._witness.exists()
 
     def _has_lock(self) -> bool:
         with coded("look up", LOCK):
@@ -415,6 +444,13 @@ class LogStorage:
         with self._mutex:
             if tail.file is file:
                 tail.durable_end = max(tail.durable_end, reached)
+
+    def _bear_witness(self, batch: _Batch) -> None:
+        """Write down how far the log is durable, before anybody is told: also for names that were taken."""
+        places = [wanted.place for wanted in batch if needs_witness(wanted.name)]
+        if places:
+            with self._turn(WITNESS):
+                self._witness.raise_to(max(places))
 
     def _mark(self, wanted: _Wanted) -> None:
         # Not synced, and not needed: without it, damage to the last record looks like a writer that died.

@@ -102,6 +102,14 @@ class LogIndex:
         here = [(int(self._starts[slot]), name) for name, slot in self._slots.items() if self._numbers[slot] == number]
         return [name for _, name in sorted(here)]
 
+    def last_in(self, number: int) -> str | None:
+        """The name whose bytes are the last ones in a file; None if no name lives there."""
+        if not self.live[number]:
+            return None
+        slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
+        starts = np.where(self._numbers[slots] == number, self._starts[slots].astype(np.int64), -1)
+        return list(self._slots)[int(starts.argmax())]
+
     def forget_file(self, number: int) -> None:
         """A file is gone: so are its counts, and names that still point to it."""
         if self.live[number]:

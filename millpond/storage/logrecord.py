@@ -24,6 +24,8 @@ from millpond.storage.contract import NAME_CHARS_MAX
 
 FILE_MAGIC = b"MPLG"
 FILE_VERSION = 1
+WITNESSED = 1
+"""In the header of a file: a witness stands beside the log (`witness.py`). Older logs have none."""
 _FILE_HEADER = struct.Struct(">4sHHI")
 FILE_HEADER_BYTES = _FILE_HEADER.size + 4
 
@@ -32,8 +34,8 @@ _RECORD_HEADER = struct.Struct(">4sBBHQIQII")
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 MARK_BYTES = 8
 
-WINDOW_BYTES = 1 << 20
-"""How much is read at once while a log is replayed."""
+WINDOW_BYTES_MIN, WINDOW_BYTES = 1 << 14, 1 << 20
+"""How much is read at once while a log is replayed: little at first, since most often little was appended."""
 
 _OVERLAP_BYTES = RECORD_HEADER_BYTES + NAME_CHARS_MAX
 """So much more than a window is looked at: a header that begins in the window is whole there, with its name."""
@@ -86,7 +88,7 @@ class Record:
 
 def file_header(number: int) -> bytes:
     """Make the first bytes of a file of the log."""
-    head = _FILE_HEADER.pack(FILE_MAGIC, FILE_VERSION, 0, number)
+    head = _FILE_HEADER.pack(FILE_MAGIC, FILE_VERSION, WITNESSED, number)
     return head + zlib.crc32(head).to_bytes(4, "big")
 
 
@@ -105,6 +107,16 @@ def file_header_fits(data: bytes, number: int, name: str) -> bool:
             hint="run the version of Millpond that wrote the checkpoint, or a newer one",
         )
     return bool(magic == FILE_MAGIC and found_number == number)
+
+
+def is_witnessed(header: bytes) -> bool:
+    """Whether the header of a file says that its log has a witness."""
+    return bool(_FILE_HEADER.unpack_from(header)[2] & WITNESSED)
+
+
+def record_end(name: str, start: int, payload_bytes: int) -> int:
+    """Where a record ends that begins at a place."""
+    return start + RECORD_HEADER_BYTES + len(name) + payload_bytes + MARK_BYTES
 
 
 def encode(kind: RecordKind, name: str, payload: bytes, number: int, start: int) -> tuple[bytes, Record]:
@@ -137,6 +149,7 @@ class Replay:
         self.stopped: str | None = None
         self._window = b""
         self._window_start = start
+        self._window_bytes = WINDOW_BYTES_MIN
 
     def __iter__(self) -> Iterator[Record]:
         while True:
@@ -153,7 +166,8 @@ class Replay:
         if place < 0 or place + size > len(self._window):
             if size > WINDOW_BYTES:
                 return self._read_at(size, start)
-            self._window = self._read_at(WINDOW_BYTES, start)
+            self._window_bytes = min(max(2 * self._window_bytes, size), WINDOW_BYTES)
+            self._window = self._read_at(self._window_bytes, start)
             self._window_start = start
             place = 0
         return self._window[place : place + size]

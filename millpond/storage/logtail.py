@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millpond.crashpoints import crashpoint
@@ -32,15 +32,18 @@ from millpond.storage.logrecord import (
     encode,
     file_header,
     file_header_fits,
+    is_witnessed,
     log_damaged,
     mark_of,
 )
+from millpond.storage.witness import NOWHERE, Place, Witness, rolled_back, unwitnessed
 
 FILE_BYTES_MAX = 128 << 20
 """A file that would grow above this is closed and the next one begun; a larger record has a file of its own."""
 
-RESERVE_BYTES_MIN, RESERVE_BYTES_MAX = 256 << 10, 16 << 20
-"""Room is made ahead of the records, as much as there is already: then a sync writes data and no sizes."""
+RESERVE_BYTES_MIN, RESERVE_BYTES_MAX = 256 << 10, 1 << 20
+"""Room is made ahead of the records, as much as there is already: then a sync writes data and no sizes. Whoever opens
+the log looks through it once."""
 
 _LOG_NAME = re.compile(r"log-(\d{10})")
 _INDEX_NAME = re.compile(r"index-(\d{10})-(\d{16})")
@@ -76,6 +79,7 @@ class LogTail:
         self._root = root
         self._door = door
         self._durable = durable
+        self._witness = Witness(root, door, durable)
         self._file_bytes_max = file_bytes_max
         # After a power cut anything may follow the last record; while processes come and go, only half a record.
         self._judged = False
@@ -90,6 +94,9 @@ class LogTail:
         self.damaged: set[int] = set()
         """Files that compaction leaves alone."""
         self.unindexed_records = 0
+        self._last: Record | None = None
+        """The last record of the current file that was applied, or that the index knows."""
+        self._indexed: Record | None = None
 
     @property
     def number(self) -> int:
@@ -108,6 +115,7 @@ class LogTail:
         """Learn of everything that was appended; in an exclusive turn, leave the end ready for the next record."""
         if self.file is None:
             if not self._load():
+                self._compare_with_witness()
                 return
         elif self._judged and (self._swept or not exclusive) and not self.is_behind():
             return
@@ -115,12 +123,38 @@ class LogTail:
         assert self.file is not None
         if stopped is not None or not self._judged:
             self._judge_end(stopped or "zeros")
+            self._compare_with_witness()
             self._judged = True
         if exclusive and (stopped is not None or not self._swept):
             with coded("cut", log_name(self.number)):
                 if self._door.size(self.file.descriptor) > self.end:
                     self._door.truncate(self.file.descriptor, self.end)
             self._swept = True
+
+    def accept_end(self) -> Place:
+        """Load the log as it is, whatever its witness and its indexes say; return where it ends."""
+        for _, _, path in self.indexes():
+            with coded("delete", path.name):
+                self._door.unlink(path)
+        if not self._load():
+            return NOWHERE
+        self._judge_end(self._replay() or "zeros")
+        return self.number, self.end
+
+    def is_current(self) -> bool:
+        """Whether the log is still the one that is known: its file has its name, and the last record is there."""
+        if self.file is None:
+            return True
+        name, descriptor = log_name(self.number), self.file.descriptor
+        with coded("look up", name):
+            if not self._door.is_named(descriptor, self._root / name) or self._door.size(descriptor) < self.end:
+                return False
+        last = self._last
+        if last is None:
+            return True
+        with coded("read", name):
+            found = next(iter(Replay(self._read_from(descriptor), self.number, last.start)), None)
+        return found is not None and replace(found, marked=last.marked) == last
 
     def append(self, kind: RecordKind, name: str, payload: bytes) -> Record:
         """Write a record after the last one, in a new file if this one is full; it is not synced."""
@@ -227,6 +261,8 @@ class LogTail:
             if first == 1:
                 return False
             raise log_damaged(log_name(first), 0, "another header")
+        if first == number:
+            self._last = self._indexed
         for each in numbers:
             if each < first:
                 self.sizes[each] = self._size_of(each)
@@ -238,8 +274,23 @@ class LogTail:
                 loaded = LogIndex.load(self._door.read(path))
                 if loaded is not None:
                     self.index, number, end = loaded
+                    self._indexed = self._last_of_index(number)
                     return number, end
         return 0, 0
+
+    def _last_of_index(self, number: int) -> Record | None:
+        """Refuse a log without the last record that its index knows: it was durable before the index was written."""
+        name = self.index.last_in(number)
+        spot = None if name is None else self.index.find(name)
+        if name is None or spot is None:
+            return None
+        with suppress(FileNotFoundError), coded("read", log_name(number), FileNotFoundError):
+            with self.reading(number) as read:
+                found = next(iter(Replay(read, number, spot.start)), None)
+            if found is None or (found.name, found.payload_bytes) != (name, spot.payload_bytes):
+                raise log_damaged(log_name(number), spot.start, f"no record of {name}, which the log's index knows")
+            return found
+        return None
 
     def _size_of(self, number: int) -> int:
         with coded("look up", log_name(number)):
@@ -265,6 +316,7 @@ class LogTail:
                 return False
             raise log_damaged(name, size if fits else 0, "the file's end" if fits else "another header")
         self.file = OpenFile(number, descriptor)
+        self._last = None
         self.end = self.durable_end = max(end, FILE_HEADER_BYTES)
         return True
 
@@ -302,6 +354,7 @@ class LogTail:
         self.release(left)
 
     def _apply(self, record: Record) -> None:
+        self._last = record
         self.unindexed_records += 1
         if record.kind is RecordKind.PUT:
             self.index.set(record.name, self.number, record.start, record.payload_bytes)
@@ -325,7 +378,27 @@ class LogTail:
         if any(number > self.number and self._size_of(number) > FILE_HEADER_BYTES for number in later):
             raise log_damaged(name, self.end, "the file's end, and a next file in use")
 
+    def _compare_with_witness(self) -> None:
+        """Refuse a log that ends before what was acknowledged, or of which nobody can tell whether it does."""
+        place = self._witness.read()
+        here = NOWHERE if self.file is None else (self.number, self.end)
+        if place is None:
+            if self.file is not None and self._is_witnessed():
+                raise unwitnessed(f"the log in {self._root}")
+        elif here < place:
+            expected, found = (f"byte {end} of {log_name(number)}" for number, end in (place, here))
+            raise rolled_back(
+                f"the log in {self._root}", expected, "no log" if self.file is None else f"its end at {found}"
+            )
+
+    def _is_witnessed(self) -> bool:
+        assert self.file is not None
+        with coded("read", log_name(self.number)):
+            return is_witnessed(self._door.read_at(self.file.descriptor, FILE_HEADER_BYTES, 0))
+
     def _begin_file(self, number: int) -> None:
+        # First, because the header says that it is there.
+        self._witness.begin()
         name = log_name(number)
         path = self._root / name
         try:

@@ -14,17 +14,17 @@ finds them, in every process; they are never part of an address.
 from __future__ import annotations
 
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult
 
 from millpond.clock import Clock, SystemClock
 from millpond.errors import StorageError
-from millpond.storage.contract import Names, PutOutcome, check_name, inside, missing
+from millpond.storage.addresses import scrubbed, shown_url
+from millpond.storage.contract import Names, PutOutcome, check_name, inside, is_name, missing
 from millpond.storage.remote import need_package, unreachable
 
 PROBE = ".millpond/conditional-put"
@@ -32,8 +32,7 @@ PUT_TRIES = 5
 PUT_PAUSE_S = 0.2
 """Before the second try; twice as long before each further one."""
 
-_TOKEN = "millpondput"  # noqa: S105 - a field of metadata; Azure takes letters and digits only
-_QUERY = re.compile(r"\?[^\s\"')]*")
+_TOKEN = "millpondput"  # noqa: S105 - a field of metadata; Azure takes letters and digits only  # nosec B105
 _CLOCK = SystemClock()
 
 _OPTIONS = {
@@ -48,26 +47,31 @@ _CLASSES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 
 @dataclass(frozen=True, slots=True)
 class ObjectPlace:
-    """Which store, which bucket or container, which folder in it."""
+    """Which store, which bucket or container, which folder in it; what options say is not shown."""
 
     scheme: str
     bucket: str
     folder: str
-    options: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...] = field(repr=False)
 
     @property
     def url(self) -> str:
-        """The address; it holds no secrets."""
+        """The address: for other processes, not for people."""
         options = "&".join(f"{name}={value}" for name, value in self.options)
         return f"{self.scheme}://{self.bucket}/{self.folder}" + (f"?{options}" if options else "")
+
+    @property
+    def shown(self) -> str:
+        """The address as people may see it."""
+        return shown_url(self.url)
 
 
 def read_place(parts: SplitResult, options: dict[str, str]) -> ObjectPlace | None:
     """Read an address like s3://bucket/folder?region=eu-central-1; None if it is none."""
     folder = parts.path.strip("/")
-    if not parts.netloc or "@" in parts.netloc or not folder or set(options) - set(_OPTIONS[parts.scheme]):
+    if not parts.netloc or "@" in parts.netloc or not is_name(folder) or set(options) - set(_OPTIONS[parts.scheme]):
         return None
-    return ObjectPlace(parts.scheme, parts.netloc, check_name(folder), tuple(sorted(options.items())))
+    return ObjectPlace(parts.scheme, parts.netloc, folder, tuple(sorted(options.items())))
 
 
 class ObjectStorage:
@@ -84,7 +88,7 @@ class ObjectStorage:
         self._opened()
 
     def __repr__(self) -> str:
-        return f"ObjectStorage({self._place.url!r})"
+        return f"ObjectStorage({self._place.shown!r})"
 
     @property
     def url(self) -> str:
@@ -154,7 +158,7 @@ class ObjectStorage:
                 return PutOutcome.PRESENT if first or self._token_of(name) != token else PutOutcome.WON
             except (self._obstore.exceptions.BaseError, OSError) as error:
                 if tries_left == 0 or isinstance(error, PermissionError | FileNotFoundError):
-                    raise unreachable(f"write {name}", self.url, _scrubbed(error)) from None
+                    raise unreachable(f"write {name}", self._place.shown, _scrubbed(error)) from None
                 self._clock.sleep(pause)
                 pause *= 2
             else:
@@ -173,7 +177,7 @@ class ObjectStorage:
                 "MP332",
                 "this object store does not keep the condition of a put",
                 expected="that a put fails if the object exists and the put was made on the condition that it does not",
-                found=f"{self.url} took the same object twice",
+                found=f"{self._place.shown} took the same object twice",
                 hint="two drivers could commit the same epoch: use a store with conditional writes, or another kind",
             )
         self._probed = True
@@ -215,9 +219,9 @@ class ObjectStorage:
             yield
         except (self._obstore.exceptions.BaseError, OSError) as error:
             # Not chained: what the client says at length may hold signatures and keys.
-            raise unreachable(doing, self.url, _scrubbed(error)) from None
+            raise unreachable(doing, self._place.shown, _scrubbed(error)) from None
 
 
 def _scrubbed(error: Exception) -> str:
-    """The first line of what the client says, without what follows a ? in addresses."""
-    return _QUERY.sub("?***", str(error).partition("\n")[0])[:300]
+    """The first line of what the client says, without what may be secret in it."""
+    return scrubbed(str(error).partition("\n")[0])[:300]

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import StorageError
-from millpond.storage.contract import Storage, shown_url
+from millpond.storage.addresses import identity_of, shown_url
+from millpond.storage.contract import Storage, Witnessed, is_name
 from millpond.storage.elements import SCHEME as ELEMENTS
 from millpond.storage.elements import open_elements, read_wishes
 from millpond.storage.files import FileStorage
@@ -26,6 +27,9 @@ Opener = Callable[[str], Storage]
 """Opens a storage by its whole address; raises a `StorageError` if it can't."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+_MISTYPED = re.compile(r"(?![/.~])(?:[^/]*:[^/]*@|[^/]*//.*@|[^/]*[:;,] ?//|[^/]*@[^/]*:[0-9]+(?:/|$))", re.DOTALL)
+"""A user and a password, or what stands before a host, in something that does not begin as a path does."""
 
 _added: dict[str, Opener] = {}
 
@@ -45,7 +49,7 @@ def folder_of(url: str) -> Path | None:
     """The folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
     scheme = _SCHEME.match(url)
     if scheme is None:
-        return Path(url).absolute() if _is_path(url) else None
+        return Path(url).absolute() if _is_plain_path(url) else None
     if scheme[1].lower() not in _LAYOUTS:
         return None
     try:
@@ -63,13 +67,18 @@ def _is_path(text: str) -> bool:
         return False
 
 
+def _is_plain_path(text: str) -> bool:
+    """Whether an address without a scheme is a path, and not one with a mistyped scheme: no folder is made of that."""
+    return _is_path(text) and _MISTYPED.match(text) is None
+
+
 def _open(url: str) -> Storage:
     scheme = _SCHEME.match(url)
     folder = folder_of(url)
     if folder is not None:
         refuse_other_layouts(folder, _LAYOUTS[scheme[1].lower() if scheme else "file"])
     if scheme is None:
-        storage: Storage | None = FileStorage(url) if _is_path(url) else None
+        storage: Storage | None = FileStorage(url) if _is_plain_path(url) else None
     else:
         storage = _open_address(scheme[1].lower(), url)
     if storage is None:
@@ -85,7 +94,7 @@ def forks(url: str) -> bool:
 
 def holds_password(url: str) -> bool:
     """Whether an address tells a user or a password, so that it must not be written down."""
-    return any(folder_of(root) is None and shown_url(root) != root for root in roots_of(url))
+    return any(folder_of(root) is None and identity_of(root) != root for root in roots_of(url))
 
 
 def roots_of(url: str) -> list[str]:
@@ -94,6 +103,16 @@ def roots_of(url: str) -> list[str]:
     if scheme == SPREAD:
         return [root for _, root in read_roots(url)]
     return [wish.address for wish in read_wishes(url)] if scheme == ELEMENTS else [url]
+
+
+def accept_rollback(url: str) -> None:
+    """Take what each root of a storage holds for all that there is: on the user's word, that something may be lost."""
+    for root in roots_of(url):
+        scheme = _SCHEME.match(root)
+        # Not opened as a whole, for that would look into it.
+        storage: object = None if scheme is None else _open_address(scheme[1].lower(), root)
+        if isinstance(storage, Witnessed):
+            storage.accept_rollback()
 
 
 def register_backend(scheme: str, opener: Opener) -> None:
@@ -151,10 +170,10 @@ def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.log import LogStorage
+    from millpond.storage.sharedlogs import shared_log
 
     path = _local_path(parts)
-    return LogStorage(path) if path and not options else None
+    return shared_log(Path(path)) if path and not options else None
 
 
 def _open_per_key(parts: SplitResult, options: dict[str, str]) -> Storage | None:
@@ -183,7 +202,8 @@ def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
     from millpond.storage.memory import open_memory
 
     process = options.pop("process", "")
-    return open_memory(parts.netloc, process) if parts.netloc and not parts.path and not options else None
+    fits = is_name(parts.netloc) and not parts.path and not options
+    return open_memory(parts.netloc, process) if fits else None
 
 
 def _open_near(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
@@ -235,6 +255,6 @@ def _unknown(url: str) -> StorageError:
         expected="a path (/data/recs), file:///data/recs, log:///data/recs, s3://bucket/recs, gs://bucket/recs, "
         "az://container/recs, redis://host:6379/0/recs, rocksdb:///data/recs, perkey:///data/recs, "
         "spread:///disk1/recs|/disk2/recs or elements:///data/recs|clicks=log:///fast/recs",
-        found=ascii(shown_url(url)[:120]),
+        found=ascii(shown_url(url))[:120],
         hint="docs/BACKENDS.md says what each kind takes, and how to write one",
     )

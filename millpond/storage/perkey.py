@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from millpond.errors import StorageError
+from millpond.storage.addresses import shown_url
 from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, inside, missing
 from millpond.storage.diskerrors import coded
 from millpond.storage.files import FileStorage
@@ -115,6 +116,6 @@ def not_for_checkpoints(url: str) -> StorageError:
         "MP336",
         "this kind of storage can't hold a checkpoint",
         expected="a storage that keeps what it acknowledged, and in which one of several writers of a name wins",
-        found=f"{url}: written in place and never synced, as S4 does",
+        found=f"{shown_url(url)}: written in place and never synced, as S4 does",
         hint="use perkey:// for the same layout without its losses; the faithful variant is for measurements only",
     )

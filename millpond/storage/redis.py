@@ -21,10 +21,11 @@ from typing import Any
 from urllib.parse import SplitResult, unquote
 
 from millpond.errors import StorageError
-from millpond.storage.contract import Names, PutOutcome, check_name, inside, missing
+from millpond.storage.addresses import scrubbed, shown_url
+from millpond.storage.contract import Names, PutOutcome, check_name, inside, is_name, missing
 from millpond.storage.remote import need_package, unreachable
 
-PASSWORD_VARIABLE = "MILLPOND_REDIS_PASSWORD"  # noqa: S105 - the name of a variable, not a password
+PASSWORD_VARIABLE = "MILLPOND_REDIS_PASSWORD"  # noqa: S105 - the name of a variable, not a password  # nosec B105
 TIMEOUT_S = 60.0
 _KEY_PREFIX = "millpond:"
 _DATABASE = re.compile(r"[0-9]{1,9}")
@@ -38,7 +39,7 @@ class RedisPlace:
     port: int
     database: int
     checkpoint: str
-    user: str | None
+    user: str | None = field(repr=False)
     password: str | None = field(repr=False)
     tls: bool
     relaxed: bool
@@ -47,7 +48,7 @@ class RedisPlace:
     def shown(self) -> str:
         """The address without user and password."""
         scheme, options = "rediss" if self.tls else "redis", "?durability=relaxed" if self.relaxed else ""
-        return f"{scheme}://{self.host}:{self.port}/{self.database}/{self.checkpoint}{options}"
+        return shown_url(f"{scheme}://{self.host}:{self.port}/{self.database}/{self.checkpoint}") + options
 
 
 def read_place(parts: SplitResult, options: dict[str, str]) -> RedisPlace | None:
@@ -58,13 +59,14 @@ def read_place(parts: SplitResult, options: dict[str, str]) -> RedisPlace | None
     except ValueError:
         return None
     durability = options.pop("durability", "full")
-    if not parts.hostname or not _DATABASE.fullmatch(database) or options or durability not in {"full", "relaxed"}:
+    fits = parts.hostname and _DATABASE.fullmatch(database) and is_name(checkpoint)
+    if not parts.hostname or not fits or options or durability not in {"full", "relaxed"}:
         return None
     return RedisPlace(
         parts.hostname,
         port,
         int(database),
-        check_name(checkpoint),
+        checkpoint,
         unquote(parts.username) if parts.username else None,
         unquote(parts.password) if parts.password else os.environ.get(PASSWORD_VARIABLE),
         parts.scheme == "rediss",
@@ -178,7 +180,8 @@ class RedisStorage:
             yield
         except package.RedisError as error:
             # Not chained: what the client says of itself may hold the password.
-            raise unreachable(doing, self._place.shown, self._scrubbed(str(error))) from None
+            raise unreachable(doing, self._place.shown, scrubbed(str(error), self._secrets)) from None
 
-    def _scrubbed(self, text: str) -> str:
-        return text.replace(self._place.password, "***") if self._place.password else text
+    @property
+    def _secrets(self) -> tuple[str | None, ...]:
+        return self._place.password, self._place.user

@@ -6,6 +6,9 @@ the file `turn`, opens, reads or writes with a sync, and closes. That is right f
 machine, and slow: opening takes milliseconds. With `?owner=one` the first process to call keeps the database for
 itself, which is fast; any other process is then refused (MP333) instead of being left to wait.
 
+How far the database was durable when it last acknowledged something is written down beside it (`witness.py`), by its
+sequence numbers, which only grow: RocksDB takes a log of writes that was cut for one whose writer died.
+
 Both hold on one machine only: the folder must be on a local disk. Damage is found by RocksDB's own checksums and by the
 frame around each value. RocksDB writes through its own code, which our model of a power cut can't see: what is tested
 is that processes may be killed at any time.
@@ -27,6 +30,7 @@ from millpond.storage.diskerrors import coded
 from millpond.storage.door import Door
 from millpond.storage.durable import Durable
 from millpond.storage.remote import need_package
+from millpond.storage.witness import NOWHERE, Place, Witness, needs_witness, rolled_back
 
 TURN, DATABASE = "turn", "db"
 TURN_WAIT_S = 120.0
@@ -47,6 +51,7 @@ class RocksStorage:
         self._door = door
         self._clock = clock
         self._durable = Durable(self._root, door)
+        self._witness = Witness(self._root, door, self._durable)
         self._package = need_package("rocksdict", "rocksdb")
         self._mutex = threading.RLock()
         self._kept: tuple[Any, int, int] | None = None
@@ -65,11 +70,23 @@ class RocksStorage:
             if key in database:
                 # Its writer may have died before its sync; what was replayed at opening is not synced by that alone.
                 database.flush_wal(True)
+                self._bear_witness(name, database)
                 return PutOutcome.PRESENT
             options = self._package.WriteOptions()
             options.sync = True
             database.put(key, bytes(data), write_opt=options)
+            self._bear_witness(name, database)
             return PutOutcome.WON
+
+    def accept_rollback(self) -> None:
+        """Take the database as it is for all that there is, on the user's word."""
+        if self._exists():
+            with self._database(TURN, believing=True) as database:
+                self._witness.reset(_place_of(database))
+
+    def _bear_witness(self, name: str, database: Any) -> None:
+        if needs_witness(name):
+            self._witness.raise_to(_place_of(database))
 
     def get(self, name: str) -> bytes:
         """Return the bytes under a name."""
@@ -120,10 +137,10 @@ class RocksStorage:
 
     def _exists(self) -> bool:
         with coded("look up", TURN):
-            return self._door.entry(self._root / TURN) is not None
+            return self._door.entry(self._root / TURN) is not None or self._witness.exists()
 
     @contextmanager
-    def _database(self, name: str) -> Iterator[Any]:
+    def _database(self, name: str, *, believing: bool = False) -> Iterator[Any]:
         with self._mutex:
             if self._kept is not None:
                 if self._kept[2] != os.getpid():
@@ -135,17 +152,20 @@ class RocksStorage:
             try:
                 with self._speaking(name):
                     database = self._open()
-                    if self._one_owner:
-                        self._kept = (database, held, os.getpid())
-                        yield database
-                        return
                     try:
+                        if not believing:
+                            self._compare_with_witness(database)
+                        if self._one_owner:
+                            self._kept = (database, held, os.getpid())
+                            yield database
+                            return
                         yield database
                         # Each opening leaves a small file, and a visit is too short for RocksDB to merge them itself.
                         if sum(file["size"] < SMALL_FILE_BYTES for file in database.live_files()) > SMALL_FILES_MAX:
                             self._merge(database)
                     finally:
-                        database.close()
+                        if self._kept is None:
+                            database.close()
             finally:
                 if self._kept is None:
                     self._door.unlock(held)
@@ -159,6 +179,12 @@ class RocksStorage:
         # Half a record at the end is a writer that died; anything else that can't be read is damage and must be said.
         options.set_wal_recovery_mode(self._package.DBRecoveryMode.tolerate_corrupted_tail_records())
         return self._package.Rdict(str(self._root / DATABASE), options)
+
+    def _compare_with_witness(self, database: Any) -> None:
+        place, here = self._witness.read(), _place_of(database)
+        if place is not None and here < place:
+            expected, found = (f"write {number:,}" for _, number in (place, here))
+            raise rolled_back(f"the database in {self._root}", expected, found)
 
     def _merge(self, database: Any) -> None:
         options = self._package.CompactOptions()
@@ -226,6 +252,10 @@ class RocksStorage:
                 found=text,
                 hint="check the disk and the rights on the checkpoint's folder; what was committed is not touched",
             ) from error
+
+
+def _place_of(database: Any) -> Place:
+    return NOWHERE[0], database.latest_sequence_number()
 
 
 def _lives(process: str) -> bool:

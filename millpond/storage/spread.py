@@ -26,8 +26,9 @@ from pathlib import Path
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
+from millpond.storage.addresses import identity_of, shown_url
 from millpond.storage.content import NAME_DIGITS
-from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, folder_url, missing, shown_url
+from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, folder_url, missing
 from millpond.storage.layouts import SPREAD_MARK
 
 SCHEME = "spread"
@@ -50,11 +51,16 @@ _MISSING = "MP304"
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A part of the whole: its storage, how much it takes, and the address by which hashing and people know it."""
+    """A part of the whole: its storage, how much it takes, and what hashing knows it by (`addresses.identity_of`)."""
 
     storage: Storage
     weight: int
-    shown: str
+    known_as: str
+
+    @property
+    def shown(self) -> str:
+        """The root's address as people may see it."""
+        return shown_url(self.known_as)
 
     @property
     def address(self) -> str:
@@ -102,7 +108,12 @@ class SpreadStorage:
     def contains(self, name: str) -> bool:
         """Whether there is something under a name in any root."""
         check_name(name)
-        return any(root.storage.contains(name) for root in self._ranked(name))
+        if any(root.storage.contains(name) for root in self._ranked(name)):
+            return True
+        if not self._ready:
+            # A home that is lost has nothing: that must not be taken for a storage in which nothing was put yet.
+            self._refuse_lost_home()
+        return False
 
     def list(self, prefix: str) -> Names:
         """All names inside a folder in all roots, sorted; marks are not told."""
@@ -129,13 +140,13 @@ class SpreadStorage:
         """The roots that may hold a name, the one of choice first."""
         if not is_by_content(name):
             return self._roots[:1]
-        return sorted(self._roots, key=lambda root: rendezvous(root.shown, root.weight, name), reverse=True)
+        return sorted(self._roots, key=lambda root: rendezvous(root.known_as, root.weight, name), reverse=True)
 
     def _make_ready(self, root: Root) -> None:
         """See once in this process that a root is the one that it was; a new one gets its mark."""
         if self._process != os.getpid():
             self._ready, self._process = set(), os.getpid()
-        if root.shown in self._ready:
+        if root.known_as in self._ready:
             return
         identity = self._identity()
         if root.storage is not self._home:
@@ -143,18 +154,24 @@ class SpreadStorage:
             root.storage.put(MARK, identity)
             crashpoint("spread.marked")
             # After the mark: a root that is remembered and bears none was lost.
-            self._home.put(_remembered(root), os.fsencode(root.shown))
+            self._home.put(_remembered(root), os.fsencode(root.known_as))
             crashpoint("spread.remembered")
-        self._ready.add(root.shown)
+        self._ready.add(root.known_as)
 
     def _identity(self) -> bytes:
-        if not self._home.contains(IDENTITY):
-            for root in self._roots[1:]:
-                if root.storage.contains(MARK):
-                    raise _lost(self._roots[0], f"{root.shown} bears a mark, of a home that is lost or of another one")
+        if self._refuse_lost_home():
             self._home.put(IDENTITY, uuid.uuid4().hex.encode())
             crashpoint("spread.identified")
         return self._home.get(IDENTITY)
+
+    def _refuse_lost_home(self) -> bool:
+        """Refuse a home that has no identity although other roots bear marks; say if it has none."""
+        if self._home.contains(IDENTITY):
+            return False
+        for root in self._roots[1:]:
+            if root.storage.contains(MARK):
+                raise _lost(self._roots[0], f"{root.shown} bears a mark, of a home that is lost or of another one")
+        return True
 
     def _check_mark(self, root: Root, identity: bytes) -> None:
         if root.storage.contains(MARK):
@@ -173,7 +190,7 @@ class SpreadStorage:
             known = {_remembered(root) for root in self._roots}
             for mark in self._home.list(MARKED):
                 if mark not in known:
-                    return _left_out(name, self._home.get(mark).decode(errors="replace"))
+                    return _left_out(name, shown_url(self._home.get(mark).decode(errors="replace")))
         return missing(name, ", ".join(root.shown for root in self._roots))
 
 
@@ -196,8 +213,8 @@ def open_spread(url: str, open_root: Callable[[str], Storage]) -> SpreadStorage:
     roots: list[Root] = []
     for weight, address in read_roots(url):
         storage = open_root(address)
-        roots.append(Root(storage, weight, shown_url(storage.url)))
-    if len({root.shown for root in roots}) != len(roots):
+        roots.append(Root(storage, weight, identity_of(storage.url)))
+    if len({root.known_as for root in roots}) != len(roots):
         raise _no_roots("each root once", url)
     return SpreadStorage(roots)
 
@@ -228,7 +245,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _remembered(root: Root) -> str:
-    return f"{MARKED}/{hashlib.sha256(os.fsencode(root.shown)).hexdigest()[:32]}"
+    return f"{MARKED}/{hashlib.sha256(os.fsencode(root.known_as)).hexdigest()[:32]}"
 
 
 def _no_roots(expected: str, url: str) -> StorageError:
@@ -236,7 +253,7 @@ def _no_roots(expected: str, url: str) -> StorageError:
         "MP352",
         "this is no address of a spread storage",
         expected=expected,
-        found=ascii(shown_url(url)[:200]),
+        found=ascii(shown_url(url))[:200],
         hint="spread://2*/disk1/recs|1*/disk2/recs: any addresses, joined by |, each with its weight and * before it",
     )
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from millpond.program import ProgramBase
 from millpond.state.localstore import LocalStore
 
-_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108
+_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - folders in it are made by mkdtemp  # nosec B108
 
 
 class _Loader(SourceFileLoader):

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from millpond.errors import WindowError
+from millpond.state.canonical import canonical_value
 from millpond.windowing.columnar import ColumnForm
 
 ANY = "*"
@@ -45,6 +46,10 @@ class Aggregate:
     reads: tuple[str, ...] = (ANY,)
     options: tuple[str, ...] = ()
     itself: bool = False
+
+    def result(self, partial: Any) -> Any:
+        """The result of a partial; how its records were put together is not seen in the order of its sets."""
+        return self.lower(canonical_value(partial))
 
     @property
     def text(self) -> str:

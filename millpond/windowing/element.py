@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from millpond.errors import WindowError
 from millpond.state.access import READ_KEY, WRITE_KEY, Operation
+from millpond.state.cascade import ALONE, Place
 from millpond.state.map import Map
 from millpond.state.timers import TimersType, microseconds
 from millpond.state.valuecodec import ValueCodec
@@ -77,12 +78,18 @@ carry(
 
 
 class WindowRules:
-    """What the windows of an element are, what is computed of them, and how rows get into them."""
+    """What the windows of an element are, what is computed of them, and how rows get into them.
 
-    def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate, lateness_us: int) -> None:
+    Windows that are `final` when they are told wait for late rows, and are never corrected.
+    """
+
+    def __init__(
+        self, windows: Mapping[str, Any], aggregate: Aggregate, lateness_us: int, *, final: bool = False
+    ) -> None:
         self.windows = windows
         self.aggregate = aggregate
         self.lateness_us = lateness_us
+        self.final = final
         self.any_order = KeySlices.suit(windows, aggregate)
         self.keys = self.keys_since({})
         self._over_time = {
@@ -91,13 +98,18 @@ class WindowRules:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Types that were made for the stored form can't travel, and are made again.
-        return type(self), (self.windows, self.aggregate, self.lateness_us)
+        return _rules, (self.windows, self.aggregate, self.lateness_us, self.final)
 
     def keys_since(self, since: Mapping[str, int]) -> KeySlices | KeyRows:
         """How rows of a key get into the windows, of which some do not know all rows up to a time."""
         if self.any_order:
-            return KeySlices(self.windows, self.aggregate, self.lateness_us, since)
+            return KeySlices(self.windows, self.aggregate, 0 if self.final else self.lateness_us, since)
         return KeyRows(self.windows, self.aggregate, since)
+
+    @property
+    def untimed(self) -> bool:
+        """Whether some windows end with a row and not at a time."""
+        return not all(self._over_time.values())
 
     @cached_property
     def note(self) -> WindowsNote:
@@ -184,12 +196,13 @@ class Windows(Generic[K]):
     kind: ClassVar[str] = "windows"
     OPERATIONS: ClassVar[dict[str, Operation]] = {"add": WRITE_KEY, "fired": WRITE_KEY, "__contains__": READ_KEY}
 
-    __slots__ = ("_entries", "_keys", "_rules", "clock")
+    __slots__ = ("_entries", "_keys", "_rules", "clock", "place")
 
-    def __init__(self, rules: WindowRules, entries: Map[K, Any]) -> None:
+    def __init__(self, rules: WindowRules, entries: Map[K, Any], place: Place = ALONE) -> None:
         self._rules = rules
         self._keys = rules.keys
         self._entries = entries
+        self.place = place
         self.clock: Callable[[], int] = _no_clock
 
     def know(self, since: Mapping[str, int]) -> None:
@@ -244,8 +257,17 @@ class Windows(Generic[K]):
         return key in self._entries
 
     def due(self, now_us: int) -> list[tuple[int, K]]:
-        """The keys that have something to tell up to a time, each with its moment, unordered."""
-        return [(at, key) for key, (at, _, _) in dict.items(self._entries) if at is not None and at <= now_us]
+        """The keys that have something to tell up to a time, each with its moments, unordered."""
+        found = ((key, entry) for key, entry in dict.items(self._entries) if entry[0] is not None)
+        return [(at, key) for key, entry in found if entry[0] <= now_us for at in self.moments(entry, now_us)]
+
+    def moments(self, entry: Any, until_us: int) -> list[int]:
+        """The moments up to a time at which the handler of a key is called, whose entry is due.
+
+        That is once, with all that is over, or at each of them with what is over then.
+        """
+        at, _, held = entry
+        return self._keys.moments(held, at, until_us) if self.place.timely else [at]
 
     def _held(self, key: K) -> tuple[int | None, Any]:
         entry = self._entries.get(key)
@@ -268,40 +290,44 @@ class Windows(Generic[K]):
 
 @dataclass(frozen=True)
 class WindowsType(TimersType):
-    """The type of the windows of a handler whose keys are of one type."""
+    """The type of the windows of a handler whose keys are of one type; `direct` if entry points add to them."""
 
     rules: WindowRules = field(kw_only=True, compare=False)
+    direct: bool = field(default=True, kw_only=True, compare=False)
 
     @classmethod
-    def of(cls, key: Any, rules: WindowRules) -> WindowsType:
+    def of(cls, key: Any, rules: WindowRules, place: Place, direct: bool) -> WindowsType:
         """The type of windows by keys of a type."""
-        return cls(Windows, (key,), "", rules=rules)
+        return cls(Windows, (key,), "", rules=rules, place=place, direct=direct)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).of, (self.arguments[0], self.rules)
+        return type(self).of, (self.arguments[0], self.rules, self.place, self.direct)
 
     @cached_property
     def value_hint(self) -> Any:
         """The type of an entry."""
         return self.rules.stored_type
 
-    @cached_property
-    def values(self) -> ValueCodec:
-        """The codec of the entries; parts of windows may be one object, and nobody changes them."""
-        return ValueCodec(self.value_hint, may_share=True)
-
     def moment(self, value: Any) -> int | None:
         """When a key has something to tell."""
         at: int | None = value[0]
         return at
 
-    def told_at(self, at: int, until: int) -> int:  # noqa: ARG002
-        """All windows of a key that are over are told together."""
-        return until
+    def told_at(self, at: int, until: int) -> int:
+        """All windows of a key that are over are told together, unless its handler does something at their ends."""
+        return at if self.place.timely else self.until_us(until)
+
+    def earliest(self, at: int) -> int | None:
+        """When what is added at a moment is due at the earliest."""
+        return self.rules.keys.earliest(at)
 
     def wrap(self, entries: Any) -> Any:
         """The container that user code sees; its clock is to be set."""
-        return Windows(self.rules, entries)
+        return Windows(self.rules, entries, self.place)
+
+
+def _rules(windows: Mapping[str, Any], aggregate: Aggregate, lateness_us: int, final: bool) -> WindowRules:
+    return WindowRules(windows, aggregate, lateness_us, final=final)
 
 
 def _own(value: Any) -> Any:

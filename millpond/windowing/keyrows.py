@@ -7,9 +7,11 @@ the order of rows. Waiting rows are sorted by time, then by arrival. When no ear
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -83,9 +85,9 @@ class KeyRows:
         Windows over time are told by their ends, then the others as rows ended them.
         """
         now = Waiting(*held)
-        windows = SharedWindows(self._aggregate, self._windows)
-        if now.windows is not None:
-            windows.restore(now.windows)
+        # A handler that waits for others may be held back longer than it was: what was taken stays so.
+        until = until if now.until is None else max(until, now.until)
+        windows = self._restored(now)
         ripe = bisect_right(now.rows, until, key=_TIME)
         results = windows.add_all(now.rows[:ripe])
         results += windows.advance(until)
@@ -100,6 +102,34 @@ class KeyRows:
         if self._forgets and not rows and not windows.open_windows:
             return told, None, None
         return told, tuple(Waiting(until, rows, windows.export())), min(moments, default=None)
+
+    def moments(self, held: Held, moment: int, until: int) -> list[int]:
+        """The moments up to a time at which `close` has something to tell, if it is asked at each of them.
+
+        Those over time are told at their ends, the others at the time of the row that ends them. `moment` is the first
+        at which there is something to do.
+        """
+        # What windows hold may be changed on the way.
+        now = copy.deepcopy(Waiting(*held))
+        windows = self._restored(now)
+        found = {moment}
+        for time, rows in groupby(now.rows[: bisect_right(now.rows, until, key=_TIME)], key=_TIME):
+            found.update(_ended(windows, time - 1))
+            results = windows.add_all(list(rows))
+            results += windows.advance(time)
+            found.update([time] if results else [])
+        found.update(_ended(windows, until))
+        return sorted(found)
+
+    def earliest(self, time: int) -> int:
+        """When a row of a time can have an effect at the earliest: in its turn."""
+        return time
+
+    def _restored(self, now: Waiting) -> SharedWindows:
+        windows = SharedWindows(self._aggregate, self._windows)
+        if now.windows is not None:
+            windows.restore(now.windows)
+        return windows
 
     def _order(self, told: Told) -> tuple[Any, ...]:
         return (0, told.end, told.begin, self._timed[told.window]) if told.window in self._timed else (1,)
@@ -120,6 +150,13 @@ class KeyRows:
         for part, by_name in ((state["discretiser"], "queries"), (state["views"], "views")):
             part[by_name] = {names[before]: one for before, one in part[by_name].items()}
         return tuple(Waiting(now.until, now.rows, state))
+
+
+def _ended(windows: SharedWindows, until: int) -> Iterator[int]:
+    """Let time go on, and tell when windows end."""
+    while (end := windows.ends_at()) is not None and end <= until:
+        windows.advance(end)
+        yield end
 
 
 def _picked(slices: list[tuple[int, Any]], pick: Callable[[Any], Any]) -> list[tuple[int, Any]]:

@@ -132,14 +132,18 @@ class KeySlices:
         Before that comes what was told and no longer holds.
         """
         now = Slices(*held)
-        begins, partials = [begin for begin, _ in now.slices], [partial for _, partial in now.slices]
+        # A handler that waits for others may be held back longer than it was: what is told stays told.
+        until = until if now.until is None else max(until, now.until)
+        # Windows that are over hold no slice that begins later: with many moments, each looks at its own.
+        over = now.slices[: bisect_left(now.slices, (until,))]
+        begins, partials = [begin for begin, _ in over], [partial for _, partial in over]
         told = [one for name in self._grids for one in self._over(name, now, begins, partials, until)]
         told += self._taken_back(now)
         told += [one for name in self._gaps for one in self._sessions_over(name, now, until)]
         told.sort(key=lambda one: (not one.retracted, one.end, one.begin, self._places[one.window]))
         final = until - self._lateness
         # The later a slice, the later its last window.
-        kept = now.slices[bisect_right(begins, final, key=self._last_end) :]
+        kept = now.slices[bisect_right(now.slices, final, key=lambda one: self._last_end(one[0])) :]
         slices = self._merging.merged(kept, final)
         sessions = {
             name: [one for one in found if one[1] + self._gaps[name] > final] for name, found in now.sessions.items()
@@ -147,6 +151,22 @@ class KeySlices:
         left = Slices(until, slices, [], {name: found for name, found in sessions.items() if found}, [])
         empty = not left.slices and not left.sessions
         return told, None if empty else tuple(left), self._next(left)
+
+    def moments(self, held: Held, moment: int, until: int) -> list[int]:
+        """The moments up to a time at which `close` has something new to tell, if it is asked at each of them.
+
+        `moment` is the first. What was told and has changed is told at it.
+        """
+        now = Slices(*held)
+        looked_at = now._replace(sessions={name: list(found) for name, found in now.sessions.items()})
+        told, _, _ = self.close(tuple(looked_at), until)
+        ends = {one.end for one in told if not one.corrected and not one.retracted}
+        return sorted({moment, *ends})
+
+    def earliest(self, time: int) -> int:
+        """When a row of a time or a later one can have an effect at the earliest: at the first end after it."""
+        ends = [int(grid.end(grid.oldest(time))) for grid in self._grids.values()]
+        return min([*ends, *(time + gap for gap in self._gaps.values())])
 
     def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
         """What a key held under other windows, for these.
@@ -204,12 +224,12 @@ class KeySlices:
         for spot, whole in whole_windows(grid, begins, partials, self._changed(name, now, begins), aggregate):
             # If all its slices began since it was over, it was not told before.
             new = bisect_left(fresh, spot.end) - bisect_left(fresh, spot.begin)
-            yield Told(name, spot.begin, spot.end, aggregate.lower(whole), new < spot.last - spot.first)
+            yield Told(name, spot.begin, spot.end, aggregate.result(whole), new < spot.last - spot.first)
         after = self._untold(name, now.until)
         low, high = grid.oldest(begins[0]), grid.newest(begins[-1])
         ended = spots_over(grid, begins, low if after is None else max(low, after), high, until)
         for spot, whole in whole_windows(grid, begins, partials, ended, aggregate):
-            yield Told(name, spot.begin, spot.end, aggregate.lower(whole))
+            yield Told(name, spot.begin, spot.end, aggregate.result(whole))
 
     def _changed(self, name: str, now: Slices, begins: Sequence[int]) -> Iterator[Spot]:
         """The windows of a grid that were over, and that late rows changed."""
@@ -243,12 +263,12 @@ class KeySlices:
         gap = self._gaps[name]
         for first, last, known, partial in sessions_over(now.sessions.get(name, []), gap, until):
             if first >= self._whole.get(name, first):
-                yield Told(name, first, last + gap, self._aggregate.lower(partial), known == CHANGED)
+                yield Told(name, first, last + gap, self._aggregate.result(partial), known == CHANGED)
 
     def _taken_back(self, now: Slices) -> Iterator[Told]:
         for name, first, last, partial in taken_back(now.replaced, now.sessions):
             if first >= self._whole.get(name, first):
-                yield Told(name, first, last + self._gaps[name], self._aggregate.lower(partial), retracted=True)
+                yield Told(name, first, last + self._gaps[name], self._aggregate.result(partial), retracted=True)
 
     # --- when
 

@@ -266,7 +266,7 @@ class SharedWindows:
             if begin not in known:
                 known[begin] = self._lookup(begin)
             # Lowered for each: a result that is a list belongs to one window alone.
-            results.append(Result(each.query, each.window, each.bounds, self.aggregate.lower(known[begin])))
+            results.append(Result(each.query, each.window, each.bounds, self.aggregate.result(known[begin])))
         self.counters.windows += len(results)
         self._purge()
         return results

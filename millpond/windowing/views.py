@@ -68,7 +68,7 @@ class Views:
             self._states[name] = state
             self._heads[name] += leaving
             if emit and leaving < held:
-                value = self._aggregate.lower(self._records.lookup(self._heads[name] - 1))
+                value = self._aggregate.result(self._records.lookup(self._heads[name] - 1))
                 told.append((name, (self._heads[name], moment.position), value))
         self._purge()
         self._records.add(moment.position, self._aggregate.lift(moment.record))

@@ -19,6 +19,7 @@ from millpond.storage.perkey import FaithfulPerKeyStorage, PerKeyStorage
 from tests.contract.conftest import BACKENDS, redis_url
 from tests.contract.servers import RedisServer, child_environment
 from tests.contract.writer import content, name_of
+from tests.spark.programs import fresh_seed
 
 pytestmark = pytest.mark.campaign
 
@@ -93,7 +94,7 @@ def test_several_processes_that_write_and_delete_lose_nothing_of_each_other(back
 @pytest.mark.parametrize("backend", KILLED, indirect=True)
 def test_a_killed_writer_loses_nothing_that_was_acknowledged_and_leaves_nothing_torn(backend):
     """kill -9 at random times, round after round on the same storage, with a second writer at work."""
-    rounds, seed = (4 if backend.fast else 2), random.randrange(2**32)
+    rounds, seed = (4 if backend.fast else 2), fresh_seed()
     chance = random.Random(seed)
     storage = backend.open()
     acknowledged = {}

@@ -14,7 +14,8 @@ from millpond.epochs.recovery import read_state
 from millpond.epochs.retention import Keep
 from millpond.errors import EpochError, StorageError
 from millpond.storage import objects
-from millpond.storage.contract import PutOutcome, shown_url
+from millpond.storage.addresses import shown_url
+from millpond.storage.contract import PutOutcome
 from millpond.storage.open import open_storage
 from millpond.storage.redis import PASSWORD_VARIABLE
 from tests.contract.conftest import redis_url, s3_url

@@ -51,7 +51,8 @@ def test_every_kind_of_fault_fires():
     kinds = {site.partition(".")[2] for site in report.fired if site.startswith("disk.")}
     assert {"link.answer lost", "link.answered twice", "write.takes half", "close.fails"} <= kinds
     assert {f"{call}.fails" for call in ("create", "write", "sync", "link", "read", "sync_folder", "entry")} <= kinds
-    assert {f"{call}.fails" for call in ("open", "read_at", "write_at", "sync_data", "rename")} <= kinds
+    # A log's index is renamed once in 256 records, which no run has: tests/crash/test_log_crash.py harms that.
+    assert {f"{call}.fails" for call in ("open", "read_at", "write_at", "sync_data")} <= kinds
     assert {"job.dies", "job.runs twice", "sink.dies after", "sink.fails before"} <= set(report.fired)
 
 

@@ -22,7 +22,7 @@ from tests.spark.programs import fresh_seed, say
 FILES = ("file.staged", "file.linked")
 LOG = (
     *("record.synced", "record.deleted", "logfile.begun", "logfile.rotated", "logfile.emptied", "logfile.unlinked"),
-    *("index.staged", "index.named", "index.replaced"),
+    *("witness.written", "index.staged", "index.named", "index.replaced"),
 )
 SPREAD = ("spread.identified", "spread.marked", "spread.remembered")
 TASKS = ("delta.written", "output.staged", "publish.file", "store.advanced", "task.started", "task.finished")
@@ -41,7 +41,14 @@ STORIES = {
 PASSED = {
     "tidying": (*(point for point in IN_EPOCHS if point not in TASKS), *IN_TIDYING),
     "forking": ("savepoint.named", "fork.copied", "fork.begun", "fork.held", "fork.based"),
-    "repairing": ("repair.copied", "repair.removed", "repair.replaced", "repair.set_aside", "repair.went_back"),
+    "repairing": (
+        "repair.copied",
+        "repair.removed",
+        "repair.replaced",
+        "repair.set_aside",
+        "repair.unnoted",
+        "repair.went_back",
+    ),
     "elsewhere": ("snapshot.asked",),
     "running": (*TASKS, "store.begun", "store.caught_up", "store.dropped", "scratch.filled"),
     "replaying": ("input.logged", "replay.computed"),

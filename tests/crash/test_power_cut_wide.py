@@ -16,6 +16,7 @@ from millpond.storage.files import FileStorage
 from millpond.storage.frame import FrameKind
 from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import ModelDoor
+from tests.spark.programs import fresh_seed
 
 ROOT = "/data/checkpoint"
 BACKENDS = {"files": FileStorage, "perkey": PerKeyStorage}
@@ -104,7 +105,9 @@ def look(backend, parts, epochs, limit=None):
         least = max((epoch for at, epoch in story.learnt if at <= cut), default=0)
         found += [(tree, least) for tree in door.after_power_cut(cut)]
     different = list({(repr(sorted(tree.items())), least): (tree, least) for tree, least in found}.values())
-    chosen = different if limit is None or len(different) <= limit else random.sample(different, limit)
+    chosen = (
+        different if limit is None or len(different) <= limit else random.Random(fresh_seed()).sample(different, limit)
+    )
     wrong = [told for tree, least in chosen if (told := violation(backend, tree, least, states, parts))]
     assert wrong == []
     return len(chosen)

@@ -21,7 +21,7 @@ from millpond.epochs.manifest import decode_manifest
 from millpond.epochs.reading.history import History
 from millpond.epochs.reading.verify import verify
 from millpond.epochs.recovery import read_state
-from millpond.errors import MillpondError, StorageError
+from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.runtime.schema import element_schemas
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
@@ -87,7 +87,11 @@ def test_nothing_is_wrong_with_it(copied):
     assert findings.epochs == len(expected["states"])
 
 
-@pytest.mark.parametrize("copied", [case for case in RUN if case.name != "rescaled"], indirect=True, ids=case_id)
+OTHERWISE = ("rescaled", "pending")
+"""Cases with a test of their own."""
+
+
+@pytest.mark.parametrize("copied", [case for case in RUN if case.name not in OTHERWISE], indirect=True, ids=case_id)
 def test_its_program_goes_on_with_it(copied):
     folder, storage, expected = copied
     compiled = compile_program(getattr(programs, expected["program"]))
@@ -98,6 +102,15 @@ def test_its_program_goes_on_with_it(copied):
         reference.epoch(rows)
     Simulated(compiled, folder, 3).epoch(fed[0])
     assert read_state(storage) == reference.state()
+
+
+@pytest.mark.parametrize("copied", [case for case in RUN if case.name == "pending"], indirect=True, ids=case_id)
+def test_messages_of_a_relaxed_program_that_is_cut_otherwise_by_now_are_refused_and_stay(copied):
+    folder, storage, expected = copied
+    before = read_state(storage)
+    with pytest.raises(EpochError, match="MP417"):
+        Simulated(compile_program(getattr(programs, expected["program"])), folder, 3)
+    assert read_state(storage) == before
 
 
 @pytest.mark.parametrize("copied", [case for case in RUN if case.name == "rescaled"], indirect=True, ids=case_id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.mutants.damage import DAMAGE
 from tests.mutants.mutant import mutant
 from tests.mutants.places import PLACES
+from tests.mutants.values import VALUES
 from tests.mutants.windows import WINDOWS
 
 _POWER = (
@@ -481,4 +483,4 @@ RUNTIME = (
     ),
 )
 
-MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS, *PLACES)
+MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS, *PLACES, *DAMAGE, *VALUES)

@@ -61,7 +61,7 @@ def run_test(folder: Path, *tests: str) -> tuple[int, str]:
     """Run tests over the copy in a folder; how pytest ended, and what it said."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MILLPOND_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=1", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
         cwd=folder,
         env=environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import mutant
 
 _BRUTE = "property/test_windows_element.py::test_plain_python_tells_what_a_brute_force_over_all_rows_says"
+_CHAINED = "regression/test_windows_that_feed_windows.py"
 _SIMULATED = "property/test_windows_element.py::test_a_simulated_run_equals_plain_python"
 _BY_COLUMNS = "property/test_windows_adds.py::test_what_is_held_has_the_same_bits"
 _MERGED = "property/test_windows_merged.py::test_"
@@ -23,8 +24,8 @@ WINDOWS = (
         "windows: slices go while a window that holds them is open",
         "windowing/keyslices.py",
         _BRUTE,
-        "bisect_right(begins, final, key=self._last_end)",
-        "bisect_right(begins, final + 2_000_000, key=self._last_end)",
+        "bisect_right(now.slices, final, key=",
+        "bisect_right(now.slices, final + 2_000_000, key=",
     ),
     mutant(
         "windows: blocks begin where the first window that is told ends",
@@ -162,9 +163,37 @@ WINDOWS = (
     mutant(
         "windows: handlers add to windows that are told",
         "program/epoch_time.py",
-        "property/test_windows_element.py::test_rows_that_handlers_add_are_told_once_and_no_window_is_told_twice",
+        "regression/test_windows_that_feed_windows.py::test_a_timer_of_the_past_adds_to_no_window_that_was_told",
         "return row_us if told is None else max(row_us, told)",
         "return row_us",
+    ),
+    mutant(
+        "windows: what feeds others is told with them",
+        "program/feeding.py",
+        _CHAINED,
+        "            stage=levels[name],\n",
+        "            stage=0,\n",
+    ),
+    mutant(
+        "windows: what feeds others does not wait for late rows",
+        "program/feeding.py",
+        _CHAINED,
+        "            lag_us=lags[name],\n",
+        "            lag_us=0,\n",
+    ),
+    mutant(
+        "windows: a handler that feeds others is called with all that is over",
+        "program/feeding.py",
+        _CHAINED,
+        "            timely=name in timely,\n",
+        "            timely=False,\n",
+    ),
+    mutant(
+        "windows: handlers that meet the same state are called level by level",
+        "state/cascade.py",
+        "property/test_windows_chained.py::test_handlers_that_feed_each_other_are_told_what_a_brute_force_says_on_any_cut",
+        "            return Round(self._together(others), Turn(stage, left=True))\n",
+        "            return Round(others, Turn(stage, left=True))\n",
     ),
     mutant(
         "windows: a handler with nothing to tell replies",

@@ -17,6 +17,10 @@ class EventPlain(Plain):
         self.history = []
         self.late, self.bad, self.counted_late = [], [], 0
         self.watermark = self.horizon = None
+        self.feeds_itself = any(kind.place.cyclic for kind in self._kinds())
+
+    def _kinds(self):
+        return [one.type for one in type(self.program).elements().values() if hasattr(one, "handler")]
 
     def epoch(self, clock, rows, times, *, ends=False):
         own = []
@@ -47,11 +51,14 @@ class EventPlain(Plain):
 
     def _move(self, clock, *, ends=False):
         natural = self.natural(clock)
-        self.watermark = _greatest(self.watermark, LAST_US if ends else natural)
-        if self.watermark is not None:
-            floor = None if self.horizon is None else moment_of(self.horizon)
-            fired = fire_timers(self.program, moment_of(self.watermark), horizon=floor)
-            self.fired += [(one.handler, one.reply) for one in fired]
+        floor = None if self.horizon is None else moment_of(self.horizon)
+        marks = [_greatest(self.watermark, LAST_US if ends else natural)]
+        if ends and natural is not None and self.feeds_itself:
+            marks.insert(0, natural)
+        for self.watermark in marks:
+            if self.watermark is not None:
+                fired = fire_timers(self.program, moment_of(self.watermark), horizon=floor)
+                self.fired += [(one.handler, one.reply) for one in fired]
         if natural is not None:
             lateness = max(feed.lateness_us for feed in self.feeds.values())
             self.horizon = _greatest(self.horizon, min([natural - lateness, *self._timers()]))
@@ -60,8 +67,10 @@ class EventPlain(Plain):
     def _timers(self):
         elements = type(self.program).elements()
         held = {name: vars(self.program)[name]._entries for name in elements if hasattr(elements[name], "handler")}
-        moments = (elements[name].type.moment(value) for name, own in held.items() for value in dict.values(own))
-        return [at for at in moments if at is not None]
+        lag = max((kind.place.lag_us for kind in self._kinds()), default=0)
+        kept = [(elements[name].type, value) for name, own in held.items() for value in dict.values(own)]
+        moments = [(kind, kind.moment(value)) for kind, value in kept]
+        return [at + kind.place.lag_us - lag for kind, at in moments if at is not None]
 
     def natural(self, clock):
         marks, active = {}, []

@@ -102,7 +102,9 @@ def assign(plain, name, held):
             container[key] = value
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(st.fixed_dictionaries({}, optional=DICTS))
 def test_what_is_loaded_is_what_plain_python_holds(tmp_path_factory, loads):
     folder = tmp_path_factory.mktemp("load")

@@ -74,7 +74,10 @@ def with_times(epochs):
 
 def many(examples):
     return settings(
-        max_examples=examples, deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=examples,
+        deadline=None,
+        phases=PHASES,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
 
 

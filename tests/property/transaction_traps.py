@@ -96,7 +96,6 @@ TRAPS = (
             return len(self.m[b])
         """,
         PAIRS,
-        refused=("MP160", "MP161", "MP162", "MP164", "MP165"),
     ),
     Trap(
         "a part of one value becomes a part of another",
@@ -112,7 +111,6 @@ TRAPS = (
             return len(self.m[b][0])
         """,
         PAIRS,
-        refused=("MP160", "MP161", "MP162", "MP164", "MP165"),
     ),
     Trap(
         "an argument that is kept as state is changed by nobody else",

@@ -177,7 +177,8 @@ class Watched(EventPlain):
         told = {}
         for handler, reply in self.fired[before:]:
             key, *windows = literal_eval(reply)
-            told[handler, key] = windows
+            # A handler that feeds others is called once for each end.
+            told.setdefault((handler, key), []).extend(windows)
         self.rounds.append((self.watermark, told))
 
     def keys(self, name):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-import uuid
 from ast import literal_eval
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -39,6 +39,9 @@ from tests.property.windows_oracle import (
     sliding,
     varying,
 )
+
+_PLACES = itertools.count()
+"""Numbers of checkpoints in memory."""
 
 UNIT = 5 * 3600 * SECOND
 """Streams go by steps of five hours: so the same one fills days and months, and other windows of some steps."""
@@ -210,7 +213,7 @@ def run(fresh, kinds, aggregates, told, *, lateness=0):
     """Run a story and compare each epoch with the brute force; how many windows were told, and told again."""
     compiled, brute = program(kinds, aggregates, lateness), Brute(kinds, aggregates)
     feeds = {"read": FeedTime(disorder_us=told.disorder, lateness_us=lateness)}
-    checkpoint, many, again = f"memory://{uuid.uuid4().hex}", 0, 0
+    checkpoint, many, again = f"memory://kinds-{next(_PLACES)}", 0, 0
     for number, rows in enumerate(told.epochs):
         with epoch_time(START + number):
             if number in told.partitions:
@@ -264,7 +267,7 @@ def run_with_crashes(fresh, dying, kinds, aggregates, number):
     told, dice = story(number), random.Random(number)
     feeds = {"read": FeedTime(disorder_us=12 * UNIT)}
     published, crashes, fed = {}, 0, 0
-    start = partial(Simulated, compiled, key_groups=8, event_time=feeds, checkpoint=f"memory://{uuid.uuid4().hex}")
+    start = partial(Simulated, compiled, key_groups=8, event_time=feeds, checkpoint=f"memory://kinds-{next(_PLACES)}")
     simulated = start(fresh(), 2)
     for place, rows in enumerate(told.epochs):
         for key, happened, record in rows:

@@ -31,6 +31,8 @@ class ConnectServer:
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self._port),
             "spark.executorEnv.PYTHONPATH": str(ROOT),
+            # PySpark gives it to the workers of a classic session by itself.
+            "spark.executorEnv.PYTHONHASHSEED": "0",
         }
         java = settings.pop("spark.driver.extraJavaOptions")
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--class", _CLASS, "--name", "millpond tests"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import zlib
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,9 +14,8 @@ from millpond.epochs.recovery import read_state
 from millpond.runtime.arrowtypes import to_arrow
 from millpond.runtime.sequential import Sequential
 from millpond.storage.files import FileStorage
+from tests.chance import seed_of
 from tests.sizes import compile_once
-
-IN_CI = os.environ.get("CI", "").lower() == "true"
 
 Row = tuple[str, tuple[Any, ...]]
 
@@ -166,9 +164,8 @@ def random_row(program: type[Program], rng: random.Random, number: int) -> Row:
 
 
 def fresh_seed() -> int:
-    """A seed that is shown when the test fails; in CI it is the test's own, so that a failure can be had again."""
-    own = zlib.crc32(os.environ["PYTEST_CURRENT_TEST"].encode())
-    seed = own if IN_CI else random.randrange(2**32)
+    """A seed of the running test's own, shown when the test fails; only campaigns draw another one."""
+    seed = seed_of(os.environ["PYTEST_CURRENT_TEST"])
     say("seed", seed)
     return seed
 

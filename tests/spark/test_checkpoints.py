@@ -39,7 +39,7 @@ def lose_spark(folder):
 
 
 def lose_ours(folder):
-    for part in ("genesis", "manifests", "deltas", "snapshots"):
+    for part in ("genesis", "manifests", "heads", "deltas", "snapshots"):
         path = folder / "ck" / part
         if path.is_dir():
             shutil.rmtree(path)
@@ -97,11 +97,14 @@ def test_sparks_lost_is_refused_and_can_be_adopted(begun, job):
 
 
 def test_ours_put_back_is_refused_and_can_be_adopted(begun, job):
-    shutil.copytree(begun / "ck" / "manifests", begun / "old")
+    parts = ("manifests", "heads")
+    for part in parts:
+        shutil.copytree(begun / "ck" / part, begun / "old" / part)
     job().run()
     write_rows(begun / "in", (3,))
-    shutil.rmtree(begun / "ck" / "manifests")
-    shutil.copytree(begun / "old", begun / "ck" / "manifests")
+    for part in parts:
+        shutil.rmtree(begun / "ck" / part)
+        shutil.copytree(begun / "old" / part, begun / "ck" / part)
     assert refused(job().run) == "MP405"
     assert committed_state(begun / "ck") == state_after(0, 1)
     job().run(adopt=True)
@@ -261,3 +264,34 @@ def test_a_damaged_file_is_named_and_never_read_as_state(begun, job, monkeypatch
     parts = (0, 1, 2, 3, 4) if what == "snapshots" else (0, 1, 2)
     assert committed_state(begun / "ck") == state_after(*parts)
     assert len(visible(begun / "out")) == 2 * len(parts)
+
+
+def test_manifests_and_genesis_that_are_lost_are_missed_by_what_is_left(begun, job):
+    for part in ("genesis", "manifests"):
+        path = begun / "ck" / part
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert refused(lambda: job().run()) == "MP414"
+
+
+def test_a_newest_manifest_that_is_lost_is_missed(begun, job):
+    max((begun / "ck" / "manifests").iterdir()).unlink()
+    assert refused(lambda: job().run()) == "MP457"
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped"])
+def test_local_stores_that_were_harmed_between_two_runs_are_rebuilt(begun, job, harm):
+    stores = sorted((begun / "local").rglob("data.mdb"))
+    assert stores
+    for store in stores:
+        data = bytearray(store.read_bytes())
+        if harm == "cut":
+            del data[5000:]
+        else:
+            # The last pages hold what was written last.
+            for place in range(0, len(data), 611):
+                data[place] ^= 4
+        store.write_bytes(bytes(data))
+    job().run()
+    assert committed_state(begun / "ck") == state_after(0, 1, 2)
+    assert len(visible(begun / "out")) == 6
+    assert sorted((begun / "local").rglob("*.damaged")) != []

@@ -87,7 +87,7 @@ def test_bounded_runs_equal_plain_python_with_the_same_watermarks(
     spark, tmp_path, monkeypatch, program, small_epoch, spread
 ):
     if spread:
-        monkeypatch.setattr("millpond.runtime.spark.job.one_host", lambda _: False)
+        monkeypatch.setattr("millpond.runtime.spark.placement.one_host", lambda _: False)
     names = {Alarms: ("touch", "stop", "repeat"), Moves: ("fill", "move"), Pledges: ("fill", "give")}[program]
     handlers = {Alarms: ("idle", "again"), Moves: (), Pledges: ("grow",)}[program]
     feed = FeedTime(disorder_us=2 * SECOND, lateness_us=SECOND, idle_us=3 * SECOND)

@@ -180,7 +180,7 @@ def test_a_lost_checkpoint_beside_a_kept_work_folder_is_refused_and_can_be_adopt
 def test_by_default_the_work_folder_is_beside_the_local_stores(tmp_path, job):
     write_rows(tmp_path / "in", (0,))
     job(None).run()
-    places = list((tmp_path / "local" / "work").glob("*/spark/offsets"))
+    places = list((tmp_path / "local-work").glob("*/spark/offsets"))
     assert len(places) == 1
     write_rows(tmp_path / "in", (1,))
     job(None).run()

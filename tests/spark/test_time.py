@@ -44,7 +44,7 @@ def run_epoch(spark, folder, number, rows, sinks, **options):
 def test_bounded_runs_equal_plain_python_with_the_same_times(spark, tmp_path, monkeypatch, spread):
     if spread:
         # As on a cluster: the stores are looked into by their hosts, and no epoch runs in one task.
-        monkeypatch.setattr("millpond.runtime.spark.job.one_host", lambda _: False)
+        monkeypatch.setattr("millpond.runtime.spark.placement.one_host", lambda _: False)
     plain = Plain(Alarms)
     sinks = {"idle": memory(), "again": memory()}
     for number, (seconds, rows) in enumerate(EPOCHS[: 3 if spread else 5]):

@@ -52,7 +52,7 @@ def test_a_stream_of_the_bank_equals_plain_python(spark, tmp_path, partitions, s
 
 @pytest.mark.parametrize("chain", [True, False], ids=["one component", "many components"])
 def test_rows_go_to_their_component_as_on_several_hosts(spark, tmp_path, monkeypatch, chain):
-    monkeypatch.setattr(job, "one_host", lambda _: False)
+    monkeypatch.setattr("millpond.runtime.spark.placement.one_host", lambda _: False)
     accounts = [f"account-{number}" for number in range(40)]
     rows = [("deposit", (account, 20)) for account in accounts]
     rows += [("transfer", (accounts[at], accounts[at + (chain or at % 2 == 0)], at)) for at in range(39)]

@@ -15,6 +15,15 @@ SHIPS_CODE = "millpond/runtime/spark/ship.py"
 RUNS_CODE = "millpond/compiler/codegen.py"
 TELLS_TIME = "millpond/clock.py"
 JVM_ATTRIBUTES = frozenset({"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "rdd", "sparkContext"})
+PUBLIC_SPARK = frozenset(
+    {
+        *("pyspark", "pyspark.errors", "pyspark.logger", "pyspark.sql", "pyspark.sql.datasource"),
+        *("pyspark.sql.functions", "pyspark.sql.streaming", "pyspark.sql.types"),
+    }
+)
+"""The modules that the API reference of PySpark documents, as far as they are used."""
+
+PRIVATE_ATTRIBUTES = frozenset({"_jvm", "_jsc", "_jdf", "_jsparkSession", "_jc", "_jseq", "_jcols", "_jmap"})
 JVM_NAMES = frozenset({"SparkContext", "SparkConf", "RDD"})
 
 Rule = Callable[[Module], Iterator[str]]
@@ -93,6 +102,20 @@ def jvm_access(module: Module) -> Iterator[str]:
             yield module.at(node, f"`{name}` does not exist on Spark Connect")
 
 
+def private_spark(module: Module) -> Iterator[str]:
+    """What Spark's documentation does not name changes from one minor version to the next."""
+    for node, name in imports(module):
+        room, _, wanted = name.rpartition(".")
+        # Of packages only classes are imported: what is written small there is a module.
+        named = wanted[:1].isupper() or (room not in {"pyspark", "pyspark.sql"} and not wanted.startswith("_"))
+        public = name in PUBLIC_SPARK or (room in PUBLIC_SPARK and named)
+        if name.split(".")[0] == "pyspark" and not public:
+            yield module.at(node, f"`{name}` is private to PySpark")
+    for node in nodes(module):
+        if isinstance(node, ast.Attribute) and node.attr in PRIVATE_ATTRIBUTES:
+            yield module.at(node, f"`.{node.attr}` is private to PySpark")
+
+
 def left_undone(module: Module) -> Iterator[str]:
     """What is not there yet is left out, not stubbed."""
     for node in nodes(module):
@@ -101,7 +124,7 @@ def left_undone(module: Module) -> Iterator[str]:
 
 
 BAD: dict[Rule, tuple[str, ...]] = {
-    serialisers: ("import pickle", "from pyspark import cloudpickle", "def f():\n    from marshal import loads"),
+    serialisers: ("import pickle", "import cloudpickle", "def f():\n    from marshal import loads"),
     loading_code: (
         "pd.read_pickle(path)",
         "yaml.load(text)",
@@ -120,11 +143,19 @@ BAD: dict[Rule, tuple[str, ...]] = {
     printing: ("print('x')",),
     shells: ("subprocess.run('ls', shell=True)", "run(line, shell=flag)", "os.system('ls')"),
     jvm_access: ("spark._jvm.x", "df.rdd.count()", "spark.sparkContext", "from pyspark import SparkContext"),
+    private_spark: (
+        "from pyspark.sql.pandas.types import to_arrow_type",
+        "from pyspark import cloudpickle",
+        "import pyspark.sql.connect.session",
+        "from pyspark.sql.streaming.query import StreamingQuery",
+        "from pyspark.sql.functions import _invoke",
+        "frame._jdf.queryExecution()",
+    ),
     left_undone: ("raise " + "NotImplementedError", "raise " + "NotImplementedError('later')"),
 }
 
 FINE: dict[Rule, tuple[str, str]] = {
-    serialisers: (SHIPS_CODE, "from pyspark import cloudpickle"),
+    serialisers: (SHIPS_CODE, "import cloudpickle"),
     loading_code: ("millpond/state/arrays.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
     running_text: (RUNS_CODE, "exec(code, names)"),
     unstable_hash: ("millpond/keygroups.py", "keygroups.hash(key)\nself.hash()"),
@@ -132,6 +163,10 @@ FINE: dict[Rule, tuple[str, str]] = {
     printing: ("millpond/cli/commands.py", "print('x')"),
     shells: ("millpond/runtime/spark/java.py", "subprocess.run(['java'], shell=False)"),
     jvm_access: ("millpond/runtime/spark/step.py", "from pyspark import TaskContext\nTaskContext.get().partitionId()"),
+    private_spark: (
+        "millpond/runtime/spark/step.py",
+        "from pyspark.sql import functions as F\nfrom pyspark import TaskContext\nself._client_of.x",
+    ),
     left_undone: ("millpond/state/map.py", "raise StateError('MP201', 'x')"),
 }
 
@@ -150,3 +185,8 @@ def test_a_good_line_is_left_alone(rule):
 @pytest.mark.parametrize("rule", BAD)
 def test_the_package_keeps_the_rule(rule):
     assert [finding for module in modules("millpond") for finding in rule(module)] == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "examples", "scripts"])
+def test_nothing_else_uses_what_is_private_to_spark_either(folder):
+    assert [finding for module in modules(folder) for finding in private_spark(module)] == []

@@ -14,7 +14,6 @@ UNMET = {
     "MP433": "no task of a job with rows reports: only a fault of Spark's gets there",
     "MP435": "Spark names a query before its first batch",
     "MP515": "needs two feeds on Spark, one ordered and one not",
-    "MP606": "needs a source on Spark whose rows share a place",
 }
 """Codes that no test meets, and why."""
 

@@ -31,9 +31,10 @@ def missing_epochs(history: History) -> list[Gap]:
     for epoch in history.epochs:
         found += _unmarked(history, marks, range(at, epoch))
         at = max(at, epoch + 1)
-    # The newest epoch is never given up: marks beyond it know of others.
-    if marks.until > at and kept_epochs(history.storage)[0][-1:] == history.epochs[-1:]:
-        found.append(range(at, marks.until))
+    # The newest epoch is never given up: marks beyond it, and what is noted of the last one, know of others.
+    until = max(marks.until, history.head.epoch + 1 if history.head else 0)
+    if until > at and kept_epochs(history.storage)[0][-1:] == history.epochs[-1:]:
+        found.append(range(at, until))
     return [(manifest_name(run[0]), run, _lost(run)) for run in found]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from millpond.epochs.heads import newest_head
 from millpond.epochs.manifest import (
     EPOCH_DIGITS,
     MANIFESTS,
@@ -20,12 +21,13 @@ from millpond.epochs.manifest import (
     manifest_name,
 )
 from millpond.epochs.reading.elements import ElementReader
-from millpond.epochs.recovery import read_genesis, restore_files
+from millpond.epochs.recovery import newest_lost, read_genesis, restore_files
 from millpond.epochs.times import Times
 from millpond.errors import EpochError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
-from millpond.storage.contract import Storage, shown_url
+from millpond.storage.addresses import shown_url
+from millpond.storage.contract import Storage
 
 _SHOWN_MAX = 12
 """How many epochs or elements an error lists."""
@@ -75,12 +77,13 @@ class History:
         self.storage = storage
         self.genesis: Genesis
         self.genesis, self.genesis_hash = there
+        self.head = newest_head(storage)
         self.epochs, self.strays = kept_epochs(storage)
 
     def point(self, epoch: int | None = None) -> Point:
         """The state after an epoch; by default the newest, or the empty state if there is none yet."""
         if epoch is None:
-            epoch = self.epochs[-1] if self.epochs else 0
+            epoch = self.newest()
         if epoch == 0:
             return Point(0, self.genesis_hash, self.genesis.instances, None, self.genesis.elements)
         if epoch not in self.epochs:
@@ -88,6 +91,13 @@ class History:
         manifest, digest = self.manifest(epoch)
         self.check_link(manifest)
         return Point(epoch, digest, self.instances_of(manifest), manifest, elements_of(self.genesis, manifest))
+
+    def newest(self) -> int:
+        """The newest epoch, 0 before the first one; an error if a later one is known to be lost."""
+        newest = self.epochs[-1] if self.epochs else 0
+        if self.head is not None and self.head.epoch > newest:
+            raise newest_lost(newest, self.head.epoch)
+        return newest
 
     def manifest(self, epoch: int) -> tuple[Manifest, ManifestHash]:
         """The manifest of a kept epoch and its hash; that it is this checkpoint's own is checked."""

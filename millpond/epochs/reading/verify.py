@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.epochs.deltas import FOLDERS, Changes
+from millpond.epochs.heads import noted_heads, read_head
 from millpond.epochs.manifest import (
     GENESIS_NAME,
     MANIFESTS,
@@ -186,6 +187,7 @@ def verify(
         findings.unnamed = [name for name in there if name not in own]
         findings.strange = strange_in(storage)
         _check_savepoints(history, findings)
+        _check_heads(history.storage, findings)
     return findings
 
 
@@ -225,6 +227,15 @@ def _check_savepoints(history: History, findings: Findings) -> None:
     for file in given_in(history.storage, SAVEPOINTS):
         with findings.noting(file, NO_EPOCHS):
             check_savepoint(history, file)
+
+
+def _check_heads(storage: Storage, findings: Findings) -> None:
+    """A start goes by the names of these notes; what is in one that is damaged is still damage."""
+    for head in noted_heads(storage):
+        with findings.noting(head.name, range(head.epoch, head.epoch + 1)):
+            told = read_head(storage, head)
+            if told.epoch != head.epoch or not head.is_of(told.hash):
+                raise misplaced(head.name, f"a note of epoch {head.epoch}", f"one of epoch {told.epoch}")
 
 
 def _count(findings: Findings, size_bytes: int, told: Told) -> None:

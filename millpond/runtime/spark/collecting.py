@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, Row
 
 from millpond.epochs.work import JobAborted
+from millpond.runtime.spark.interpreter import worker_refusal
 
 _CANCELLED = ("cancelled", "canceled", "InterruptedException", "was stopped", "SparkContext was shut down")
 
@@ -32,6 +33,10 @@ def running(job: Callable[[], Result]) -> Result:
         text = str(error)
         if any(word in text for word in _CANCELLED):
             raise
+        refused = worker_refusal(text)
+        if refused is not None:
+            # No attempt would end otherwise.
+            raise refused from None
         # Spark's own trace is pages long, and its reason is in `found`.
         raise JobAborted(
             "MP434", "Spark gave up the job of an epoch", found=_reason(text), hint="see the Spark logs of the task"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -21,8 +22,9 @@ from millpond.runtime.spark.collecting import collect
 from millpond.runtime.spark.gather import find_placement, place_gathered
 from millpond.runtime.spark.placement import Anchor
 from millpond.runtime.spark.route import Shape, exchange, place, shorten_sources
-from millpond.runtime.spark.ship import Shipment
+from millpond.runtime.spark.ship import Shipment, pack
 from millpond.runtime.spark.worker import CONTROL_DDL, MESSAGE_DDL, by_task, epoch_function, step_function
+from millpond.runtime.uncut import uncut_plan
 
 
 def compute_epoch(
@@ -46,24 +48,56 @@ def compute_epoch(
     run in one partition. `only_file` is the file that all rows come from, if that is known. Rows with event times are
     `judged` by the watermark of the parent.
     """
-    by = judged or Judged()
     named, prefix = shorten_sources(batch, shape, only_file)
-    found: list[Placement] = []
+    by = judged or Judged()
+    routed = _Routed(named, shape, one_host, now_us, by, anchor)
+    placements: dict[int, Placement] = {}
 
-    def gathered(epoch: EpochPlan) -> list[Control]:
-        if not found:
-            found.append(find_placement(named, plan, shipment, now_us, by.floor_us))
-        placement = found[0]
-        if one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
-            return one_task(epoch, math.inf, placement)
-        rows = place_gathered(named, plan, shape, shipment, placement, now_us, by.floor_us)
-        if anchor is not None:
-            return _anchored_steps(rows, plan, shipment, epoch, anchor)
-        return _all_steps(rows.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
+    def run(
+        used: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None
+    ) -> tuple[EpochWork, list[Control]]:
+        sent = shipment if used is plan else pack(used, used.program.made_of)
+        epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until, judged=by)
+        controls = routed.in_one_task(used, sent, epoch, one_task_rows) if one_task_rows else []
+        if not controls:
+            controls = routed.in_steps(used, sent, epoch, placements)
+        if not controls and not _empty(batch):
+            raise EpochError(
+                "MP433",
+                "no task of the epoch reported, though it has rows",
+                expected=f"{used.layout.partitions} reports per step",
+                found="none",
+                hint="nothing was committed; please report it with the settings of the Spark session",
+            )
+        found = placements.get(id(used))
+        work = assemble(used, controls, before, {} if found is None else found.counters(), tried=excluded)
+        return with_input(used, epoch, work), controls
 
-    def one_task(epoch: EpochPlan, rows_max: float, placement: Placement | None = None) -> list[Control]:
+    return leaving_out(plan, run, uncut_plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """The rows of an epoch on their way to where they run."""
+
+    rows: DataFrame
+    shape: Shape
+    one_host: bool
+    now_us: int
+    judged: Judged
+    anchor: Anchor | None
+
+    def in_one_task(
+        self,
+        plan: ProgramPlan,
+        shipment: Shipment,
+        epoch: EpochPlan,
+        rows_max: float,
+        placement: Placement | None = None,
+    ) -> list[Control]:
+        """Run all partitions and steps in one task, if there are no more rows than that."""
         whole = epoch_function(shipment, epoch, rows_max, placement)
-        rows = place(named, plan, shape)
+        rows = place(self.rows, plan, self.shape)
         controls = rows.coalesce(1).mapInArrow(whole, CONTROL_DDL)
         if rows_max < math.inf:
             # Asking for what Spark's limits are takes longer than measuring a few rows.
@@ -71,27 +105,29 @@ def compute_epoch(
         with unmeasured(rows):
             return _controls(controls)
 
-    def run(excluded: tuple[Excluded, ...], until: Excluded | None) -> tuple[EpochWork, list[Control]]:
-        epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until, judged=by)
-        controls = one_task(epoch, one_task_rows) if one_task_rows else []
-        if not controls and gathered_feeds(plan):
-            controls = gathered(epoch)
-        elif not controls and anchor is not None:
-            controls = _anchored_steps(place(named, plan, shape), plan, shipment, epoch, anchor)
-        elif not controls:
-            controls = _all_steps(exchange(named, plan, shape), plan, shipment, epoch)
-        if not controls and not _empty(batch):
-            raise EpochError(
-                "MP433",
-                "no task of the epoch reported, though it has rows",
-                expected=f"{plan.layout.partitions} reports per step",
-                found="none",
-                hint="nothing was committed; please report it with the settings of the Spark session",
-            )
-        work = assemble(plan, controls, before, found[0].counters() if found else {})
-        return with_input(plan, epoch, work), controls
+    def in_steps(
+        self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan, placements: dict[int, Placement]
+    ) -> list[Control]:
+        """Run each step by an exchange; where gathered rows go is found out once for each plan."""
+        if gathered_feeds(plan):
+            return self._gathered(plan, shipment, epoch, placements)
+        if self.anchor is not None:
+            return _anchored_steps(place(self.rows, plan, self.shape), plan, shipment, epoch, self.anchor)
+        return _all_steps(exchange(self.rows, plan, self.shape), plan, shipment, epoch)
 
-    return leaving_out(plan.steps, run)
+    def _gathered(
+        self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan, placements: dict[int, Placement]
+    ) -> list[Control]:
+        floor_us = self.judged.floor_us
+        placement = placements.get(id(plan))
+        if placement is None:
+            placement = placements[id(plan)] = find_placement(self.rows, plan, shipment, self.now_us, floor_us)
+        if self.one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
+            return self.in_one_task(plan, shipment, epoch, math.inf, placement)
+        rows = place_gathered(self.rows, plan, self.shape, shipment, placement, self.now_us, floor_us)
+        if self.anchor is not None:
+            return _anchored_steps(rows, plan, shipment, epoch, self.anchor)
+        return _all_steps(rows.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
 
 
 def continue_epoch(

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from millpond.clock import SystemClock
 from millpond.errors import ConnectError, QueryStopped

@@ -13,11 +13,14 @@ import hashlib
 import os
 import shutil
 import socket
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from millpond.errors import StateError
 from millpond.state.localstore import LocalStore
+from millpond.state.ownfolders import own_folder
 
 ON_EXECUTOR = "on-executor:"
 """How a local root begins that is a name, for which each executor has a folder of its own."""
@@ -90,22 +93,34 @@ def register_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"millpond-{os.getuid()}-executors"
 
 
+def _own_register() -> Path:
+    """The same, made or seen to be ours alone."""
+    return own_folder(register_folder())
+
+
 def sweep_register() -> list[Path]:
     """Remove the stores of executors that are gone, and say which."""
-    register = register_folder()
     swept: list[Path] = []
-    with suppress(OSError):
-        # Others may write to the folder that it lies in; what they noted there is not ours to remove.
-        if register.stat().st_uid != os.getuid():
-            return []
+    # Others may write to the folder that it lies in; what they noted there is not ours to remove.
+    with suppress(OSError, StateError):
+        register = _own_register()
         for note in list(register.iterdir()):
             if note.is_symlink() and not _is_alive(note.name):
                 stores = note.readlink()
-                if stores.name == STORES:
+                if stores.name == STORES and _is_ours(stores):
                     shutil.rmtree(stores, ignore_errors=True)
                     swept.append(stores)
                 note.unlink(missing_ok=True)
     return swept
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is one, and ours: rights are looked at before anything in it is removed."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def _spark_folders() -> list[Path]:
@@ -115,7 +130,9 @@ def _spark_folders() -> list[Path]:
 def _stores() -> Path:
     folders = _spark_folders()
     # A job that is run by something else than Spark's workers keeps its stores where temporary files are.
-    return folders[0] / STORES if folders else Path(tempfile.gettempdir()) / f"millpond-{os.getuid()}" / STORES
+    if folders:
+        return folders[0] / STORES
+    return own_folder(Path(tempfile.gettempdir()) / f"millpond-{os.getuid()}") / STORES
 
 
 def _register(stores: Path) -> None:
@@ -123,9 +140,8 @@ def _register(stores: Path) -> None:
     name = _owner()
     if name is None:
         return
-    note = register_folder() / name
-    with suppress(OSError):
-        note.parent.mkdir(mode=0o700, exist_ok=True)
+    with suppress(OSError, StateError):
+        note = _own_register() / name
         if not note.is_symlink():
             sweep_register()
             note.symlink_to(stores)

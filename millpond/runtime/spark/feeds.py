@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.types import to_arrow_type
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.errors import FeedError
@@ -18,6 +17,7 @@ from millpond.runtime.arrowtypes import arrow_type
 from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.plan import DEAD_LETTERS, BadRows, FeedPlan, SinkPlan
 from millpond.runtime.replies import ABORTED, REPLY
+from millpond.runtime.spark.columntypes import arrow_of
 from millpond.runtime.spark.matching import check_columns
 from millpond.runtime.spark.route import RowOrder, Shape, feed_frame, row_order
 from millpond.state.typenames import type_text
@@ -106,7 +106,7 @@ def make_feed(
     plan = FeedPlan(
         name=feed,
         entry=entry,
-        keep=_kept(compiled, frame, feed, keep) if to is not None else (),
+        keep=_kept(compiled, frame, feed, keep) if to is not None or (dead is not None and keep is not None) else (),
         order=(order := row_order(frame, compiled, feed, order_by)).kind,
         bad_rows=_policy(on_bad_row),
         replies=sink_plan(f"{feed}.replies", to, outputs),
@@ -142,8 +142,7 @@ def _kept(
     parameters = dict(compiled.point.parameters)
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     return tuple(
-        (name, arrow_type(parameters[name]) if name in parameters else to_arrow_type(kinds[name], timezone="UTC"))
-        for name in names
+        (name, arrow_type(parameters[name]) if name in parameters else arrow_of(kinds[name])) for name in names
     )
 
 

@@ -12,9 +12,8 @@ from typing import TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
@@ -26,7 +25,7 @@ from millpond.epochs.machine import Head, Reason
 from millpond.epochs.manifest import RUN_PREFIX, Loss, Ownership
 from millpond.epochs.refusal import refusal
 from millpond.epochs.retention import Keep
-from millpond.errors import EpochError, FeedError, MillpondError
+from millpond.errors import FeedError, MillpondError
 from millpond.keygroups import Layout
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import Sink
@@ -56,9 +55,10 @@ from millpond.runtime.spark.eventtime import TimeOptions, with_event_time
 from millpond.runtime.spark.executor import root_on_executor
 from millpond.runtime.spark.feeds import Feed, OnBadRow, make_feed
 from millpond.runtime.spark.handing import HandOver
+from millpond.runtime.spark.letters import letter_feeds
 from millpond.runtime.spark.loading import Load, make_load, run_load
 from millpond.runtime.spark.noted import only_file
-from millpond.runtime.spark.placement import Anchors, one_host, parallelism
+from millpond.runtime.spark.placement import Anchors, checked_host, parallelism
 from millpond.runtime.spark.progress import EpochReport, Progress, RunReport, report_of, show_replies
 from millpond.runtime.spark.route import Shape, union_feeds
 from millpond.runtime.spark.runs import Run
@@ -68,9 +68,10 @@ from millpond.runtime.spark.streaming import AVAILABLE_NOW, Streaming
 from millpond.runtime.spark.ticks import Ticker, TimerFeeds, TimerRun, tick_seconds
 from millpond.runtime.spark.workroot import WorkRoot
 from millpond.runtime.steering import Steering
-from millpond.runtime.timekeeping import Timekeeper
+from millpond.runtime.timekeeping import Left, Timekeeper
 from millpond.runtime.timers import nothing_fed
-from millpond.storage.contract import shown_url
+from millpond.state.ownfolders import own_folder
+from millpond.storage.addresses import identity_of
 from millpond.storage.layered import own_storage
 from millpond.storage.near import near_storage
 from millpond.storage.open import open_storage
@@ -110,13 +111,13 @@ class Job:
         self._class = program
         self._spark = spark
         self._program: CompiledProgram = compile_program(program)
-        self._one_host = one_host(spark)
+        self._one_host = checked_host(spark)
         self._durability = check_durability(self._program, durability, one_host=self._one_host)
         self._lazily = LazyRun(lazy_settings(self._program, durability))
         self._storage = open_storage(str(checkpoint))
         # By the address without its password, which may change.
-        known_as = shown_url(self._storage.url)
-        self._local_root = str(local_root or default_local_root(known_as, tempfile.gettempdir()))
+        known_as = identity_of(self._storage.url)
+        self._local_root = str(local_root or own_folder(Path(default_local_root(known_as, tempfile.gettempdir()))))
         # On a cluster, even executors of one host have stores of their own.
         on_executor = local_root is None and not self._one_host
         self._store_root = root_on_executor(known_as, uuid4().hex[:8]) if on_executor else self._local_root
@@ -291,6 +292,7 @@ class Job:
             with self._one_epoch:
                 if query.isActive and self._times.ticks():
                     self._fire(run, self._times.moment())
+                    self._fire_owed(run)
 
         def failed(error: MillpondError) -> None:
             # Spark has no way to fail a query from outside.
@@ -337,12 +339,24 @@ class Job:
             self._lazily.close()
         return RunReport(tuple(self._reports), self._checkpoint.epoch, self.loss)
 
+    def replay(self, letters: DataFrame | Sink, name: str = "replay") -> RunReport:
+        """Feed dead letters of this job again, or some of them: a DataFrame of them, or the sink that holds them.
+
+        They run as one epoch in their input order, applied once per `name`; what is still bad is a dead letter again.
+        """
+        feeds, self._feeds = self._feeds, letter_feeds(self._spark, self._feeds, letters, self._streaming.query)
+        try:
+            return self.run(f"{name} of dead letters" if name else name, close=False)
+        finally:
+            self._feeds = feeds
+
     def _close(self) -> None:
         """Move the watermark to the end of time, in an epoch without rows, unless that is done."""
         self._anchors.wait_closed()
         run = self._prepare()
         if self._times.by_event and not self._times.ended:
             self._fire(run, self._times.moment(), ends=True)
+            self._fire_owed(run)
 
     def _suggest(self) -> None:
         if self._one_host and not self._times.by_event and could_replay(self._program):
@@ -352,20 +366,7 @@ class Job:
 
     def _run_stream(self, adopt: bool) -> None:
         query = self.start(AVAILABLE_NOW, adopt=adopt)
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            if self.error is not None:
-                # Spark wraps it in pages of its own trace, which tell nothing more.
-                raise self.error from None
-            raise EpochError(
-                "MP436",
-                "Spark ended the query",
-                found=str(error).partition("\n")[0][:500],
-                hint="the cause is Spark's or a source's; nothing uncommitted is lost, a new start goes on",
-            ) from error
-        finally:
-            self._streaming.settle()
+        self._streaming.wait(query, lambda: self.error)
 
     def _prepare(self) -> Run:
         self.error = None
@@ -483,14 +484,13 @@ class Job:
             run.own(layout, self._class)
 
     def _fire_owed(self, run: Run) -> None:
-        """Fire the timers that are due at the end of the last epoch, in an epoch that belongs to it."""
-        moment = self._times.owed()
-        if moment is not None:
+        """Fire the timers that are due at the end of the last epoch, in epochs that belong to it."""
+        while (moment := self._times.owed()) is not None:
             self._fire(run, moment)
 
     def _fire(self, run: Run, moment: int, *, ends: bool = False) -> None:
         """Run an epoch without rows of any feed: timers that are due fire, all of them if it `ends` event time."""
-        left: list[int | None] = [None]
+        left = [Left()]
 
         def compute(parent: Parent) -> tuple[EpochWork, list[Control]]:
             if run.timers is None:
@@ -507,7 +507,7 @@ class Job:
                 small_epoch=self._small.rows,
                 one_host=self._one_host,
                 anchor=self._anchors.prepare(self._layout.partitions, last=not self._goes_on),
-                until=self._times.reached(moment, ends=ends),
+                firing=self._times.firing(moment, ends=ends),
                 judged=self._times.judged(),
             )
             return work, controls
@@ -551,7 +551,7 @@ class Job:
         moment: int,
         *,
         adopt: bool,
-        left: Sequence[int | None] = (None,),
+        left: Sequence[Left | None] = (None,),
         ends: bool = False,
     ) -> EpochOutcome:
         begun = _CLOCK.ticks()
@@ -562,8 +562,7 @@ class Job:
             check_elements(parent, run.plan.elements)
             work, controls[:] = compute(parent)
             indexes = run.plan.element_indexes
-            noted = self._times.noted(work, moment, indexes, left_us=left[0], fires=offer.ticks, ends=ends)
-            return self._lazily.noted(noted)
+            return self._lazily.noted(self._times.noted(work, moment, indexes, left=left[0], ends=ends))
 
         outcome = self._checkpoint.run_epoch(
             offer,

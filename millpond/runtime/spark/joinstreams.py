@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_type
 
 from millpond.joining.bykey import KeyIntervals, KeyJoin, key_windows
 from millpond.joining.interval import distance
@@ -18,6 +17,7 @@ from millpond.joining.results import LEFT
 from millpond.program.sinks import Sink
 from millpond.runtime.eventtime import FIRST_US, LAST_US
 from millpond.runtime.joinprograms import ENTRIES, KEY, ROW, TIME, TOLD, join_program
+from millpond.runtime.spark.columntypes import arrow_of
 from millpond.runtime.spark.job import Job
 from millpond.runtime.spark.streamed import CARRIED, KEYS, StreamTimes, as_key, as_row, hints_of, key_hint
 from millpond.runtime.spark.windowjoins import (
@@ -72,7 +72,7 @@ def join_streams(
             }
         )
         times.feed(job, entry, fed, F.timestamp_micros(TIME))
-    columns = [pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")) for field in schema.fields]
+    columns = [pa.field(field.name, arrow_of(field.dataType)) for field in schema.fields]
     return job.on_timer(TOLD, to=to, rows=pa.schema(columns))
 
 

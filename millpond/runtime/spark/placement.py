@@ -30,6 +30,7 @@ from millpond.runtime.spark.collecting import running
 from millpond.runtime.spark.connect import over_connect
 from millpond.runtime.spark.executor import ON_EXECUTOR
 from millpond.runtime.spark.forgetting import forget_stores, spread_tasks, telling
+from millpond.runtime.spark.interpreter import check_interpreter
 from millpond.runtime.spark.worker import PartitionFunction
 
 SLOT = "millpond_slot"
@@ -240,6 +241,14 @@ def one_host(spark: SparkSession) -> bool:
         return False
     master = spark.conf.get("spark.master", "") or ""
     return master == "local" or master.startswith("local[")
+
+
+def checked_host(spark: SparkSession) -> bool:
+    """Like `one_host`, once it is known that workers on this host can import Millpond (MP703)."""
+    here = one_host(spark)
+    if here:
+        check_interpreter(spark)
+    return here
 
 
 def parallelism(spark: SparkSession) -> int:

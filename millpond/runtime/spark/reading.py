@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from millpond.epochs.reading import entries as reading
 from millpond.epochs.reading.elements import ElementReader
@@ -16,6 +15,8 @@ from millpond.epochs.reading.history import History, Point
 from millpond.errors import EpochError
 from millpond.ids import ManifestHash, PartitionId
 from millpond.keygroups import Layout
+from millpond.runtime.spark.columntypes import spark_schema
+from millpond.runtime.spark.placement import checked_host
 from millpond.runtime.statetables import change_batches, change_columns, entry_batches, entry_columns
 from millpond.storage.open import open_storage
 
@@ -59,6 +60,7 @@ def change_frame(spark: SparkSession, checkpoint: str | Path, element: str, sinc
 def _frame(
     spark: SparkSession, history: History, point: Point, element: str, schema: pa.Schema, read: Read
 ) -> DataFrame:
+    checked_host(spark)
     url, key_groups, epoch = history.storage.url, history.genesis.key_groups, point.epoch
     tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or 2), key_groups)
     layout = Layout(key_groups, tasks, 1, aligned=False)
@@ -70,7 +72,7 @@ def _frame(
         for number in numbers:
             yield from read(there, own, layout.range_of(PartitionId(number)))
 
-    return spark.range(0, tasks, 1, tasks).mapInArrow(run, from_arrow_schema(schema))
+    return spark.range(0, tasks, 1, tasks).mapInArrow(run, spark_schema(schema))
 
 
 def _find(there: History, mark: Mark) -> Point:

@@ -58,14 +58,46 @@ def row_order(frame: DataFrame, entry: CompiledEntry, feed: str, order_by: str |
         kind = Order.SOURCE if order_by is None else Order.COLUMN
         return RowOrder(kind, order, *identity, located=True)
     if order_by is None:
-        raise FeedError(
-            "MP505",
-            f"nothing orders the rows of feed `{feed}`, and `{entry.point.name}` is sensitive to their order",
-            expected="a Parquet or Kafka source (rows with a place of their own), or order_by=",
-            found="a source whose rows have no place",
-            hint='name the column that orders them: job.feed(..., order_by="event_time")',
-        )
+        raise _unordered(frame, feed, entry.point.name)
     return replace(none, kind=Order.COLUMN, order=order)
+
+
+def _unordered(frame: DataFrame, feed: str, entry: str) -> FeedError:
+    summary = f"nothing orders the rows of feed `{feed}`, and `{entry}` is sensitive to their order"
+    dropped = _dropped(frame)
+    if dropped:
+        told = ", ".join(f"`{name}`" for name in dropped)
+        kept = ", ".join(f'"{name}"' for name in _KAFKA)
+        return FeedError(
+            "MP505",
+            summary,
+            expected="topic, partition and offset of each Kafka row as columns, or order_by=",
+            found=f"rows of a source that has {told}, dropped by a later select",
+            hint=f'keep them beside the parsed value: df.select({kept}, from_json(...).alias("v"))'
+            f'.select({kept}, "v.*"); columns that are no parameters do no harm',
+        )
+    return FeedError(
+        "MP505",
+        summary,
+        expected="a Parquet or Kafka source (rows with a place of their own), or order_by=",
+        found="a source whose rows have no place",
+        hint='name the column that orders them: job.feed(..., order_by="event_time")',
+    )
+
+
+def _dropped(frame: DataFrame) -> list[str]:
+    """The columns of Kafka's rows that the source of a frame has, and the frame has no more.
+
+    Told by asking for them in a condition: Spark finds columns for it below the selects that dropped them.
+    """
+    missing = [name for name in _KAFKA if name not in frame.columns]
+    try:
+        with _quiet_probe():
+            for name in missing:
+                _ = frame.where(F.col(name).isNotNull()).schema
+    except AnalysisException:
+        return []
+    return missing
 
 
 def _order_column(frame: DataFrame, feed: str, name: str) -> Column:

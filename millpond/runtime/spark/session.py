@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from millpond.errors import SetupError
+from millpond.runtime.spark.interpreter import HASH_SEED, WORKER_PYTHON
 from millpond.runtime.spark.java import find_java
 
 LOOPBACK = "127.0.0.1"
@@ -69,21 +70,24 @@ def local_settings(cores: int) -> dict[str, str]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Set what the JVM and its Python workers inherit; JAVA_HOME is the user's again once the JVM runs."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    """Set what the JVM and its Python workers inherit; what the user had is there again once the JVM runs."""
+    os.environ.setdefault(WORKER_PYTHON, sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Spark binds its own ports to the address that it believes the host has.
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     java = find_java()
-    before = os.environ.get("JAVA_HOME")
     quiet = os.access(_JAVA_HOME / "bin" / "java", os.X_OK) and java.home != _JAVA_HOME
     if quiet:
         os.environ["MILLPOND_JAVA_HOME"] = str(java.home)
         os.environ["MILLPOND_JAVA_VERSION"] = str(java.version)
-    os.environ["JAVA_HOME"] = str(_JAVA_HOME if quiet else java.home)
+    # PySpark hands the driver's hash seed on to the workers, and all of these must have one.
+    given = {"JAVA_HOME": str(_JAVA_HOME if quiet else java.home), HASH_SEED: "0"}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     try:
         yield
     finally:
-        os.environ.pop("JAVA_HOME")
-        if before is not None:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value

@@ -1,7 +1,8 @@
 """Shipping a program to Spark's Python workers, the way Spark itself ships functions.
 
 This is the only place that serialises code. Nothing of it is durable: it goes to workers of the same session, which run
-the user's code anyway.
+the user's code anyway. Sets go in their canonical order: the user's module travels by value with the sets in it, and
+the driver's hash seed, which is another one at every start, must not decide how workers walk them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import hashlib
 import io
+import pickle
 import sys
 import typing
 from collections.abc import Iterator
@@ -17,17 +19,18 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import cloudpickle
 import msgspec
-from pyspark import cloudpickle
 
 from millpond.program.program import ProgramBase
 from millpond.runtime.plan import ProgramPlan
 from millpond.runtime.spark.executor import local_folder
+from millpond.runtime.spark.interpreter import check_hash_seed
+from millpond.state.canonical import UNFIT, in_canonical_order
 
 _HELD_MAX = 8
 """Plans that a worker keeps; one per query that runs on it, plus those of queries that ended."""
 
-_cloud: Any = cloudpickle  # It has no types.
 _MSGSPEC_CACHE = "__msgspec_cache__"
 
 _held: dict[str, ProgramPlan] = {}
@@ -51,22 +54,68 @@ def _take_apart(meta: msgspec.Meta) -> tuple[Any, ...]:
 copyreg.pickle(msgspec.Meta, _take_apart)
 
 
-class _Pickler(_cloud.Pickler):  # type: ignore[misc]
-    """Spark's own pickler, less what msgspec keeps on classes that it has met: that can't travel and is made again."""
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """The pickler that Spark ships functions with, but for sets, and for what msgspec keeps on classes that it has met.
+
+    That can't travel, and is made again.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._sets: dict[int, tuple[int, Any]] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        """A set by its number, the first time with its members in order; None for all else, which goes as usual."""
+        if type(obj) is not set and type(obj) is not frozenset:
+            return None
+        known = self._sets.get(id(obj))
+        if known is not None:
+            return known[0], None, None
+        try:
+            members = in_canonical_order(obj)
+        except UNFIT:
+            return None
+        # The set is kept, since another object could get its identity.
+        self._sets[id(obj)] = len(self._sets), obj
+        return len(self._sets) - 1, type(obj), members
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and _MSGSPEC_CACHE in vars(obj):
-            delattr(obj, _MSGSPEC_CACHE)
+        if isinstance(obj, type):
+            if _MSGSPEC_CACHE in vars(obj):
+                delattr(obj, _MSGSPEC_CACHE)
             _resolve_hints(obj)
         return super().reducer_override(obj)
 
 
+class _Unpickler(pickle.Unpickler):  # noqa: S301 - Spark hands it over together with the function that runs
+    """Reads what `_Pickler` wrote."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._sets: dict[int, Any] = {}
+
+    def persistent_load(self, pid: Any) -> Any:
+        number, kind, members = pid
+        if kind is not None:
+            self._sets[number] = kind(members)
+        return self._sets[number]
+
+
 def _resolve_hints(kind: type) -> None:
     """Put types in the place of hints that are text: the names in them are not where the class goes."""
-    own = vars(kind).get("__annotations__", {})
-    if any(isinstance(hint, str) for hint in own.values()):
-        known = typing.get_type_hints(kind, include_extras=True)
+    own = vars(kind).get("__annotations__")
+    if isinstance(own, dict) and any(map(_is_text, own.values())):
+        try:
+            known = typing.get_type_hints(kind, include_extras=True)
+        except (NameError, TypeError, AttributeError):
+            # Nobody could read these hints here; who needs them says so.
+            return
         kind.__annotations__ = {name: known[name] for name in own}
+
+
+def _is_text(hint: Any) -> bool:
+    """Whether a hint is text, or has text in it; named tuples keep text as references."""
+    return isinstance(hint, str | typing.ForwardRef) or any(map(_is_text, typing.get_args(hint)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +136,13 @@ def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
 
 
 def unpack(shipment: Shipment) -> ProgramPlan:
-    """The plan, from memory if this worker has met it."""
+    """The plan, from memory if this worker has met it; MP704 if this is no worker to run it on."""
     plan = _held.get(shipment.digest)
     if plan is None:
+        check_hash_seed()
         if len(_held) >= _HELD_MAX:
             _held.pop(next(iter(_held)))
-        packed: ProgramPlan = _cloud.loads(shipment.data)
+        packed: ProgramPlan = _Unpickler(io.BytesIO(shipment.data)).load()
         plan = _held[shipment.digest] = replace(packed, local_root=local_folder(packed.local_root))
     return plan
 
@@ -106,11 +156,11 @@ def _by_value(program: type[ProgramBase]) -> Iterator[None]:
         for module in modules
         if module is not None and module.__name__ != "__main__" and module.__name__.partition(".")[0] != mine
     ]
-    fresh = [module for module in user if module.__name__ not in _cloud.list_registry_pickle_by_value()]
+    fresh = [module for module in user if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in fresh:
-        _cloud.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
         for module in fresh:
-            _cloud.unregister_pickle_by_value(module)
+            cloudpickle.unregister_pickle_by_value(module)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
-from millpond.errors import EpochError
+from millpond.errors import EpochError, MillpondError
 from millpond.runtime.spark.connect import OnBatch, Relay, over_connect, start_patiently
 from millpond.runtime.spark.queues import queued_rows
 
@@ -26,7 +28,7 @@ class Streaming:
         self._spark = spark
         self._local_root = local_root
         self._relay: Relay | None = None
-        self._query: StreamingQuery | None = None
+        self.query: StreamingQuery | None = None
 
     def start(
         self, rows: DataFrame, on_batch: OnBatch, *, checkpoint: str, name: str | None, trigger: str | None
@@ -50,18 +52,36 @@ class Streaming:
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         query = start_patiently(writer.start) if self._relay else writer.start()
-        self._query = query
+        self.query = query
         identity.append(str(query.id))
         named.set()
         if self._relay is not None:
             self._relay.start(query, on_batch)
         return query
 
+    def wait(self, query: StreamingQuery, own_error: Callable[[], MillpondError | None]) -> None:
+        """Wait for the end of a query; raise why it failed, if it did."""
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            own = own_error()
+            if own is not None:
+                # Spark wraps it in pages of its own trace, which tell nothing more.
+                raise own from None
+            raise EpochError(
+                "MP436",
+                "Spark ended the query",
+                found=str(error).partition("\n")[0][:500],
+                hint="the cause is Spark's or a source's; nothing uncommitted is lost, a new start goes on",
+            ) from error
+        finally:
+            self.settle()
+
     def queued_rows(self) -> int | None:
         """How many rows wait in the sources at least, by what Spark tells of the batch before; None if it does not."""
         # No figure is worth an epoch: what is wrong with the query will show elsewhere.
         with suppress(Exception):
-            told = self._query.lastProgress if self._query else None
+            told = self.query.lastProgress if self.query else None
             return queued_rows(told.json) if told else None
         return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,19 @@ from millpond.runtime.spark.route import Shape
 from millpond.runtime.spark.ship import Shipment, unpack
 from millpond.runtime.spark.tables import frame_of
 from millpond.runtime.spark.worker import CONTROL_DDL, PartitionFunction, by_task
-from millpond.runtime.timers import Due, due_in_partition, due_timers, handlers_of, nothing_fed
+from millpond.runtime.timekeeping import Firing, Left
+from millpond.runtime.timers import (
+    Due,
+    Looking,
+    Stores,
+    due_in_partition,
+    due_in_turn,
+    handlers_of,
+    moments_in_partition,
+    nothing_fed,
+    owned_by,
+)
+from millpond.state.cascade import Timer
 from millpond.state.wire import decode_values, encode_values
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
@@ -147,18 +159,23 @@ class TimerRun:
         small_epoch: int,
         one_host: bool,
         anchor: Anchor | None = None,
-        until: int | None,
+        firing: Firing,
         judged: Judged,
-    ) -> tuple[EpochWork, list[Control], int | None]:
-        """Fire at a moment what is due `until` then; the work, what its tasks told, and when the next timer is due."""
-        due = find_due(spark, self.plan, self.shipment, storage, parent, until, one_host=one_host, anchor=anchor)
+    ) -> tuple[EpochWork, list[Control], Left]:
+        """Fire at a moment what is due in a turn; the work, what its tasks told, and what is left."""
+        # On one host the driver looks into the stores itself; elsewhere their hosts do.
+        looking: Looking = Stores(self.plan, storage, parent)
+        if not one_host:
+            looking = HostsStores(spark, self.plan, self.shipment, parent, anchor)
+        due, then = due_in_turn(handlers_of(self.plan), looking, firing)
+        left = Left(due.next_us, then.noted)
         if not due.timers:
-            return nothing_fed(before), [], due.next_us
+            return nothing_fed(before), [], left
         work, controls = compute_epoch(
             self.plan,
             self.shipment,
             _SHAPE,
-            self._batch(spark, due, until, judged.floor_us),
+            self._batch(spark, due, then.until_us, judged.floor_us),
             parent,
             before,
             one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
@@ -166,9 +183,9 @@ class TimerRun:
             only_file=None,
             now_us=moment,
             anchor=anchor,
-            judged=replace(judged, told_us=until),
+            judged=then.judged(judged),
         )
-        return work, controls, due.next_us
+        return work, controls, left
 
     def _batch(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
         """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
@@ -191,29 +208,34 @@ class TimerRun:
         return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
 
 
-def find_due(
-    spark: SparkSession,
-    plan: ProgramPlan,
-    shipment: Shipment,
-    storage: Storage,
-    parent: Parent,
-    moment: int | None,
-    *,
-    one_host: bool,
-    anchor: Anchor | None = None,
-) -> Due:
-    """The timers that are due. On one host the driver looks into the stores itself; elsewhere their hosts do."""
-    if one_host:
-        return due_timers(plan, storage, parent, moment)
-    count = plan.layout.partitions
-    numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
-    looking = _due_function(shipment, parent, moment)
-    if anchor is not None:
-        rows = collect(anchor.run(numbers, looking, CONTROL_DDL))
-    else:
-        rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(looking), CONTROL_DDL))
-    told = [decode_values(bytes(row.body)) for row in rows]
-    return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
+@dataclass(frozen=True, slots=True)
+class HostsStores:
+    """Looks into the stores of partitions where they are."""
+
+    spark: SparkSession
+    plan: ProgramPlan
+    shipment: Shipment
+    parent: Parent
+    anchor: Anchor | None
+
+    def due(self, until: int | None) -> Due:
+        """What is due, each key at its first moment."""
+        told = self._asked(_due_function(self.shipment, self.parent, until))
+        return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
+
+    def moments(self, several: Sequence[tuple[int, Any]], until: int) -> list[Timer]:
+        """All moments up to a time at which handlers are called with a key."""
+        told = self._asked(_moments_function(self.shipment, self.parent, owned_by(self.plan, several), until))
+        return [(at, number, key) for timers, _ in told for at, number, key in timers]
+
+    def _asked(self, looking: PartitionFunction) -> list[list[Any]]:
+        count = self.plan.layout.partitions
+        numbers = self.spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
+        if self.anchor is not None:
+            rows = collect(self.anchor.run(numbers, looking, CONTROL_DDL))
+        else:
+            rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(looking), CONTROL_DDL))
+        return [decode_values(bytes(row.body)) for row in rows]
 
 
 def _due_function(shipment: Shipment, parent: Parent, moment: int | None) -> PartitionFunction:
@@ -224,10 +246,28 @@ def _due_function(shipment: Shipment, parent: Parent, moment: int | None) -> Par
             pass
         plan = unpack(shipment)
         storage = open_storage(plan.storage_url)
-        due = due_in_partition(plan, storage, parent, partition, moment)
-        yield pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
+        yield _told(due_in_partition(plan, storage, parent, partition, moment))
 
     return run
+
+
+def _moments_function(
+    shipment: Shipment, parent: Parent, several: Mapping[int, list[tuple[int, Any]]], until: int
+) -> PartitionFunction:
+    """The function that looks for the moments of keys in the store of its partition."""
+
+    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        plan, own = unpack(shipment), several.get(partition, [])
+        storage = open_storage(plan.storage_url)
+        yield _told(Due(moments_in_partition(plan, storage, parent, partition, own, until) if own else [], None))
+
+    return run
+
+
+def _told(due: Due) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
 
 
 def tick_seconds(tick: datetime.timedelta | None) -> float:

@@ -14,12 +14,14 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from millpond.errors import WindowError
 from millpond.program.sinks import Sink
+from millpond.runtime.spark.columntypes import arrow_of, spark_of
+from millpond.runtime.spark.interpreter import check_hash_seed
 from millpond.runtime.spark.job import Job
 from millpond.runtime.spark.joinstreams import join_streams
+from millpond.runtime.spark.placement import checked_host
 from millpond.runtime.spark.streamed import StreamTimes
 from millpond.runtime.spark.windowjoins import Distance, JoinSide, join_frames
 from millpond.runtime.spark.windowstreams import StreamedFrame
@@ -76,6 +78,7 @@ class WindowedFrame:
             raise _wrong("a streaming DataFrame", f"{times.said[0]}= for a batch one", "all rows of a batch are there")
         if partitions is not None and (type(partitions) is not int or partitions < 1):
             raise _wrong("`partitions` of at least 1", repr(partitions)[:60], "leave it out, and Spark chooses")
+        checked_host(frame.sparkSession)
         self._frame = frame
         self._times = times
         self._keys = [self._column(each) for each in keys]
@@ -145,10 +148,10 @@ class WindowedFrame:
         queries = dict(window) if isinstance(window, Mapping) else {WINDOW: window}
         _check(queries, aggregates, types)
         columns = self._read_columns(queries, aggregates)
-        kinds = {name: self._arrow(self._field(_quoted(name)).dataType) for name in columns}
+        kinds = {name: arrow_of(self._field(_quoted(name)).dataType) for name in columns}
         return WindowPlan(
-            keys=tuple((field.name, self._arrow(field.dataType)) for field in self._key_fields),
-            time=self._arrow(self._time_type),
+            keys=tuple((field.name, arrow_of(field.dataType)) for field in self._key_fields),
+            time=arrow_of(self._time_type),
             columns=tuple(kinds.items()),
             queries=queries,
             single=not isinstance(window, Mapping),
@@ -242,7 +245,7 @@ class WindowedFrame:
     def _schema(self, plan: WindowPlan) -> T.StructType:
         known = {field.name: field.dataType for field in self._key_fields}
         return T.StructType(
-            [T.StructField(each.name, known.get(each.name) or from_arrow_type(each.type, True)) for each in plan.schema]
+            [T.StructField(each.name, known.get(each.name) or spark_of(each.type)) for each in plan.schema]
         )
 
     def _column(self, given: Expression) -> Column:
@@ -271,9 +274,6 @@ class WindowedFrame:
             )
         return found
 
-    def _arrow(self, kind: T.DataType) -> pa.DataType:
-        return to_arrow_type(kind, timezone="UTC")
-
 
 def _check_other(other: object) -> None:
     if not isinstance(other, WindowedFrame):
@@ -290,6 +290,7 @@ def _work(plan: WindowPlan) -> Any:
     results = column_results if plan.columnar else record_results
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        check_hash_seed()
         return results(plan, batches)
 
     return run

@@ -8,13 +8,16 @@ refused or adopted as ever (`epochs/machine.py`).
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from millpond.errors import FeedError
 from millpond.runtime.keptreplies import KeptReplies
 from millpond.runtime.replies import IN_CHECKPOINT
-from millpond.storage.contract import Storage, shown_url
+from millpond.state.ownfolders import make_private, own_folder
+from millpond.storage.addresses import shown_url
+from millpond.storage.contract import Storage
 from millpond.storage.files import FileStorage
 from millpond.storage.layered import own_storage
 from millpond.storage.near import durable
@@ -43,7 +46,7 @@ class WorkRoot:
             own = Path(kept.url)
             return cls(storage, given or own, own / OUTPUTS)
         # On a cluster the local stores are each host's own.
-        beside = Path(local_root) / WORK / checkpoint_uuid if one_host else None
+        beside = _beside(Path(local_root), checkpoint_uuid) if one_host and given is None else None
         return cls(storage, given or beside, Path(IN_CHECKPOINT))
 
     @property
@@ -71,6 +74,21 @@ class WorkRoot:
     def kept_replies(self, temporary: str) -> KeptReplies:
         """The replies that wait in the checkpoint's storage."""
         return KeptReplies(self.storage, (self.folder or Path(temporary)) / HANDED_OVER)
+
+
+def _beside(local_root: Path, checkpoint_uuid: str) -> Path:
+    """The work folder beside the local root, and not in it: whoever removes copies must not lose a stream's place.
+
+    What an earlier version has put into the local root is brought here once.
+    """
+    folder = local_root.with_name(f"{local_root.name}-{WORK}") / checkpoint_uuid
+    before = local_root / WORK / checkpoint_uuid
+    if local_root.parent.exists() and local_root.parent.stat().st_mode & stat.S_IWOTH:
+        own_folder(folder.parent)
+    if before.is_dir() and not folder.exists():
+        make_private(folder.parent)
+        before.rename(folder)
+    return folder
 
 
 def _folder(work: str | Path) -> Path:

@@ -50,6 +50,6 @@ class Naive:
     def _results(self, ended: list[Ended]) -> list[Result]:
         self.counters.windows += len(ended)
         return [
-            Result(each.query, each.window, each.bounds, self.aggregate.lower(self._open.pop(each.window)))
+            Result(each.query, each.window, each.bounds, self.aggregate.result(self._open.pop(each.window)))
             for each in ended
         ]

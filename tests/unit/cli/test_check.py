@@ -432,8 +432,10 @@ def test_a_file_is_judged_the_same_whether_it_is_imported_or_not(write, case):
     assert [(p.name, list(map(str, p.errors))) for p in unseen.programs] == [
         (p.name, list(map(str, p.errors))) for p in imported.programs
     ]
-    if case.parent.name == "errors":
-        assert case.stem.partition("_")[0] in {error.code for p in imported.programs for error in p.errors}
+    code = case.stem.partition("_")[0]
+    # A class that is abstract is no program to check: only who wants to run it is refused.
+    if case.parent.name == "errors" and code != "MP149":
+        assert code in {error.code for p in imported.programs for error in p.errors}
 
 
 @MODES

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from millpond.cli import app, doctor
-from millpond.cli.doctor import Finding, Status, package_finding, python_finding, resource_finding
+from millpond.cli.doctor import Finding, Status, package_finding, python_finding, resource_finding, temporary_finding
 from millpond.errors import SetupError
 from millpond.runtime.spark import java
 
@@ -31,7 +31,7 @@ def test_this_machine_is_healthy():
     assert report["ok"] is True
     names = [check["name"] for check in report["checks"]]
     packages = ["pyspark", "pandas", "pyarrow", "numpy", "lmdb", "msgspec"]
-    assert names == ["Python", "Java", *packages, "cores", "memory", "free disk"]
+    assert names == ["Python", "Java", *packages, "cores", "memory", "free disk", "temporary folder"]
 
 
 def test_the_report_says_what_to_do(monkeypatch):
@@ -113,3 +113,11 @@ def test_the_bounds_are_those_of_the_package():
     bounds = dict(re.match(r"(\w+)>=([\d.]+)", line).groups() for line in project["dependencies"])
     assert {name: bounds[name] for name in doctor.PACKAGES_MIN} == doctor.PACKAGES_MIN
     assert project["requires-python"] == ">=" + ".".join(map(str, doctor.PYTHON_MIN))
+
+
+@pytest.mark.parametrize(("mode", "status"), [(0o1777, "ok"), (0o700, "ok"), (0o755, "ok"), (0o777, "low")])
+def test_a_temporary_folder_in_which_others_may_rename_is_told(tmp_path, mode, status):
+    tmp_path.chmod(mode)
+    found = temporary_finding(tmp_path)
+    assert found.status.value == status
+    tmp_path.chmod(0o700)

@@ -82,7 +82,10 @@ def test_a_savepoint_whose_epoch_is_gone_is_shown_as_lost(checkpoint):
     (checkpoint / manifest_name(EPOCHS)).unlink()
     assert told("ls", checkpoint)["savepoints"][0]["lost"] is True
     assert "which is lost" in state("ls", checkpoint).stdout
-    assert [problem["code"] for problem in told("verify", checkpoint, "--all", code=1)["problems"]] == ["MP450"]
+    assert [problem["code"] for problem in told("verify", checkpoint, "--all", code=1)["problems"]] == [
+        "MP457",
+        "MP450",
+    ]
 
 
 def test_gc_condemns_first_and_deletes_after_the_grace_period(checkpoint, original):

@@ -11,6 +11,7 @@ from millpond.compiler.compile import draft_program
 from millpond.compiler.inline import inline
 from millpond.errors import StateError
 from millpond.program import ProgramBase
+from millpond.program import entry as mark_entry
 from tests.golden.programs import load, program_in
 
 STATE = """
@@ -82,7 +83,7 @@ def written_out(program: type[ProgramBase]) -> type[ProgramBase]:
         method.tree.returns = None
         for argument in method.tree.args.args:
             argument.annotation = None
-        methods[method.name] = make_function(method.tree, method, {})
+        methods[method.name] = mark_entry(make_function(method.tree, method, {}))
     return type("Written", (program,), methods)
 
 

@@ -12,6 +12,7 @@ from millpond.compiler import compile_program
 from millpond.compiler.compiled import KeySets
 from millpond.errors import ProgramError
 from millpond.graph.model import Access, Dispatch, Mode
+from millpond.state.rowentries import row_container
 from tests.golden.programs import load, program_in
 
 BANK = """
@@ -313,9 +314,10 @@ def test_replies_are_copies_of_state(tmp_path):
     program = compile_program(program_in(load(MUTABLE, tmp_path)))
     feeds: dict[str, list[str]] = {}
     shared: list[list[str]] = []
-    program.entries["share"].tasks[0].function(shared, feeds, ["a", "a"], ["b", "c"])
+    container = row_container(program.elements["feeds"].type, feeds)
+    program.entries["share"].tasks[0].function(shared, container, ["a", "a"], ["b", "c"])
     both: list[dict[str, list[str]]] = []
-    program.entries["both"].tasks[0].function(both, feeds, ["a"], ["b"])
+    program.entries["both"].tasks[0].function(both, container, ["a"], ["b"])
     assert shared == [["b"], ["b", "c"]]
     assert both == [{"a": ["b", "c"], "b": ["b"]}]
     replied = [*shared, *both[0].values()]

@@ -73,7 +73,7 @@ def run(body: str, *, relaxed: bool):
         f't = f"{{xs}} {{bump(xs)}} {{{A} if k else 1}} {{{B} if j else 2}}"',
         f't = f"{{xs}} {{bump(xs)}} {{[self.a.get(q, 0) for q in (k,)]}} {{{B}}}"',
         f"t = [*xs, bump(xs), {A} if k else 1, {B} if j else 2]",
-        f"t = [{{len(xs)}}, {{len(xs): 1}}, bump(xs), {A}, {B}]",
+        f"t = [sorted({{len(xs)}}), {{len(xs): 1}}, bump(xs), {A}, {B}]",
         f"t = [len(xs) and 1, not xs, xs == [k, 4], 9 in xs, xs[-1], len(xs[1:]), bump(xs), {A}, {B}, xs == [k, 4]]",
         f"t = 0\nfor x in [*xs, bump(xs), {A}, {B}]:\n    t = t * 10 + x",
         f"t = 0\nif [*xs, bump(xs), {A}, {B}][0] == k:\n    t = 1",

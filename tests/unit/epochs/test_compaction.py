@@ -94,10 +94,10 @@ def test_changes_of_a_storage_in_files_stay_where_they_are(tmp_path, monkeypatch
 def test_changes_that_another_writer_wrote_in_its_own_way_are_merged_too(tmp_path):
     """MessagePack may say a length with more bytes than it needs."""
     storage = FileStorage(tmp_path)
+    checkpoint = Checkpoint.open(storage, (), KEY_GROUPS)
     key = store_key(0, 1, b"x")
     payload = b"\x92\x91\xc6" + len(key).to_bytes(4, "big") + key + b"\x91\xc5\x00\x03abc"
     ref = put_content(storage, "deltas", seal(FrameKind.DELTA, payload))
-    checkpoint = Checkpoint.open(storage, (), KEY_GROUPS)
     work = EpochWork((PartResult(0, files=(StateFile(ref, 1, 1, 1),)),), (), {})
     checkpoint.run_epoch(Offer("q", 0, ()), lambda _: work, lambda _: None, partitions=1)
     snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)

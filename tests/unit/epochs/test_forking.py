@@ -13,10 +13,11 @@ from millpond.clock import ManualClock
 from millpond.epochs import commit, forking, snapshots
 from millpond.epochs.collection import collect_all
 from millpond.epochs.forking import forget_fork, fork, point_of
-from millpond.epochs.manifest import GENESIS_NAME, manifest_name
+from millpond.epochs.manifest import GENESIS_NAME
 from millpond.epochs.reading.history import History, kept_epochs
 from millpond.epochs.reading.verify import verify
 from millpond.epochs.recovery import read_state
+from millpond.epochs.repairing import repair
 from millpond.epochs.retention import Keep
 from millpond.epochs.savepoints import add_savepoint, find_savepoint, remove_savepoint, savepoints
 from millpond.errors import EpochError, MillpondError, StorageError
@@ -66,7 +67,7 @@ def test_a_fork_begins_where_its_base_was_and_goes_its_own_way(tmp_path, copy):
         shutil.rmtree(tmp_path / "base")
         assert verify(open_storage(str(tmp_path / "new")), everything=True).problems == []
     else:
-        assert len(FileStorage(tmp_path / "new").list("")) < 3 + 3 * 7
+        assert len(FileStorage(tmp_path / "new").list("")) < 3 + 4 * 7
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
@@ -133,7 +134,7 @@ def test_a_savepoint_of_another_timeline_is_refused(tmp_path):
     run(tmp_path / "base", 5, {0: {}}, Keep.all())
     storage = FileStorage(tmp_path / "base")
     add_savepoint(storage, "before", 5)
-    storage.delete(manifest_name(5))
+    assert repair(storage, to=4).healthy
     run(tmp_path / "base", 1, {4: {}}, Keep.all(), begin=77)
     with pytest.raises(EpochError, match="MP413"):
         point_of(History(storage), "before")
@@ -231,7 +232,9 @@ def test_a_fork_that_died_on_the_way_is_no_checkpoint(tmp_path, monkeypatch, cop
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(st.tuples(st.sampled_from(["run", "fork", "collect"]), st.integers(0, 10), st.integers(1, 9)), max_size=12)
 )

@@ -85,8 +85,17 @@ def test_a_lost_epoch_after_others_were_given_up_is_told():
     assert both(storage) == [(manifest_name(epochs[-2]), [epochs[-2]])]
 
 
+def test_newest_epochs_that_are_lost_are_told_by_what_is_noted_of_the_last_one():
+    storage = run(MemoryStorage(), 5)
+    for epoch in (4, 5):
+        storage.delete(manifest_name(epoch))
+    assert both(storage) == [(manifest_name(4), [4, 5])]
+
+
 def test_newest_epochs_that_are_lost_are_told_if_a_mark_knows_of_them():
     storage = run(MemoryStorage(), 60)
+    for name in storage.list("heads"):
+        storage.delete(name)
     epochs, _ = kept_epochs(storage)
     until = 8 * len([name for name in storage.list("retired") if name.startswith("retired/8-")])
     assert until > 30

@@ -235,10 +235,10 @@ def test_a_delta_is_not_read_as_a_snapshot():
     assert caught.value.code == "MP303"
 
 
-def test_a_reference_that_leads_out_of_the_checkpoint_is_refused():
-    file = StateFile(FileRef("../deltas/x", 0, "0" * 64), 0, 0, 0)
+@pytest.mark.parametrize("name", ["", "../deltas/x", "/etc/passwd", "a/../b", "a\0b", "a//b", ".hidden"])
+def test_a_reference_that_leads_out_of_the_checkpoint_is_not_born(name):
     with pytest.raises(StorageError) as caught:
-        read_changes(MemoryStorage(), file, FrameKind.DELTA)
+        FileRef(name, 0, "0" * 64)
     assert caught.value.code == "MP305"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from millpond.clock import ManualClock
 from millpond.epochs import commit, snapshots
-from millpond.epochs.collection import collect_all
+from millpond.epochs.collection import Collector, collect_all
 from millpond.epochs.condemned import Condemned, put_list
 from millpond.epochs.naming import given_in, strange_in
 from millpond.epochs.reading.history import History, kept_epochs
@@ -193,3 +193,11 @@ def test_a_folder_of_manifests_that_is_a_link_is_told_by_its_name(tmp_path):
     (tmp_path / "c" / "manifests").symlink_to(tmp_path / "elsewhere")
     findings = verify(FileStorage(tmp_path / "c"))
     assert [(each.file, each.error.code) for each in findings.problems] == [("manifests", "MP306")]
+
+
+def test_a_collector_without_epochs_has_nothing_to_do():
+    storage, clock = MemoryStorage(), ManualClock()
+    assert collect_all(storage, KEEP, clock).files == 0
+    collector = Collector(storage, KEEP, clock)
+    collector.refresh()
+    assert collector.condemned == frozenset()

@@ -9,8 +9,8 @@ import runpy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import cloudpickle
 import pytest
-from pyspark import cloudpickle
 
 from millpond import Counter, Map, Partitioned, Program, entry, on_timer, on_window
 from millpond.cli.unseen import read_unseen
@@ -89,7 +89,9 @@ def test_a_handler_is_told_the_windows_of_a_key_that_are_over():
     assert fire_timers(climate, moment_of(4 * SECOND)) == []
     first = fire_timers(climate, moment_of(10 * SECOND))
     assert [(one.key, one.at, one.reply) for one in first] == [
-        ("a", moment_of(10 * SECOND), ["05 22.0 05", "10 23.0 05"]),
+        ("a", moment_of(5 * SECOND), ["05 22.0 05"]),
+        ("b", moment_of(5 * SECOND), []),
+        ("a", moment_of(10 * SECOND), ["10 23.0 10"]),
         ("b", moment_of(10 * SECOND), []),
     ]
     assert fire_timers(climate, moment_of(10 * SECOND)) == []
@@ -103,7 +105,7 @@ def test_a_row_that_aborts_is_in_no_window():
     measured_at(climate, (1, "a", 21.0))
     with pytest.raises(Aborted):
         measured_at(climate, (1, "a", 2000.0))
-    assert [one.reply for one in fire_timers(climate, moment_of(10 * SECOND))] == [["05 21.0 05", "10 21.0 05"]]
+    assert [one.reply for one in fire_timers(climate, moment_of(10 * SECOND))] == [["05 21.0 05"], ["10 21.0 10"]]
     with pytest.raises(Aborted):
         measured_at(climate, (1, "z", 2000.0))
     assert fire_timers(climate, moment_of(LAST_US)) == []
@@ -405,11 +407,13 @@ def test_the_windows_of_a_file_that_is_not_run_are_seen(tmp_path):
 
 def test_the_page_does_what_it_says(tmp_path):
     section = PAGE.read_text(encoding="utf-8").partition("## In programs")[2].partition("\n## ")[0]
-    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    module = tmp_path / "page.py"
-    module.write_text(block, encoding="utf-8")
-    names = runpy.run_path(str(module))
+    names = {}
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", section, re.DOTALL)):
+        module = tmp_path / f"page{number}.py"
+        module.write_text(block, encoding="utf-8")
+        names |= runpy.run_path(str(module))
     assert list(compile_program(names["Climate"]).entries) == ["limit", "measure", "hourly"]
+    assert list(compile_program(names["Market"]).entries) == ["trade", "minute", "five"]
 
 
 def test_moments_are_in_utc():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -183,3 +184,23 @@ def test_structs_have_named_or_numbered_fields():
     assert struct_fields(tuple[int, str]) == [("_1", int), ("_2", str)]
     assert struct_fields(tuple[int, ...]) is None
     assert struct_fields(int) is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "members"),
+    [
+        (set[frozenset[int]], [frozenset((1, 9)), frozenset((2,)), frozenset((9, 17, 1)), frozenset((33,))]),
+        (set[int | None], [3, None, 1, 9]),
+        (set[tuple[str, int | None]], [("a", None), ("a", 1), ("b", 2)]),
+        (set[float], [1.0, float("nan"), 9.0, 3.0, 17.0]),
+    ],
+)
+def test_members_that_can_not_be_compared_have_one_order_in_a_column(hint, members):
+    columns = {str(to_arrow([set(order)], hint).to_pylist()) for order in itertools.permutations(members)}
+    assert len(columns) == 1
+
+
+def test_a_set_is_walked_alike_whatever_the_order_of_its_column():
+    members = [0, 8, 16, 24, 32]
+    rows = pa.array([list(order) for order in itertools.permutations(members)])
+    assert len({tuple(value) for value in reader(set[int])(rows)}) == 1

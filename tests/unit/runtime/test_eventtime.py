@@ -170,13 +170,19 @@ def test_an_older_row_does_not_shorten_the_life_of_an_entry():
 
 def test_each_row_is_a_moment_of_its_own():
     """A change in place and back within one row is none, in two rows of one time it is two."""
-    program = Seen()
+
+    class Unseen(Seen):
+        @entry
+        def unsee(self, key: str) -> None:
+            self.lists[key].pop()
+
+    program = Unseen()
     with event_time(SECOND):
         program.see("a", 1)
     with event_time(2 * SECOND):
-        program.lists["a"].append(2)
+        program.see("a", 2)
     with event_time(2 * SECOND):
-        program.lists["a"].pop()
+        program.unsee("a")
     with event_time(6 * SECOND):
         assert program.lists["a"] == [1]
 

@@ -16,7 +16,7 @@ from millpond.epochs import snapshots
 from millpond.epochs.recovery import read_state
 from millpond.errors import EpochError, MillpondError
 from millpond.graph.model import Dispatch
-from millpond.runtime import transactions
+from millpond.runtime import inorder
 from millpond.runtime.placing import Survey, place_surveyed, placed, survey
 from millpond.runtime.plan import BadRows
 from millpond.runtime.sequential import Sequential
@@ -144,7 +144,7 @@ def test_the_entry_points_over_several_keys_are_gathered_and_the_other_is_not():
 @pytest.mark.parametrize("policy", [BadRows.SKIP, BadRows.DEAD_LETTER])
 def test_any_partitions_and_cuts_give_what_plain_python_gives(tmp_path, monkeypatch, seed, policy):
     rng = random.Random(seed)
-    monkeypatch.setattr(transactions, "CHUNK_ROWS", rng.choice([3, 10, 8192]))
+    monkeypatch.setattr(inorder, "CHUNK_ROWS", rng.choice([3, 10, 8192]))
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", rng.choice([2, 64]))
     rows = drawn(rng, 120)
     job = Simulated(PROGRAM, tmp_path, rng.choice([1, 2, 3, 7]), bad_rows=policy)

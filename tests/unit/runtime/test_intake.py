@@ -51,7 +51,7 @@ def test_rows_are_sorted_out_by_feed_and_bad_ones_taken_out(tmp_path):
         (3, "`account` is null, and it is the key"),
         (1, "`when` is null, and it is a required value"),
     ]
-    assert json.loads(intake.bad[1].row) == {"account": "a", "when": None, "amount": 5.0}
+    assert json.loads(intake.bad[1].row) == {"account": "a", "when": None, "amount": 5.0, "row": 1}
 
 
 def answers(plan, instances, bodies):

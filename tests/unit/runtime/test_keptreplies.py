@@ -177,7 +177,7 @@ def test_a_folder_has_room_for_everything_and_others_have_a_work_folder(tmp_path
     assert folder.spark_folder() == tmp_path / "ck" / "spark"
     assert folder.outputs == tmp_path / "ck" / "outputs"
     beside = WorkRoot.of(LogStorage(tmp_path / "log"), None, str(tmp_path / "local"), "u", one_host=True)
-    assert beside.spark_folder() == tmp_path / "local" / "work" / "u" / "spark"
+    assert beside.spark_folder() == tmp_path / "local-work" / "u" / "spark"
     assert str(beside.outputs) == IN_CHECKPOINT
     given = WorkRoot.of(PerKeyStorage(tmp_path / "pk"), f"file://{tmp_path}/w", "local", "u", one_host=False)
     assert given.spark_folder() == tmp_path / "w" / "spark"

@@ -187,10 +187,10 @@ def test_time_in_which_state_is_opened_and_restored_is_not_time_at_work(tmp_path
         clock.advance(500)
         return read_feeds(*given)
 
-    def wait_for_state(work):
+    def wait_for_state(*given):
         clock.advance(4000)
         opened[-1].restore_s += 4.0
-        return mark_ties(work)
+        return mark_ties(*given)
 
     monkeypatch.setattr(step, "open_state", open_slowly)
     monkeypatch.setattr(step, "read_feeds", read_slowly)

@@ -81,5 +81,5 @@ class Told:
 def test_a_query_that_does_not_tell_hinders_no_epoch(progress, rows):
     streaming = Streaming(None, "nowhere")
     assert streaming.queued_rows() is None
-    streaming._query = Told(progress)
+    streaming.query = Told(progress)
     assert streaming.queued_rows() == rows

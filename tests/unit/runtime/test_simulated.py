@@ -194,7 +194,7 @@ def test_bad_rows_become_dead_letters_with_their_reason_once(partitions, tmp_pat
         ("knock", "`number` is out of range: at least 0, found -1"),
         ("knock", "`number` is out of range: at most 9, found 10"),
     ]
-    assert {letter["row"] for letter in letters} >= {'{"key": 2, "number": 10, "word": "x"}'}
+    assert {letter["row"] for letter in letters} >= {'{"key": 2, "number": 10, "word": "x", "row": 3}'}
     assert simulated.replies() == {0: 5, 6: 0}
 
 

@@ -17,7 +17,7 @@ from millpond.runtime.eventtime import FeedTime
 from millpond.runtime.simulated import Simulated
 from tests.children import in_child
 from tests.property.timed import SECOND, START, committed_state
-from tests.property.windowed import Corrected, Ordered, Watched
+from tests.property.windowed import Adding, Corrected, Ordered, Watched
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow
@@ -25,8 +25,12 @@ pytestmark = pytest.mark.slow
 EVENTS = 1_500_000_000 * SECOND
 EPOCH_ROWS = 6
 NAMES = ("read", "visit")
-HANDLERS = {Corrected: ("spans", "visits"), Ordered: ("counted", "visits")}
-LATENESS_US = {Corrected: 4 * SECOND, Ordered: 0}
+HANDLERS = {
+    Corrected: ("spans", "visits"),
+    Ordered: ("counted", "visits"),
+    Adding: ("ring", "spans", "totals"),
+}
+LATENESS_US = {Corrected: 4 * SECOND, Ordered: 0, Adding: 0}
 
 
 def made_up(seed, count):
@@ -55,12 +59,12 @@ def clock(number):
 @pytest.fixture(scope="module")
 def wanted():
     made = {}
-    for program in HANDLERS:
+    for program, handlers in HANDLERS.items():
         made[program] = plain = Watched(program, feeds(program), late=False)
         for number, told in enumerate(EPOCHS):
             last = number == len(EPOCHS) - 1
             plain.epoch(clock(number), [row for row, _ in told], [happened for _, happened in told], ends=last)
-        assert len({handler for handler, _ in plain.fired}) == 2
+        assert {handler for handler, _ in plain.fired} == set(handlers)
         assert plain.counted_late
     assert any("True" in reply for _, reply in made[Corrected].fired)
     return made
@@ -97,9 +101,11 @@ def replies_in(folder):
 
 
 @pytest.mark.parametrize("point", IN_EPOCHS[1:])
-@pytest.mark.parametrize("program", [Corrected, Ordered])
-def test_a_process_killed_at_any_point_is_followed_by_one_that_tells_each_window_once(tmp_path, wanted, program, point):
-    assert in_child(lambda: go_on(program, tmp_path, 2), f"{point}:4") in (-signal.SIGKILL, 0)
+@pytest.mark.parametrize(("program", "times"), [(Corrected, 4), (Ordered, 4), (Adding, 4), (Adding, 9)])
+def test_a_process_killed_at_any_point_is_followed_by_one_that_tells_each_window_once(
+    tmp_path, wanted, program, times, point
+):
+    assert in_child(lambda: go_on(program, tmp_path, 2), f"{point}:{times}") in (-signal.SIGKILL, 0)
     simulated = go_on(program, tmp_path, 3)
     for name in HANDLERS[program]:
         assert replies_in(tmp_path / name) == sorted(reply for own, reply in wanted[program].fired if own == name)

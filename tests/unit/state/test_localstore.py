@@ -188,12 +188,13 @@ def test_a_file_that_may_not_grow_is_a_coded_error_when_a_store_is_made_and_when
     assert in_child(limited) == 0
 
 
-def test_a_folder_that_is_no_store_is_a_coded_error(tmp_path):
+def test_a_folder_that_is_no_store_is_set_aside(tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "data.mdb").write_bytes(b"garbage" * 2000)
-    with pytest.raises(StateError) as caught:
-        LocalStore(tmp_path / "store")
-    assert caught.value.code == "MP220"
+    store = LocalStore(tmp_path / "store")
+    assert stamp_of(store) is None
+    assert (tmp_path / "store.damaged" / "data.mdb").read_bytes() == b"garbage" * 2000
+    store.close()
 
 
 def test_a_place_that_can_not_be_made_is_a_coded_error(tmp_path):
@@ -219,7 +220,15 @@ def test_a_store_from_before_a_reboot_is_not_trusted(tmp_path, monkeypatch):
 def test_a_damaged_stamp_is_no_stamp(store):
     store.rebuild(START, [])
     with store._env.begin(write=True) as txn:
-        txn.put(b"stamp", b"\xff", db=store._meta)
+        store._note(txn, localstore._STAMP, b"\xff")
+    assert stamp_of(store) is None
+
+
+def test_a_store_without_sums_of_an_earlier_version_is_no_copy(store):
+    store.rebuild(START, [loaded({A: b"1"})])
+    with store._env.begin(write=True) as txn:
+        txn.put(b"stamp", bytes(txn.get(localstore._STAMP, db=store._meta))[:-4], db=store._meta)
+        txn.delete(localstore._STAMP, db=store._meta)
     assert stamp_of(store) is None
 
 

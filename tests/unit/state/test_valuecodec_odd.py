@@ -14,8 +14,7 @@ import pytest
 from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
 from millpond.epochs.reading.plain import as_json, as_text
-from millpond.errors import StateError
-from millpond.runtime.plan import BadRows
+from millpond.errors import MillpondError, StateError
 from millpond.runtime.simulated import Simulated
 from millpond.state.nesting import NESTED_MAX
 from millpond.state.valuecodec import ValueCodec
@@ -157,13 +156,13 @@ def test_other_decimals_are_kept_as_they_are():
     assert list(map(str, codec.decode(codec.encode(values)))) == list(map(str, values))
 
 
-@pytest.mark.parametrize("bad_rows", [BadRows.FAIL, BadRows.SKIP])
 @pytest.mark.parametrize(("entry_point", "value"), [("tree", 200), ("tree", 5000), ("price", "sNaN")])
-def test_the_plain_run_and_the_simulated_run_refuse_the_same(tmp_path, entry_point, value, bad_rows):
+def test_the_plain_run_and_the_simulated_run_refuse_the_same(tmp_path, entry_point, value):
     plain = Odd()
     assert code_of(getattr(plain, entry_point), "a", value) == "MP209"
-    simulated = Simulated(compile_program(Odd), tmp_path, partitions=2, bad_rows=bad_rows)
-    assert code_of(simulated.epoch, [(entry_point, ("a", value))]) == "MP209"
+    simulated = Simulated(compile_program(Odd), tmp_path, partitions=2)
+    with pytest.raises(MillpondError, match="MP209"):
+        simulated.epoch([(entry_point, ("a", value))])
     simulated.epoch([("tree", ("a", 150)), ("price", ("a", "1.5"))])
     plain.tree("a", 150)
 

@@ -44,9 +44,7 @@ def test_a_second_writer_does_not_build_on_a_damaged_file():
     assert caught.value.code == "MP310"
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "digest"), [("", 1, "0" * 64), ("a", -1, "0" * 64), ("a", 1, "0" * 63), ("a", 1, "G" * 64)]
-)
+@pytest.mark.parametrize(("name", "size", "digest"), [("a", -1, "0" * 64), ("a", 1, "0" * 63), ("a", 1, "G" * 64)])
 def test_a_reference_that_makes_no_sense_is_not_born(name, size, digest):
     with pytest.raises(StorageError) as caught:
         FileRef(name, size, digest)

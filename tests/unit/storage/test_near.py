@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from millpond.errors import StorageError
+from millpond.storage.addresses import shown_url
 from millpond.storage.content import put_content
-from millpond.storage.contract import PutOutcome, shown_url
+from millpond.storage.contract import PutOutcome
 from millpond.storage.files import FileStorage
 from millpond.storage.near import NearStorage, durable, near_storage
 from millpond.storage.open import open_storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 
@@ -14,7 +15,7 @@ from millpond.storage.rocks import SMALL_FILES_MAX, TURN, RocksStorage
 
 def test_a_damaged_table_is_a_coded_error_or_harmless(tmp_path):
     storage = RocksStorage(tmp_path, one_owner=True)
-    expected = {f"deltas/{number}": os.urandom(2000) for number in range(50)}
+    expected = {f"deltas/{number}": random.Random(number).randbytes(2000) for number in range(50)}
     for name, data in expected.items():
         storage.put(name, data)
     storage.close()

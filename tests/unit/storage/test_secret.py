@@ -26,7 +26,9 @@ from tests.spark.programs import Recommender, oracle, random_rows
 NAME = "deltas/some-file"
 SECRET = "00ff" * 16
 OTHER = "00fe" * 16
-IN_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=sized(50, 10))
+IN_FIXTURES = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=sized(50, 10)
+)
 
 
 @pytest.fixture(autouse=True)

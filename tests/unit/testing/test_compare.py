@@ -56,6 +56,7 @@ class Between(Program):
     @entry(relaxed=True)
     def take(self, a: int) -> None:
         self.e0[1] -= a
+        self.e0[2] = 0
         self.e0[1 % 4] = 1
 """
     )

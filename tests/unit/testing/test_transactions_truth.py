@@ -81,7 +81,7 @@ def test_a_plain_instance_that_does_not_undo_is_found(monkeypatch):
 
     def abort(self, reason):
         self.m[77] = [1]
-        vars(self)["m"].below[78] = [1]
+        dict.__setitem__(vars(self)["m"], 78, [1])
         raise Aborted(reason)
 
     monkeypatch.setattr(Careless, "abort", abort)

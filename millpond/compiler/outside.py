@@ -1,0 +1,468 @@
+"""Changes of what is outside of a row: objects of the module, of the class, and results that a function keeps.
+
+Needs: Method.tree with helpers that touch state written out.
+Leaves: the draft as it is. They may be read, and stored as a copy; a method that may change one of them, also through
+state that it stored it in, is refused at the line: rows would see it on one worker and not on another.
+
+The method is run over what its values may be, statement by statement: an object of the module itself, or something that
+holds one. Functions of the program's own package are looked into where they are given such an object.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import _lru_cache_wrapper
+from typing import Any, Final
+
+from millpond.compiler.callees import is_helper, is_static, read_helper
+from millpond.compiler.diagnostics import refuse
+from millpond.compiler.draft import Draft, Method, Source
+from millpond.compiler.helpers import is_own
+from millpond.compiler.kinds import returned
+from millpond.compiler.scope import MISSING, Scope
+from millpond.compiler.source import parse_function, scope_of
+from millpond.compiler.things import NOTHING, Thing, Value, changes_argument, is_changer, join, made_by
+from millpond.errors import ProgramError
+
+_TURNS: Final = 2
+"""How often a loop is run: what its first turn leaves, the second one meets."""
+
+Env = dict[str, Value]
+
+
+def check_outside(draft: Draft) -> Draft:
+    """Refuse methods that may change what is outside of a row."""
+    for method in draft.methods:
+        own = "" if is_static(draft.program, method.name) else method.self_name
+        frame = _Frame(draft, method.scope, method.source, own)
+        frame.run(method.tree.body, dict.fromkeys(method.parameters, NOTHING))
+    return draft
+
+
+@dataclass
+class _Frame:
+    """One function on its way: where it is written, what it may return, and what is `known` of others by then."""
+
+    draft: Draft
+    scope: Scope
+    source: Source
+    self_name: str
+    known: dict[Any, Value] = field(default_factory=dict)
+    result: Value = NOTHING
+    bound: set[str] = field(default_factory=set)
+
+    def run(self, body: list[ast.stmt], env: Env) -> Value:
+        """Run the statements of a function, and say what it may return."""
+        self.bound = {name for one in body for node in ast.walk(one) for name in _bound_by(node)} | set(env)
+        self._block(body, env)
+        return self.result
+
+    # --- statements
+
+    def _block(self, body: Iterable[ast.stmt], env: Env | None) -> Env | None:
+        """Run statements one after the other; None where none of them comes to its end."""
+        for statement in body:
+            if env is None:
+                return None
+            env = self._statement(statement, env)
+        return env
+
+    def _statement(self, node: ast.stmt, env: Env) -> Env | None:
+        match node:
+            case ast.Return(value=value):
+                self.result = join(self.result, self._value(value, env))
+                return None
+            case ast.Raise():
+                self._walk(node, env)
+                return None
+            case ast.If(test=test, body=body, orelse=orelse):
+                self._value(test, env)
+                return _merged(self._block(body, dict(env)), self._block(orelse, dict(env)))
+            case ast.For() | ast.While():
+                return self._loop(node, env)
+            case ast.Match(subject=subject, cases=cases):
+                return self._match(self._value(subject, env), cases, env)
+            case ast.Try():
+                return self._try(node, env)
+            case ast.With(items=items, body=body):
+                for item in items:
+                    found = self._value(item.context_expr, env)
+                    if item.optional_vars is not None:
+                        self._bind(item.optional_vars, found, env)
+                return self._block(body, env)
+            case ast.FunctionDef(args=arguments, body=body):
+                inner = {**env, **{argument.arg: NOTHING for argument in _arguments(arguments)}}
+                kept, self.result = self.result, NOTHING
+                self._block(body, inner)
+                self.result = kept
+            case _:
+                self._simple(node, env)
+        return env
+
+    def _simple(self, node: ast.stmt, env: Env) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                found = self._value(value, env)
+                for target in targets:
+                    self._bind(target, found, env)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._bind(target, self._value(value, env), env)
+            case ast.AugAssign(target=target, value=value):
+                self._augment(target, self._value(value, env), env)
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    self._bind(target, NOTHING, env)
+            case _:
+                self._walk(node, env)
+
+    def _loop(self, node: ast.For | ast.While, env: Env) -> Env | None:
+        after: Env | None = dict(env)
+        for _ in range(_TURNS):
+            inner = dict(after or env)
+            if isinstance(node, ast.For):
+                walked = self._value(node.iter, inner)
+                self._check_walked(node.iter, walked)
+                self._bind(node.target, walked.part(), inner)
+            else:
+                self._value(node.test, inner)
+            after = _merged(self._block(node.body, inner), after)
+        return self._block(node.orelse, after) if after is not None and node.orelse else after
+
+    def _match(self, subject: Value, cases: list[ast.match_case], env: Env) -> Env | None:
+        after: Env | None = dict(env)
+        for case in cases:
+            inner = dict(env)
+            for pattern in ast.walk(case.pattern):
+                name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
+                if isinstance(name, str):
+                    inner[name] = join(subject, subject.part(), subject.part().part())
+            if case.guard is not None:
+                self._value(case.guard, inner)
+            after = _merged(after, self._block(case.body, inner))
+        return after
+
+    def _try(self, node: ast.Try, env: Env) -> Env | None:
+        before = dict(env)
+        after = self._block(node.body, env)
+        # A handler may begin after any statement of the body.
+        broken = _merged(before, env)
+        assert broken is not None
+        whole = self._block(node.orelse, after)
+        for handler in node.handlers:
+            named = {handler.name: NOTHING} if handler.name else {}
+            whole = _merged(whole, self._block(handler.body, {**broken, **named}))
+        return self._block(node.finalbody, dict(whole if whole is not None else broken)) if node.finalbody else whole
+
+    def _bind(self, target: ast.expr, value: Value, env: Env) -> None:
+        match target:
+            case ast.Name(id=name):
+                env[name] = value
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    self._bind(part, value.part(), env)
+            case ast.Starred(value=inner):
+                self._bind(inner, Value(holds=value.all), env)
+            case ast.Subscript(value=owner, slice=place):
+                self._value(place, env)
+                self._put(target, owner, value, env)
+            case ast.Attribute(value=owner):
+                self._put(target, owner, value, env)
+
+    def _put(self, node: ast.expr, owner: ast.expr, value: Value, env: Env) -> None:
+        """Put a value into an object, which must not be one of outside."""
+        element = self._element(owner)
+        if element:
+            # State holds the object itself until the row ends.
+            env[element] = join(env.get(element, NOTHING), value)
+            return
+        whole = self._value(owner, env)
+        placed = isinstance(node, ast.Subscript)
+        self._check_changed(node, Value(frozenset(one for one in whole.is_ if one.has_places or not placed)))
+        self._into(owner, value, env)
+
+    def _into(self, owner: ast.expr, value: Value, env: Env) -> None:
+        """Let the variable that an object is found by hold a value, too."""
+        root: ast.AST = owner
+        while isinstance(root, ast.Subscript | ast.Attribute) and not self._element(root):
+            root = root.value
+        name = root.id if isinstance(root, ast.Name) else self._element(root)
+        if name and value.all and (name in env or self._element(root)):
+            held = env.get(name, NOTHING)
+            env[name] = Value(held.is_, held.holds | value.all)
+
+    def _augment(self, target: ast.expr, value: Value, env: Env) -> None:
+        if isinstance(target, ast.Name):
+            before = env.get(target.id, NOTHING)
+            self._check_changed(target, Value(frozenset(thing for thing in before.is_ if thing.grows)))
+            env[target.id] = Value(before.is_, before.holds | value.all)
+            return
+        whole = self._value(_as_load(target), env)
+        self._check_changed(target, Value(frozenset(thing for thing in whole.is_ if thing.grows)))
+        self._bind(target, join(whole, Value(holds=value.all)), env)
+
+    # --- expressions
+
+    def _walk(self, node: ast.AST, env: Env) -> Value:
+        """Look at all parts of a node; what it gives holds nothing of outside."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self._value(child, env)
+            elif not isinstance(child, ast.expr_context):
+                self._walk(child, env)
+        return NOTHING
+
+    def _value(self, node: ast.expr | None, env: Env) -> Value:  # noqa: C901 - one case per kind of expression
+        match node:
+            case None | ast.Constant():
+                return NOTHING
+            case ast.Name(id=name):
+                return env.get(name, NOTHING) if name in self.bound or name in env else self._global(node)
+            case ast.Attribute(value=owner):
+                element = self._element(node)
+                if element:
+                    return Value(holds=env.get(element, NOTHING).all)
+                found = join(self._constant(node), self._global(node))
+                return found if found.all else self._value(owner, env).part(node.attr)
+            case ast.Subscript(value=owner, slice=place):
+                self._value(place, env)
+                element = self._element(owner)
+                if element:
+                    return env.get(element, NOTHING)
+                whole = self._value(owner, env)
+                self._check_changed(node, Value(frozenset(one for one in whole.is_ if one.fills)))
+                return Value(holds=whole.part().all) if isinstance(place, ast.Slice) else whole.part()
+            case ast.Call():
+                return self._call(node, env)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                self._value(test, env)
+                return join(self._value(body, env), self._value(orelse, env))
+            case ast.BoolOp(values=values):
+                return join(*(self._value(value, env) for value in values))
+            case ast.NamedExpr(target=target, value=value):
+                found = self._value(value, env)
+                self._bind(target, found, env)
+                return found
+            case ast.List() | ast.Tuple() | ast.Set() | ast.Dict() | ast.Starred():
+                parts = [self._value(child, env) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+                return Value(holds=join(*parts).all)
+            case ast.BinOp(left=left, right=right):
+                return Value(holds=join(self._value(left, env).part(), self._value(right, env).part()).all)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node, env)
+            case ast.Lambda():
+                return self._lambda(node, NOTHING, env)
+            case ast.Await(value=value) | ast.Yield(value=value):
+                return self._value(value, env)
+        return self._walk(node, env)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
+        inner = dict(env)
+        for generator in node.generators:
+            walked = self._value(generator.iter, inner)
+            self._check_walked(generator.iter, walked)
+            self._bind(generator.target, walked.part(), inner)
+            for test in generator.ifs:
+                self._value(test, inner)
+        made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+        return Value(holds=join(*(self._value(part, inner) for part in made)).all)
+
+    def _lambda(self, node: ast.Lambda, given: Value, env: Env) -> Value:
+        parameters = {argument.arg: given for argument in _arguments(node.args)}
+        return self._value(node.body, {**env, **parameters})
+
+    def _call(self, node: ast.Call, env: Env) -> Value:
+        functions = [one for one in (*node.args, *(k.value for k in node.keywords)) if isinstance(one, ast.Lambda)]
+        args = [self._value(one, env) for one in node.args if one not in functions]
+        named = {k.arg or "": self._value(k.value, env) for k in node.keywords if k.value not in functions}
+        every = join(*args, *named.values())
+        for function in functions:
+            self._lambda(function, join(every.part(), every.part().part()), env)
+        meaning = self._meaning(node.func)
+        if meaning is MISSING and isinstance(node.func, ast.Attribute):
+            return self._method_call(node, node.func, args, named, env)
+        if meaning is MISSING:
+            self._value(node.func, env)
+            return Value(every.is_, every.holds)
+        place = changes_argument(meaning)
+        if place is not None and place < len(args):
+            self._check_changed(node.args[place], args[place])
+        if isinstance(meaning, _lru_cache_wrapper):
+            hint = returned(getattr(meaning, "__wrapped__", None))
+            kept = Thing.kept(meaning.__name__, hint)
+            return Value(frozenset((kept,))) if kept.changeable or kept.children else NOTHING
+        inside = self._own_function(meaning)
+        if inside is not None:
+            return self._enter(inside, args, named, first=None)
+        return made_by(meaning, every)
+
+    def _method_call(
+        self, node: ast.Call, callee: ast.Attribute, args: list[Value], named: Mapping[str, Value], env: Env
+    ) -> Value:
+        element = self._element(callee.value)
+        every = join(*args, *named.values())
+        if element:
+            held = env[element] = join(env.get(element, NOTHING), every)
+            return join(held, Value(holds=held.all))
+        owner = self._value(callee.value, env)
+        written = {thing: self._own_function(thing.method(callee.attr)) for thing in owner.is_}
+        changed = (thing for thing, own in written.items() if own is None and is_changer(thing, callee.attr))
+        self._check_changed(node, Value(frozenset(changed)))
+        if every.all:
+            self._into(callee.value, every, env)
+        results = [owner.given_by(callee.attr, every)]
+        for thing, own in written.items():
+            if own is not None:
+                results.append(self._enter(own, args, named, first=Value(frozenset((thing,)))))
+        return join(*results)
+
+    # --- functions that are looked into
+
+    def _meaning(self, callee: ast.expr) -> Any:
+        if is_own(callee, self.self_name):
+            assert isinstance(callee, ast.Attribute)
+            return callee if is_helper(self.draft.program, callee.attr) else MISSING
+        root: ast.AST = callee
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id in self.bound:
+            return MISSING
+        return self.scope.resolve(callee)
+
+    def _own_function(self, meaning: Any) -> Any:
+        """A function that can be looked into: of the program's own package, or a helper of the program."""
+        if isinstance(meaning, ast.Attribute):
+            return meaning
+        function = getattr(meaning, "__func__", meaning)
+        home = self.draft.program.__module__.partition(".")[0]
+        if isinstance(function, types.FunctionType) and function.__module__.partition(".")[0] == home:
+            return function
+        return None
+
+    def _enter(self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None) -> Value:
+        name = function.attr if isinstance(function, ast.Attribute) else id(function)
+        call = (name, tuple(args), frozenset(named.items()), first)
+        if call not in self.known:
+            # A function may call itself: until it is known, it gives what it is given.
+            self.known[call] = join(*args, *named.values())
+            self.known[call] = self._look_into(function, args, named, first)
+        return self.known[call]
+
+    def _look_into(self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None) -> Value:
+        opened = self._open(function)
+        if opened is None:
+            return join(*args, *named.values())
+        tree, frame = opened
+        names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+        env = {argument.arg: NOTHING for argument in _arguments(tree.args)}
+        env |= _defaults(function, tree)
+        if frame.self_name or first is not None:
+            env[names.pop(0)] = first or NOTHING
+        rest = join(*args[len(names) :])
+        env |= dict(zip(names, args, strict=False))
+        if tree.args.vararg is not None:
+            env[tree.args.vararg.arg] = Value(holds=rest.all)
+        env |= {name: value for name, value in named.items() if name in env}
+        return frame.run(tree.body, env)
+
+    def _open(self, function: Any) -> tuple[ast.FunctionDef, _Frame] | None:
+        try:
+            if isinstance(function, ast.Attribute):
+                helper: Method = read_helper(self.draft.program, function.attr)
+                own = "" if is_static(self.draft.program, function.attr) else helper.self_name
+                return helper.tree, _Frame(self.draft, helper.scope, helper.source, own, self.known)
+            source, tree = parse_function(function, function.__qualname__)
+        except (ProgramError, OSError, TypeError):
+            # What can't be read can't be looked into.
+            return None
+        if isinstance(tree, ast.AsyncFunctionDef):
+            return None
+        return tree, _Frame(self.draft, scope_of(function, tree), source, "", self.known)
+
+    # --- what names stand for
+
+    def _element(self, node: ast.AST) -> str:
+        """The state element that a node stands for, as a name of its own; "" if none."""
+        if is_own(node, self.self_name) and node.attr in self.draft.elements:
+            return f"self.{node.attr}"
+        return ""
+
+    def _constant(self, node: ast.Attribute) -> Value:
+        if not is_own(node, self.self_name):
+            return NOTHING
+        return _thing(getattr(self.draft.program, node.attr, None), ast.unparse(node))
+
+    def _global(self, node: ast.expr) -> Value:
+        root: ast.AST = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in self.bound:
+            return NOTHING
+        meaning = self.scope.resolve(node)
+        return NOTHING if meaning is MISSING else _thing(meaning, ast.unparse(node))
+
+    # --- refusing
+
+    def _check_walked(self, node: ast.expr, walked: Value) -> None:
+        """Walking through an iterator uses it up; one that a container may hold among others is not looked for."""
+        named = self._global(node).is_
+        self._check_changed(node, Value(frozenset(thing for thing in walked.is_ & named if thing.used_up)))
+
+    def _check_changed(self, node: ast.AST, value: Value) -> None:
+        for thing in sorted(value.is_, key=lambda one: one.text):
+            if thing.changeable:
+                raise refuse(
+                    "MP122",
+                    f"this changes {thing.text}, which is not state",
+                    self.source,
+                    node,
+                    expected="changes to state elements and local variables",
+                    found=thing.shown,
+                    hint="it is one object for all rows of a process: change a copy, e.g. list(x), or make it state",
+                )
+
+
+def _thing(meaning: Any, text: str) -> Value:
+    thing = Thing.of(meaning, text)
+    return Value(frozenset((thing,))) if thing.changeable or thing.children else NOTHING
+
+
+def _defaults(function: Any, tree: ast.FunctionDef) -> Env:
+    """What parameters stand for that a call leaves out: one object for all calls."""
+    if isinstance(function, ast.Attribute):
+        return {}
+    names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+    values = function.__defaults__ or ()
+    late = dict(zip(names[::-1], values[::-1], strict=False)) | (function.__kwdefaults__ or {})
+    return {name: _thing(value, f"the default of `{name}`") for name, value in late.items()}
+
+
+def _merged(one: Env | None, other: Env | None) -> Env | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return {name: join(one.get(name, NOTHING), other.get(name, NOTHING)) for name in {**one, **other}}
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    match target:
+        case ast.Subscript(value=value, slice=place):
+            return ast.copy_location(ast.Subscript(value, place, ast.Load()), target)
+        case ast.Attribute(value=value, attr=name):
+            return ast.copy_location(ast.Attribute(value, name, ast.Load()), target)
+    return target
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+            yield name
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.ExceptHandler(name=str(name)):
+            yield name
+
+
+def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:
+    return (one for one in ast.walk(arguments) if isinstance(one, ast.arg))

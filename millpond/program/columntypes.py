@@ -1,0 +1,87 @@
+"""Which types a column can hold: those of parameters and replies, told before anything runs.
+
+What a column holds of a `Literal` is its values, and of `X | None` an X or nothing. How columns look in Arrow is told
+by `runtime/arrowtypes.py`, which supports exactly this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+from millpond.state.vector import Vector
+
+SCALARS: Final = (int, float, str, bytes, bool, datetime.date, datetime.datetime, decimal.Decimal)
+LISTS: Final = (list, set, frozenset)
+
+_UNIONS: Final = (Union, types.UnionType)
+
+
+def bare_hint(hint: Any) -> Any:
+    """Strip `Annotated` and `| None` from a hint; a `Literal` of values of one type is that type."""
+    if get_origin(hint) is typing.Annotated:
+        return bare_hint(get_args(hint)[0])
+    if get_origin(hint) in _UNIONS:
+        members = [bare_hint(member) for member in get_args(hint) if member is not type(None)]
+        return members[0] if members and all(member == members[0] for member in members) else hint
+    if get_origin(hint) is Literal:
+        kinds = {type(value) for value in get_args(hint) if value is not None}
+        return kinds.pop() if len(kinds) == 1 else hint
+    return hint
+
+
+def optional(hint: Any) -> bool:
+    """Whether None is a value of the hint."""
+    if hint is None or hint is type(None):
+        return True
+    if get_origin(hint) is typing.Annotated:
+        return optional(get_args(hint)[0])
+    if get_origin(hint) is Literal:
+        return None in get_args(hint)
+    return get_origin(hint) in _UNIONS and any(map(optional, get_args(hint)))
+
+
+def choices(hint: Any) -> frozenset[Any] | None:
+    """The values that a `Literal` leaves, of the type of its column; None if any value will do."""
+    if get_origin(hint) is typing.Annotated:
+        return choices(get_args(hint)[0])
+    if get_origin(hint) in _UNIONS:
+        members = [choices(member) for member in get_args(hint) if member is not type(None)]
+        return None if None in members else frozenset(value for member in members for value in member or ())
+    return frozenset(value for value in get_args(hint) if value is not None) if get_origin(hint) is Literal else None
+
+
+def struct_fields(hint: Any) -> list[tuple[str, Any]] | None:
+    """The fields of a hint that is a struct column: a dataclass, a named tuple, or a tuple (`_1`, `_2`, ...)."""
+    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
+        hints = typing.get_type_hints(hint)
+        names = hint._fields if hasattr(hint, "_fields") else [field.name for field in dataclasses.fields(hint)]
+        return [(name, hints.get(name, Any)) for name in names]
+    if get_origin(hint) is tuple and get_args(hint) and Ellipsis not in get_args(hint):
+        return [(f"_{place}", part) for place, part in enumerate(get_args(hint), 1)]
+    return None
+
+
+def without_column(hint: Any) -> Iterator[Any]:
+    """The parts of a hint that no column can hold; none if there are none."""
+    bare = bare_hint(hint)
+    if bare in SCALARS or bare is None or bare is type(None):
+        return
+    origin, arguments = get_origin(bare), get_args(bare)
+    if (origin in LISTS and len(arguments) == 1) or (origin is tuple and arguments[1:] == (Ellipsis,)):
+        yield from without_column(arguments[0])
+    elif origin is dict and len(arguments) == 2:
+        yield from (*without_column(arguments[0]), *without_column(arguments[1]))
+    elif origin is Vector:
+        yield from without_column(arguments[0])
+    else:
+        fields = struct_fields(bare)
+        if fields is None:
+            yield bare
+        for _, part in fields or ():
+            yield from without_column(part)

@@ -1,0 +1,249 @@
+"""Rows of one or more works in one order, run at full speed; one that raises is undone, and the others go on.
+
+Rows run in long stretches as if none of them raised. If one does, all that it may have touched is brought back to the
+last known point, and the rows since then that touched it too run again. If these become too many, or any row may touch
+anything, there is a known point every few rows. So rows that do not raise cost next to nothing more.
+
+Rows that an earlier try of the epoch found to raise at some step are run for what they raise alone: whatever they do is
+undone at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from millpond.compiler.compiled import CompiledTask
+from millpond.errors import EpochError
+from millpond.runtime.columns import Rows
+from millpond.runtime.delivery import Delivery
+from millpond.runtime.intake import Work
+from millpond.runtime.links import Reach
+from millpond.runtime.messages import Failure
+from millpond.runtime.prepared import LEFT_OUT, Prepared
+from millpond.runtime.undoing import Memory
+from millpond.runtime.windowadds import added_at_once
+
+CHUNK_ROWS: Final = 8192
+"""Small enough for a cache, large enough that a chunk costs nothing by itself."""
+
+STRETCH_FIRST: Final = 64
+STRETCH_MIN: Final = 1
+"""So many rows run between known points after one that raised, and at least."""
+
+AGAIN_MAX: Final = 0.25
+"""If more of the rows since a known point have run again, that point lies too far back."""
+
+Containers = Callable[[CompiledTask], list[Any]]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A row on which the user's code raised, by its place among those that were prepared with it."""
+
+    error: Exception
+    prepared: Prepared
+    at: int
+    tried: bool = False
+
+
+Judge = Callable[[Raised], Any]
+"""Decides what becomes of a row that raised: a Failure stops the run, anything else is the row's result."""
+
+
+class InOrder:
+    """The rows of some works: `owners` says of which work each is, `rows` which one there; `tried` rows leave nothing.
+
+    If there is one work and its rows are in order, they are taken `as_they_are`.
+    """
+
+    def __init__(
+        self,
+        work: Sequence[Work],
+        owners: Rows,
+        rows: Rows,
+        *,
+        as_they_are: bool,
+        containers: Containers,
+        reach: Callable[[Work], Reach],
+        delivery: Delivery,
+        judge: Judge,
+        lane: int | None = None,
+        tried: Mask | None = None,
+    ) -> None:
+        self._work = list(work)
+        self._owners = owners
+        self._rows = rows
+        self._as_they_are = as_they_are
+        self._containers = containers
+        self._reach = reach
+        self._delivery = delivery
+        self._judge = judge
+        self._lane = lane
+        self._tried = tried
+        self._memory: Memory | None = None
+        # Rows that are out did nothing; so many others ran again since entries were known last.
+        self._again = 0
+        self._dense = False
+        self._out = np.zeros(len(owners), dtype=bool)
+        self._stretch = CHUNK_ROWS
+
+    def run(self) -> Failure | None:
+        """Run all rows and deliver what they give; the failure of one that may not fail, if there is one."""
+        start = 0
+        while start < len(self._owners):
+            end = self._end_of_row(min(start + CHUNK_ROWS, len(self._owners)) - 1)
+            prepared = self._prepared(slice(start, end))
+            failure = self._run_chunk(start, end, prepared)
+            if failure is not None:
+                return failure
+            for one in prepared:
+                one.deliver(self._lane)
+            start = end
+        return None
+
+    def _run_chunk(self, start: int, end: int, prepared: list[Prepared]) -> Failure | None:
+        at = start
+        while at < end:
+            if self._tried is not None and self._tried[at]:
+                at = self._try(at, prepared)
+                continue
+            stop = min(at + self._stretch, end, self._next_tried(at, end))
+            raised = self._run_fast(at, stop, prepared)
+            if raised is None:
+                at = stop
+                if self._stretch < CHUNK_ROWS:
+                    if self._dense:
+                        self._know(at)
+                    self._stretch = min(2 * self._stretch, CHUNK_ROWS)
+                continue
+            at, why = raised
+            result = self._judge(why)
+            if isinstance(result, Failure):
+                return result
+            self._undo(at, at + 1)
+            self._stretch = max(self._stretch // 2, STRETCH_MIN) if self._stretch < CHUNK_ROWS else STRETCH_FIRST
+            why.prepared.take(result)
+            at += 1
+        return None
+
+    # --- running
+
+    def _of(self, positions: Rows | slice) -> list[Rows]:
+        """The rows of each work among those at some positions."""
+        owners, rows = self._owners[positions], self._rows[positions]
+        if len(self._work) == 1:
+            return [rows]
+        return [rows[owners == at] for at in range(len(self._work))]
+
+    def _prepared(self, positions: Rows | slice, *, again: bool = False) -> list[Prepared]:
+        rows = [positions] if self._as_they_are else self._of(positions)
+        return [Prepared(one, own, self._delivery, again=again) for one, own in zip(self._work, rows, strict=True)]
+
+    def _run_fast(self, start: int, end: int, prepared: list[Prepared]) -> tuple[int, Raised] | None:
+        """Run rows; the position of the first one that raises."""
+        for first, last in self._runs(self._owners[start:end]):
+            one = prepared[int(self._owners[start + first])]
+            before = len(one.results)
+            error = self._call(one, last - first)
+            if error is not None:
+                return start + first + len(one.results) - before, Raised(error, one, len(one.results))
+        return None
+
+    @staticmethod
+    def _runs(owners: Rows) -> Iterator[tuple[int, int]]:
+        """The stretches of rows of one work."""
+        ends = (np.flatnonzero(np.diff(owners)) + 1).tolist()
+        return zip([0, *ends], [*ends, len(owners)], strict=True)
+
+    def _call(self, one: Prepared, count: int) -> Exception | None:
+        task, before = one.work.task, len(one.results)
+        try:
+            containers = self._containers(task)
+            if not added_at_once(one, count, containers):
+                columns = one.next_columns(count)
+                with one.timed():
+                    task.function(one.results, *containers, *columns)
+        except EpochError:
+            # A fault of ours, which is no row's.
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
+            return error
+        assert len(one.results) == before + count, (task.name, len(one.results) - before, count)
+        return None
+
+    # --- undoing
+
+    def _known(self) -> Memory:
+        if self._memory is None:
+            self._memory = Memory([self._reach(one) for one in self._work], self._owners, self._rows)
+        return self._memory
+
+    def _undo(self, first: int, last: int) -> None:
+        """Undo the rows from one position to another, which ran last."""
+        memory = self._known()
+        found = memory.go_back(first, last)
+        ran = found[~self._out[found]]
+        if len(ran):
+            again, owners = self._prepared(ran, again=True), self._owners[ran]
+            for start, end in self._runs(owners):
+                error = self._call(again[int(owners[start])], end - start)
+                assert error is None, "rows that ran before run again in the same way"
+        self._out[first:last] = True
+        self._again += len(ran)
+        # Rows of a few keys, or that may touch anything: then there is little to know, or it costs nothing.
+        self._dense = not memory.apart or self._again > AGAIN_MAX * (last - memory.since)
+        if self._dense:
+            self._know(last)
+
+    def _know(self, at: int) -> None:
+        """Know entries as they are now, before the row at a position."""
+        self._known().learn(at)
+        self._again = 0
+
+    # --- rows that are tried
+
+    def _next_tried(self, start: int, end: int) -> int:
+        if self._tried is None:
+            return end
+        found = np.flatnonzero(self._tried[start:end])
+        return start + int(found[0]) if len(found) else end
+
+    def _try(self, at: int, prepared: list[Prepared]) -> int:
+        """Run what there is of one row to see what it raises, and undo it; return the position after it."""
+        end = self._end_of_row(at)
+        if not self._known().apart:
+            self._know(at)
+        raised = False
+        for position in range(at, end):
+            one = prepared[int(self._owners[position])]
+            error = None if raised else self._call(one, 1)
+            if error is not None:
+                self._judge(Raised(error, one, len(one.results), tried=True))
+                raised = True
+            if raised:
+                one.take(LEFT_OUT)
+            else:
+                one.try_only(len(one.results) - 1)
+        self._undo(at, end)
+        return end
+
+    def _end_of_row(self, at: int) -> int:
+        """Where what one row of the input has to do here ends: turns of its loops lie side by side."""
+        end = at + 1
+        if self._tried is None or not self._tried[at]:
+            return end
+        place = self._place(at)
+        while end < len(self._owners) and self._tried[end] and self._place(end) == place:
+            end += 1
+        return end
+
+    def _place(self, position: int) -> tuple[int, ...]:
+        places, row = self._work[int(self._owners[position])].places, int(self._rows[position])
+        columns = (places.order, places.feed, places.source, places.position, places.tie, places.duplicate)
+        return tuple(int(column[row]) for column in columns)

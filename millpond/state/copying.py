@@ -1,0 +1,44 @@
+"""Copies of values that come from the caller of a plain program, or go there: trees that share nothing that can change.
+
+>>> row = [1]
+>>> first, second = copied((row, row))
+>>> first == second == row, first is row, first is second
+(True, False, False)
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import types
+from operator import is_
+from typing import Any, Final
+
+import msgspec
+
+from millpond.state.records import put_together, take_apart
+
+_FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
+_WHOLE: Final = (enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, range)
+"""What stays what it is, wherever it goes."""
+
+
+def copied(value: Any) -> Any:
+    """A copy of a value, all the way down; what can't be changed may be the same object."""
+    kind = type(value)
+    if kind in _FLAT or isinstance(value, _WHOLE):
+        return value
+    if kind is list:
+        return [part if type(part) in _FLAT else copied(part) for part in value]
+    if kind is tuple:
+        inside = tuple(map(copied, value))
+        return value if all(map(is_, inside, value)) else inside
+    if kind is dict:
+        return {copied(key): copied(part) for key, part in value.items()}
+    if kind in (set, frozenset):
+        return value.copy()
+    record = take_apart(value) if not isinstance(value, msgspec.Struct) else None
+    if record is None:
+        return copy.deepcopy(value)
+    what, (module, name, *parts) = record
+    return put_together(what, [module, name, *map(copied, parts)])

@@ -1,0 +1,99 @@
+"""Faults that let lost commits, damaged files and names that lead elsewhere be believed."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutant
+
+_ROLLBACK = "regression/test_rollback_of_storage.py::"
+_STORES = "regression/test_damaged_local_stores.py::"
+_LOG_POWER = "crash/test_log_crash.py::test_after_a_power_cut_what_was_acknowledged_is_there_and_nothing_else_is_wrong"
+
+DAMAGE = (
+    mutant(
+        "log: one that ends before its witness is believed",
+        "storage/logtail.py",
+        f"{_ROLLBACK}test_a_log_that_was_made_shorter_in_any_way_is_refused_and_an_accepted_one_goes_on",
+        "        elif here < place:\n",
+        "        elif here < NOWHERE:\n",
+    ),
+    mutant(
+        "log: the witness is written before the record is durable",
+        "storage/log.py",
+        _LOG_POWER,
+        '            crashpoint("record.synced")\n            self._bear_witness(batch)\n',
+        '            crashpoint("record.synced")\n',
+        "            if any(wanted.name.startswith(COMMITS) for wanted in batch):\n",
+        "            self._bear_witness(batch)\n"
+        "            if any(wanted.name.startswith(COMMITS) for wanted in batch):\n",
+    ),
+    mutant(
+        "log: an index is believed whose last record is gone",
+        "storage/logtail.py",
+        f"{_ROLLBACK}test_a_log_is_compared_with_its_witness_also_in_a_process_that_knows_it",
+        "            if found is None or (found.name, found.payload_bytes) != (name, spot.payload_bytes):\n",
+        "            if found is not None and found.name != name:\n",
+    ),
+    mutant(
+        "log: one that was replaced is known from before",
+        "storage/log.py",
+        f"{_ROLLBACK}test_a_log_is_compared_with_its_witness_also_in_a_process_that_knows_it",
+        "            return not self._durable.failed and self._tail.is_current()\n",
+        "            return not self._durable.failed\n",
+    ),
+    mutant(
+        "recovery: a newest manifest that is lost is not missed",
+        "epochs/recovery.py",
+        f"{_ROLLBACK}test_a_young_checkpoint_that_lost_manifests_is_never_taken_for_a_new_one",
+        "    if head is not None and head.epoch > newest:\n",
+        "    if head is None and newest < 0:\n",
+    ),
+    mutant(
+        "heads: a commit is not noted",
+        "epochs/checkpoint.py",
+        f"{_ROLLBACK}test_a_whole_folder_of_manifests_that_was_removed_is_missed",
+        "            self._heads.note(manifest.epoch, manifest_hash(data))\n",
+        "",
+    ),
+    mutant(
+        "publish: a staged file is not compared with its manifest",
+        "runtime/publish.py",
+        "regression/test_staged_replies.py::test_a_damaged_file_of_replies_is_told_and_nothing_of_it_is_seen",
+        "    if (size_bytes, sha256) != (file.size_bytes, file.sha256):\n",
+        "    if size_bytes != file.size_bytes:\n",
+    ),
+    mutant(
+        "content: a name that leads elsewhere is taken",
+        "storage/content.py",
+        "regression/test_forged_names.py",
+        "        check_name(self.name)\n",
+        "",
+    ),
+    mutant(
+        "local store: one that nobody used is not looked through",
+        "state/storeuse.py",
+        f"{_STORES}test_no_change_of_the_file_of_a_store_becomes_a_crash_or_a_wrong_answer",
+        "            found = _told_damage(self.path) or damage_in(self.path)\n",
+        "            found = _told_damage(self.path)\n",
+    ),
+    mutant(
+        "local store: entries are handed out without a look at their sums",
+        "state/storesums.py",
+        f"{_STORES}test_an_entry_that_is_damaged_while_the_store_is_in_use_is_told_and_the_next_open_begins_anew",
+        "    return crc32(stored, crc32(key)) == WHOLE\n",
+        "    return bool(stored)\n",
+    ),
+    mutant(
+        "own folders: a link is followed",
+        "state/ownfolders.py",
+        "regression/test_folders_of_others.py",
+        "        if not stat.S_ISDIR(path.lstat().st_mode):\n",
+        "        if not path.is_dir():\n",
+    ),
+    mutant(
+        "addresses: what an option says is shown",
+        "storage/addresses.py",
+        "regression/test_no_secrets_in_errors.py::test_an_address_is_shown_without_its_password",
+        "    return f\"{scheme}://{base}{_shown_options(options) if mark else ''}\"\n",
+        '    return f"{scheme}://{base}{mark}{options}"\n',
+    ),
+)

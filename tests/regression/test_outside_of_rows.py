@@ -1,0 +1,159 @@
+"""What is outside of a row is read-only for it: changes are refused at their line, reading and storing are fine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millpond import Program
+from millpond.compiler.compile import compile_program
+from millpond.errors import ProgramError
+from millpond.runtime.sequential import Sequential
+from tests.golden.programs import load, program_in
+
+CHANGES_OUTSIDE = {
+    "stored and changed": 'self.xs[k] = TIERS["x"]\nself.xs[k].append(1)',
+    "by a variable": 't = TIERS["x"]\nt.append(1)',
+    "a part": 'TIERS["x"][0] = 9',
+    "a part of a part": "for name, t in TIERS.items():\n    t.sort()",
+    "by get": "t = TIERS.get(k, [])\nt += [1]",
+    "the default of get": 'x = self.xs.get(k, TIERS["x"])\nx.append(1)\nself.xs[k] = x',
+    "a result that is kept": "t = kept(k)\nt.append(1)",
+    "stored, and a result that is kept": "self.xs[k] = kept(k)\nself.xs[k].pop()",
+    "by a helper": 'self._grow(TIERS["x"])',
+    "by a function": 'grow(TIERS["x"])',
+    "in a function": "grow_tiers()",
+    "through a tuple": 'a, b = TIERS["x"], 1\na.append(b)',
+    "deleted": 'del TIERS["x"]',
+    "heapq": 'heapq.heappush(TIERS["x"], 1)',
+    "an unbound method": 'list.append(TIERS["x"], 1)',
+    "a constant of the class": "self.LIMITS.append(1)",
+    "by a constructor": 'h = Holder(TIERS["x"])\nh.items.append(1)',
+    "by a copy": "c = TIERS.copy()\nc['x'].append(1)",
+    "in a branch": 't = []\nif k:\n    t = TIERS["x"]\nt.append(1)',
+    "in a loop": 't = [[0]]\nfor i in range(2):\n    t[0].append(i)\n    t[0] = TIERS["x"]',
+    "in a comprehension": "[t.append(1) for t in TIERS.values()]",
+    "by a lambda": "list(map(lambda t: t.append(1), TIERS.values()))",
+    "a counter of the module": "next(NUMBERS)",
+    "an object of the module": "SETTINGS.limit = 1",
+    "by its own method": "SETTINGS.raise_to(3)",
+    "in a new object of a method": "Pair([1], [2])._replace(left=TIERS['x']).left.append(3)",
+    "through iterators": 'next(itertools.chain([TIERS["x"]])).append(2)',
+    "the largest": "max(TIERS.values()).append(2)",
+    "a defaultdict that is only read": "len(GROUPS[k])",
+}
+FINE_OUTSIDE = {
+    "read": 'self.xs[k] = [len(TIERS["x"]), *TIERS["x"]]',
+    "stored": 'self.xs[k] = TIERS["x"]',
+    "a copy changed": 't = list(TIERS["x"])\nt.append(1)\nself.xs[k] = t',
+    "a slice changed": 't = TIERS["x"][:]\nt.append(1)\nself.xs[k] = t',
+    "sorted": 't = sorted(TIERS["x"])\nt.append(1)\nself.xs[k] = t',
+    "numbers of a list": 'n = 0\nfor i in TIERS["x"]:\n    i += 1\n    n += i\nself.xs[k] = [n]',
+    "stored or changed": 'if k:\n    self.xs[k] = TIERS["x"]\nelse:\n    self.xs[k].append(1)',
+    "bound anew": 't = TIERS["x"]\nt = [1]\nt.append(2)\nself.xs[k] = t',
+    "looked up": "self.xs[k] = [TIERS.get(k, [0])[0]]",
+    "a key function": 'self.xs[k] = sorted(TIERS["x"], key=BY)\nself.xs[k].append(1)',
+    "by a function that reads": 'self.xs[k] = [total(TIERS["x"])]',
+    "a method that reads": "self.xs[k] = [SETTINGS.doubled()]",
+    "a length": 'n = len(TIERS["x"])\nn += 1\nself.xs[k] = [n]',
+    "a place": 'n = bisect.bisect(TIERS["x"], 1)\nn += 1\nself.xs[k] = [n]',
+    "a sum": 'n = sum(TIERS["x"])\nn += max(TIERS["x"])\nself.xs[k] = [n]',
+    "a pattern": "self.xs[k] = [len(PATTERN.findall(k))]",
+}
+MODULE = """
+import bisect
+import heapq
+import itertools
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import neg
+from typing import NamedTuple
+
+from millpond import Map, Partitioned, Program, entry
+
+TIERS = {"x": [1, 2]}
+NUMBERS = itertools.count()
+GROUPS = defaultdict(list)
+PATTERN = re.compile("a+")
+BY = neg
+
+
+class Settings:
+    def __init__(self):
+        self.limit = 3
+
+    def raise_to(self, limit):
+        self.limit = limit
+
+    def doubled(self):
+        return self.limit * 2
+
+
+SETTINGS = Settings()
+
+
+@dataclass
+class Holder:
+    items: list[int]
+
+
+class Pair(NamedTuple):
+    left: list[int]
+    right: list[int]
+
+
+@lru_cache
+def kept(name: str) -> list[int]:
+    return [len(name)]
+
+
+def grow(xs):
+    ys = xs
+    ys += [1]
+
+
+def grow_tiers():
+    TIERS["x"].append(1)
+
+
+def total(xs):
+    n = 0
+    for x in xs:
+        n += x
+    return n
+
+
+class P(Program):
+    xs = Partitioned(Map[str, list[int]])
+    LIMITS = [1]
+
+    def _grow(self, xs):
+        xs.append(1)
+
+    @entry
+    def go(self, k: str) -> None:
+"""
+
+
+def _program(body: str, folder: Any) -> type[Program]:
+    text = MODULE + "".join(f"        {line}\n" for line in body.splitlines())
+    return program_in(load(text, folder))
+
+
+@pytest.mark.parametrize("body", CHANGES_OUTSIDE.values(), ids=CHANGES_OUTSIDE)
+def test_a_change_of_what_is_outside_is_refused_at_its_line(body, tmp_path):
+    with pytest.raises(ProgramError) as caught:
+        compile_program(_program(body, tmp_path))
+    assert caught.value.code == "MP122", caught.value
+    assert caught.value.places
+
+
+@pytest.mark.parametrize("body", FINE_OUTSIDE.values(), ids=FINE_OUTSIDE)
+def test_what_only_looks_outside_is_accepted(body, tmp_path):
+    program = _program(body, tmp_path)
+    plain, run = program(), Sequential(compile_program(program))
+    for name in ("a", "b", "a"):
+        assert run.call("go", name) == plain.go(name)

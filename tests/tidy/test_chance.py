@@ -1,0 +1,141 @@
+"""A run of all tests is the same every time: chance comes from tests/chance.py, and campaigns alone draw anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy.tree import ROOT, Module, calls, imports, modules, parse
+
+DRAWS = "tests/chance.py"
+ABOUT_CHANCE = frozenset({DRAWS, "tests/tidy/test_chance.py"})
+UNSEEDED = frozenset(
+    {"uuid.uuid4", "uuid4", "uuid.uuid1", "os.urandom", "urandom", "random.Random", "Random", "random.SystemRandom"}
+    | {"np.random.default_rng", "numpy.random.default_rng", "default_rng", "SystemRandom"}
+)
+"""Without arguments, these draw from the system."""
+
+SHARED = re.compile(
+    r"(random|np\.random|numpy\.random)\.(?!Random$|default_rng$|SystemRandom$|seed$|getstate$|setstate$)\w+"
+)
+"""Numbers of one source for the whole process: what a test draws hangs on who drew before it."""
+
+SEEDED = frozenset(
+    {"uuid.uuid4", "uuid4", "uuid.uuid1", "os.urandom", "urandom", "SystemRandom", "random.SystemRandom"}
+)
+"""These have no seed, whatever they are given."""
+
+
+def chance(module: Module) -> Iterator[str]:
+    """Draws that nobody can repeat."""
+    if module.path in ABOUT_CHANCE:
+        return
+    for node, name in imports(module):
+        if name.split(".")[0] == "secrets":
+            yield module.at(node, f"`{name}` draws from the system; take tests/chance.py")
+    for call, name in calls(module):
+        drawn = name in SEEDED or (name in UNSEEDED and not call.args and not call.keywords)
+        if drawn or SHARED.fullmatch(name):
+            yield module.at(call, f"`{name}` draws what nobody can draw again; take fresh_seed() or a fixed seed")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import secrets",
+        "from secrets import token_hex",
+        "uuid.uuid4()",
+        "uuid4().hex",
+        "os.urandom(3)",
+        "random.random()",
+        "random.sample(xs, 3)",
+        "random.Random()",
+        "np.random.default_rng()",
+        "np.random.rand(3)",
+    ],
+)
+def test_a_draw_that_nobody_can_repeat_is_found(line):
+    assert len(list(chance(parse(line)))) == 1
+
+
+def test_seeded_draws_are_left_alone():
+    lines = "random.Random(3)\nnp.random.default_rng(1)\nself.random.random()\nrng.sample(xs, 2)\nuuid.UUID(int=1)"
+    assert list(chance(parse(lines))) == []
+
+
+def test_tests_draw_nothing_that_nobody_can_repeat():
+    assert [finding for module in modules("tests") for finding in chance(module)] == []
+
+
+def test_the_package_draws_from_the_system_only_names_that_nobody_compares():
+    """UUIDs of checkpoints, staged files and jobs; what programs and campaigns draw follows from seeds."""
+    drawing = {module.path for module in modules("millpond") for _ in chance(module)}
+    assert {path.split("/")[1] for path in drawing} <= {"epochs", "storage", "runtime"}
+    assert not any(name.split(".")[0] == "secrets" for module in modules("millpond") for _, name in imports(module))
+
+
+ASKED = """
+import os, random, uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+SEEN = []
+
+@pytest.fixture(scope="module")
+def shared():
+    return uuid.uuid4().hex, random.random()
+
+@given(st.integers(), st.text())
+def test_drawn(number, text):
+    SEEN.append((number, text))
+
+def test_told(shared, request):
+    told = (shared, uuid.uuid4().hex, random.random(), SEEN, str(hash("text")), sorted(os.environ.keys() & {names}))
+    Path(request.config.rootpath, "told").write_text(repr(told))
+"""
+
+
+STRANGE = {"COLUMNS": "40", "FORCE_COLOR": "1", "AWS_PROFILE": "x", "SPARK_HOME": "/nowhere", "MILLPOND_SECRET": "00"}
+
+
+@pytest.mark.slow
+def test_two_runs_of_a_test_draw_the_same_whoever_runs_it(tmp_path):
+    told = []
+    for turn, more in enumerate(({}, STRANGE)):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        (folder / "test_asked.py").write_text(ASKED.replace("{names}", str(set(STRANGE))))
+        (folder / "conftest.py").write_text("from tests.conftest import *\n")
+        words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", "--rootdir", ".", "-c", "/dev/null")
+        done = subprocess.run(
+            [sys.executable, *words], cwd=folder, env=_fresh() | more, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+        told.append((folder / "told").read_text())
+    assert told[0] == told[1]
+    assert len(told[0]) > 1000, "hypothesis has drawn"
+
+
+def _fresh():
+    kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONHASHSEED", "CI", *STRANGE}}
+    return {key: value for key, value in kept.items() if not key.startswith("PYTEST_")} | {"PYTHONPATH": str(ROOT)}
+
+
+def test_every_campaign_can_be_started_and_takes_the_seed():
+    campaigns = tomllib.loads((ROOT / "scripts" / "campaigns.toml").read_text(encoding="utf-8"))
+    for name, campaign in campaigns.items():
+        assert campaign.keys() == {"holds", "run"}, name
+        assert campaign["run"][0] == "-m", name
+        module = campaign["run"][1]
+        if module != "pytest":
+            assert "{seed}" in campaign["run"], name
+            place = ROOT / module.replace(".", "/")
+            assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), name
