@@ -167,7 +167,8 @@ def _standing(store: LocalStore) -> Standing:
 def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
     """Remove stores that nobody opened for many epochs, since their partitions are elsewhere, and say which.
 
-    Only where stores have a single owner; a process that still has one of them open makes it anew when it needs it.
+    Only where stores have a single owner; a process that still has one of them open makes it anew when it needs it. One
+    that never stood anywhere stays: another task is about to fill it.
     """
     dropped: list[Path] = []
     folder = Path(local_root) / parent.uuid
@@ -176,7 +177,7 @@ def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
             continue
         store = LocalStore.at(path)
         stamp = _standing(store).origin
-        if stamp is None or stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
+        if stamp is not None and stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
             store.close()
             shutil.rmtree(path, ignore_errors=True)
             dropped.append(path)

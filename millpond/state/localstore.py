@@ -13,6 +13,7 @@ between them the record says so, and nobody reads the store.
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,6 +39,9 @@ from millpond.state.storeview import DAMAGES, KEY_BYTES_MAX, StoreView, damaged,
 MAP_BYTES_START = 1 << 30
 MAP_BYTES_MAX = 1 << 44
 READERS_MAX = 1024
+OPEN_ATTEMPTS_MAX = 8
+"""Other tasks may remove a store that is just being opened, or find it damaged; then it is made anew."""
+
 PIECE_ENTRIES = 1 << 14
 PIECE_BYTES = 1 << 25
 """What one transaction writes of deltas, about. LMDB holds every page that it changes in memory, 4 kB for each entry
@@ -132,15 +136,7 @@ class LocalStore:
         self._pid = os.getpid()
         self._views: WeakSet[StoreView] = WeakSet()
         try:
-            make_private(path)
-            refuse_links(path, path.parent)
-            self._refuse_foreign()
-            try:
-                self._open_all()
-            except DAMAGES as error:
-                # Not what the look before was for; still, it is only a copy.
-                set_aside(path, str(error))
-                self._open_all()
+            self._open_patiently()
         except (lmdb.Error, OSError) as error:
             raise StateError(
                 "MP220",
@@ -149,10 +145,33 @@ class LocalStore:
                 hint=f"free space, or remove {path}: it is only a copy and will be rebuilt",
             ) from error
 
+    def _open_patiently(self) -> None:
+        """Open the store, and make it anew as often as another task removes it meanwhile as a copy of no use."""
+        for attempt in range(1, OPEN_ATTEMPTS_MAX + 1):
+            try:
+                make_private(self.path)
+                refuse_links(self.path, self.path.parent)
+                self._refuse_foreign()
+                self._open_all()
+            except DAMAGES as error:
+                # Not what the look before was for; still, it is only a copy.
+                if attempt == OPEN_ATTEMPTS_MAX:
+                    raise
+                set_aside(self.path, str(error))
+            except (lmdb.Error, OSError) as error:
+                if attempt == OPEN_ATTEMPTS_MAX or not _is_missing(error):
+                    raise
+            else:
+                return
+
     def _open_all(self) -> None:
         self._use = StoreUse(self.path)
         try:
             self._env = self._open_environment()
+            if self._use.is_over():
+                # Another process has put a new store in its place, whose users do not know of us.
+                self._env.close()
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
             self._env.reader_check()
             self._main, self._long, self._meta = map(self._env.open_db, (b"main", b"long", b"meta"))
             self._page_bytes: int = self._env.stat()["psize"]
@@ -484,6 +503,11 @@ class LocalStore:
             txn.delete(place, db=table)
         else:
             txn.put(place, summed(place, value), db=table)
+
+
+def _is_missing(error: Exception) -> bool:
+    """Whether a file or folder was not there; LMDB tells so by the system's words alone."""
+    return isinstance(error, FileNotFoundError) or os.strerror(errno.ENOENT) in str(error)
 
 
 def _pieces(deltas: Sequence[Loaded]) -> Iterator[Sequence[Loaded]]:

@@ -285,6 +285,14 @@ def test_copies_that_nobody_opened_for_long_are_dropped_and_come_back_when_they_
     assert job.opened().keys() >= whole.keys() - {key_of("b")}
 
 
+def test_a_store_that_another_task_is_about_to_fill_is_not_dropped(job):
+    job.run(["a"])
+    new = LocalStore.at(store_path(job.local, job.checkpoint.parent.uuid, 7))
+    assert drop_old_copies(job.local, job.checkpoint.parent) == []
+    assert not new.is_gone()
+    new.close()
+
+
 def test_where_there_are_no_stores_nothing_is_dropped(job):
     assert drop_old_copies(job.local, job.checkpoint.parent) == []
 

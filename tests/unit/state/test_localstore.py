@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -249,6 +250,45 @@ def test_a_store_whose_folder_was_removed_is_made_anew(tmp_path):
     again.rebuild(START, [loaded({B: b"2"})])
     assert content(again) == {B: b"2"}
     again.close()
+
+
+@pytest.mark.parametrize("moment", ["refuse_links", "StoreUse", "lmdb.open"])
+@pytest.mark.parametrize("remade", [False, True])
+def test_a_store_that_is_removed_while_it_is_opened_is_made_anew(tmp_path, monkeypatch, moment, remade):
+    removals = iter([True, True, *[False] * 9])
+    where = localstore.lmdb if moment == "lmdb.open" else localstore
+    known = getattr(where, moment.rpartition(".")[2])
+
+    def removing(*args, **options):
+        if next(removals):
+            shutil.rmtree(tmp_path / "s")
+            if remade:
+                (tmp_path / "s").mkdir(mode=0o700)
+        return known(*args, **options)
+
+    monkeypatch.setattr(where, moment.rpartition(".")[2], removing)
+    store = LocalStore.at(tmp_path / "s")
+    store.rebuild(START, [loaded({A: b"1"})])
+    assert not store.is_gone()
+    store.close()
+    monkeypatch.undo()
+    again = LocalStore.at(tmp_path / "s")
+    assert content(again) == {A: b"1"}
+    again.close()
+
+
+def test_a_store_that_is_removed_again_and_again_is_a_coded_error(tmp_path, monkeypatch):
+    known = localstore.StoreUse
+
+    def removing(path):
+        use = known(path)
+        shutil.rmtree(path)
+        return use
+
+    monkeypatch.setattr(localstore, "StoreUse", removing)
+    with pytest.raises(StateError) as refused:
+        LocalStore.at(tmp_path / "s")
+    assert refused.value.code == "MP220"
 
 
 def test_only_the_owner_may_read_a_store(tmp_path):
