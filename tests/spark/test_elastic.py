@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.errors import ElasticError
 from millpond.storage.files import FileStorage
 from tests.property.test_spread import Words, random_row
+from tests.spark.drivers import wait_for
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, visible, write_parts
 from tests.spark.programs import Recommender, Store, committed_state, fresh_seed, oracle, random_rows
 
@@ -110,13 +110,6 @@ class Totals(Program):
     def add(self, key: int) -> int:
         self.totals[key] += 1
         return self.totals[key]
-
-
-def wait_for(holds, what):
-    end = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 def test_a_query_that_runs_gets_other_numbers_of_partitions_without_a_restart(spark, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -13,7 +12,6 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import Counter, Partitioned, Program, entry, memory, parquet
-from millpond.clock import SystemClock
 from millpond.epochs.recovery import last_manifest, read_genesis
 from millpond.epochs.times import Times
 from millpond.errors import MillpondError
@@ -22,6 +20,7 @@ from millpond.runtime.eventtime import LAST_US, FeedTime
 from millpond.storage.files import FileStorage
 from tests.property.eventtimed import EventPlain
 from tests.property.timed import SECOND, START, Alarms, Moves, Pledges, committed_state
+from tests.spark.drivers import wait_for
 from tests.spark.eventtime_job import DISORDER, Visits, VisitsDriver, visits
 from tests.spark.feeding import stream_of, write_part
 
@@ -246,14 +245,6 @@ class Counts(Program):
         return self.clicks[user]
 
 
-def wait_for(holds, seconds=60):
-    clock = SystemClock()
-    until = clock.ticks() + seconds
-    while not holds():
-        assert clock.ticks() < until, "nothing came"
-        time.sleep(0.1)
-
-
 def test_a_feed_that_falls_idle_lets_timers_fire_by_ticks(spark, tmp_path):
     def written(part, user, second):
         ts = datetime(2020, 1, 1, 0, 0, second, tzinfo=UTC)
@@ -274,7 +265,7 @@ def test_a_feed_that_falls_idle_lets_timers_fire_by_ticks(spark, tmp_path):
     job.on_timer("over", to=parquet(tmp_path / "over"))
     query = job.start(tick=timedelta(milliseconds=200))
     try:
-        wait_for(lambda: len(in_folder(tmp_path / "over")) == 1)
+        wait_for(lambda: len(in_folder(tmp_path / "over")) == 1, "a timer")
         assert [row["user"] for row in in_folder(tmp_path / "over")] == ["calm"]
         event = Times.of(head_of(tmp_path).counters).event
         assert moment_of(event.watermark_us).second == 50

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry, memory, on_timer, parquet
-from millpond.clock import SystemClock
 from millpond.errors import MillpondError
 from millpond.program.epoch_time import epoch_time
 from millpond.storage.files import FileStorage
 from tests.property.timed import SECOND, START, Alarms, Plain, Pledges, committed_state
+from tests.spark.drivers import wait_for
 from tests.spark.feeding import stream_of, write_part
 
 EPOCHS = [
@@ -100,14 +100,6 @@ class Sessions(Program):
         return self.clicks.pop(user, 0), len(self.pages.get(user, []))
 
 
-def wait_for(holds, seconds=60):
-    clock = SystemClock()
-    until = clock.ticks() + seconds
-    while not holds():
-        assert clock.ticks() < until, "nothing came"
-        time.sleep(0.1)
-
-
 def clicks(folder, part, users):
     write_part(folder, part, pa.table({"user": users, "page": ["home"] * len(users)}))
 
@@ -124,10 +116,10 @@ def test_a_query_whose_feeds_are_idle_fires_timers_by_itself(spark, tmp_path):
         return [] if not found else spark.read.parquet(str(tmp_path / "out")).collect()
 
     try:
-        wait_for(lambda: len(rows()) == 2)
+        wait_for(lambda: len(rows()) == 2, "two replies")
         assert {row.user: tuple(row.reply) for row in rows()} == {"ann": (2, 2), "bob": (1, 1)}
         clicks(tmp_path / "in", 1, ["ann"])
-        wait_for(lambda: len(rows()) == 3)
+        wait_for(lambda: len(rows()) == 3, "a third reply")
         epochs = len(list((tmp_path / "checkpoint" / "manifests").iterdir()))
         time.sleep(1.5)
         assert len(list((tmp_path / "checkpoint" / "manifests").iterdir())) == epochs, (
@@ -161,7 +153,7 @@ def test_a_handler_that_raises_in_a_tick_ends_the_query_and_is_told(spark, tmp_p
     job.feed("click", stream_of(spark, tmp_path / "in"))
     query = job.start(tick=timedelta(milliseconds=200))
     try:
-        wait_for(lambda: job.error is not None and not query.isActive)
+        wait_for(lambda: job.error is not None and not query.isActive, "the end of the query")
     finally:
         query.stop()
     assert "ZeroDivisionError" in str(job.error)

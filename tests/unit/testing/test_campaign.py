@@ -80,9 +80,10 @@ def test_a_run_that_does_not_end_is_a_crash(monkeypatch):
 
 
 def test_a_run_that_waits_for_ever_is_a_crash_and_one_that_only_waits_long_is_none(monkeypatch):
-    monkeypatch.setattr(campaigns, "WAITED_TIMES_MAX", 2)
-    monkeypatch.setattr(Case, "run", lambda self: time.sleep(30))
+    monkeypatch.setattr(campaigns, "WAITED_TIMES_MAX", 1)
+    monkeypatch.setattr(Case, "run", lambda self: time.sleep(600))
     assert run_one(Case("", (), 1), seconds=1).code == "timeout"
+    monkeypatch.setattr(campaigns, "WAITED_TIMES_MAX", 200)
     monkeypatch.setattr(Case, "run", lambda self: time.sleep(1.2) or Outcome(Verdict.SAME))
     assert run_one(Case("", (), 1), seconds=1).verdict is Verdict.SAME
 
