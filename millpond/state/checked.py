@@ -42,15 +42,14 @@ class Checked(Map[Any, Any]):
     def _first(self, key: Any) -> Any:
         if not dict.__contains__(self, key):
             return ABSENT
-        value = dict.__getitem__(self, key)
-        return value if self.value_codec.immutable else self.value_codec.encode(value)
+        return self.value_codec.kept(dict.__getitem__(self, key))
 
     def put_back(self, key: Any, first: Any) -> None:
         """Make an entry what it was before a row that is undone."""
         if first is ABSENT:
             dict.pop(self, key, None)
         else:
-            dict.__setitem__(self, key, first if self.value_codec.immutable else self.value_codec.decode(first))
+            dict.__setitem__(self, key, self.value_codec.brought_back(first))
 
     def end_row(self, key: Any) -> None:
         """Make a value of an entry that a row touched."""

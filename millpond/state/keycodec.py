@@ -52,6 +52,12 @@ class KeyCodec:
 
     def check(self, key: Any) -> None:
         """Refuse a key that can't be encoded: of another type, out of range, or text without a UTF-8 form."""
+        # Plain Python asks at every access; of most keys a look at the type tells.
+        kind = self.hint
+        if kind is int and type(key) is int and INT_MIN <= key <= INT_MAX:
+            return
+        if kind is str and type(key) is str and key.isascii():
+            return
         self.encode(key)
 
     def check_types(self, keys: Sequence[Any]) -> None:

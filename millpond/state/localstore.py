@@ -168,10 +168,6 @@ class LocalStore:
         self._use = StoreUse(self.path)
         try:
             self._env = self._open_environment()
-            if self._use.is_over():
-                # Another process has put a new store in its place, whose users do not know of us.
-                self._env.close()
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
             self._env.reader_check()
             self._main, self._long, self._meta = map(self._env.open_db, (b"main", b"long", b"meta"))
             self._page_bytes: int = self._env.stat()["psize"]
@@ -194,7 +190,7 @@ class LocalStore:
             )
 
     def _open_environment(self) -> lmdb.Environment:
-        return lmdb.open(
+        opened = lmdb.open(
             str(self.path),
             map_size=MAP_BYTES_START,
             max_dbs=3,
@@ -204,6 +200,11 @@ class LocalStore:
             readahead=False,
             mode=0o600,
         )
+        if self._use.is_over():
+            # Another process has put a new store in its place, whose users do not know of us.
+            opened.close()
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
+        return opened
 
     def close(self) -> None:
         """Close the files; open views must be gone. In a forked child nothing happens: the files are the parent's."""

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import inspect
 
 from millpond.errors import StateError
+from millpond.keygroups import INT_MAX, INT_MIN
 from millpond.state.canonical import UNFIT, canonical_set, encode_canonical
 from millpond.state.nesting import NESTED_MAX, field_names, nests_without_end, too_deep, types_in
 from millpond.state.shown import shown
@@ -78,6 +79,16 @@ class ValueCodec:
         """Whether no value of this type can be changed in place."""
         return self._scalars is not None or self._columns is not None
 
+    def kept(self, value: Any) -> Any:
+        """What brings a value back, whatever becomes of it: itself, a copy of its items, or its encoding."""
+        if self.immutable:
+            return value
+        return self.encode(value) if self._items is None else value.copy()
+
+    def brought_back(self, kept: Any) -> Any:
+        """The value of which `kept` was taken."""
+        return kept if self.immutable or self._items is not None else self.decode(kept)
+
     @property
     def holds_sets(self) -> bool:
         """Whether values of this type are or hold sets, whose order is that of their history until they are stored."""
@@ -127,6 +138,8 @@ class ValueCodec:
 
     def check(self, value: Any) -> None:
         """Refuse a value that would not come back as it is."""
+        if type(value) is int and self._scalars is not None and int in self._scalars and INT_MIN <= value <= INT_MAX:
+            return
         self.encode_many((value,))
 
     def renew(self, value: Any) -> Any:

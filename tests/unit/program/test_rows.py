@@ -160,13 +160,14 @@ def test_only_what_is_touched_is_looked_at(monkeypatch):
     for number in range(1000):
         program.lists[str(number)] = [number]
     looked_at = []
-    encode = ValueCodec.encode
+    for name in ("kept", "renew"):
+        look = getattr(ValueCodec, name)
 
-    def counted(self, value):
-        looked_at.append(value)
-        return encode(self, value)
+        def counted(self, value, look=look):
+            looked_at.append(value)
+            return look(self, value)
 
-    monkeypatch.setattr(ValueCodec, "encode", counted)
+        monkeypatch.setattr(ValueCodec, name, counted)
     program.change("7", "")
     assert len([value for value in looked_at if isinstance(value, list)]) == 4, "two lists, before and after"
     looked_at.clear()
