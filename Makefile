@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help run check test bench crash connect versions mutants audit docs clean lint types unit whole spark
 
+# Running needs Millpond alone; all else needs the tools of tests, too.
+RUNS := .venv/.runs
 READY := .venv/.ready
 PYTHON := .venv/bin/python
 TYPED := $(wildcard millpond examples benchmarks)
@@ -20,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY) ## Run the example: a recommender on an embedded Spark
+run: $(RUNS) ## Run the example: a recommender on an embedded Spark
 	@$(PYTHON) -m examples.recommender
 
 check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
@@ -85,6 +87,10 @@ spark: $(READY)
 	@$(PYTEST) -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)
 	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and connect and not campaign" tests/spark $(PYTEST_ARGS)
 
-$(READY): pyproject.toml scripts/setup.sh
+$(RUNS): pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
+
+$(READY): pyproject.toml scripts/setup.sh scripts/browser.sh
+	@sh scripts/setup.sh dev
+	@touch $(RUNS) $@

@@ -49,6 +49,8 @@ GENRES = tuple(TITLES)
 FILMS: tuple[tuple[str, str], ...] = tuple((title, genre) for genre, titles in TITLES.items() for title in titles)
 """Title and genre of each film; a film's number is its place here."""
 
+_NUMBERS = {film: number for number, film in enumerate(FILMS)}
+
 STARS_BY_TASTE = (4.25, 3.5, 2.25)
 """What members give on average to films of their first genre, of their second, and to others."""
 
@@ -125,7 +127,7 @@ def _rating(chance: random.Random, at: int, member: Member) -> Rating:
     others = [genre for genre in GENRES if genre not in (member.loves, member.likes)]
     (kind,) = chance.choices(range(len(LIKELY_BY_TASTE)), LIKELY_BY_TASTE)
     genre = (member.loves, member.likes, chance.choice(others))[kind]
-    film = FILMS.index((chance.choice(TITLES[genre]), genre))
+    film = _NUMBERS[chance.choice(TITLES[genre]), genre]
     # Half stars are exact in binary, so that sums of them are the same in any order.
     halves = round(2 * chance.gauss(STARS_BY_TASTE[kind], 0.7))
     return Rating(at, member.number, film, min(max(halves, 1), 10) / 2)

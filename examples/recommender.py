@@ -6,7 +6,9 @@ learn from a share of the users and are added up when somebody asks.
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -19,16 +21,17 @@ from rich.table import Table
 
 from examples.files import OUT, fresh_folder, parts_of, read_rows, stream, write_parts
 from examples.films import FILMS, Evening, Member, Rating, make_evening
+from examples.report import REASON_COLUMNS, EpochLine, Reason, Share, Told, report_page
 from millpond import Matrix, Partial, Partitioned, Program, Vector, each, entry, merged, parquet
 from millpond.clock import SystemClock
 from millpond.runtime.spark.session import local_session
 
 SEED = 20
-MEMBERS = 400
-RATINGS = 7_200
-REQUESTS = 960
+RATINGS = 200_000
+RATINGS_PER_MEMBER = 10
+RATINGS_PER_REQUEST = 50
 SHOWN = 3
-EPOCHS = 10
+EPOCHS = 5
 
 RATING_COLUMNS = pa.schema([("at", pa.int64()), ("user", pa.int64()), ("film", pa.int64()), ("stars", pa.float64())])
 REQUEST_COLUMNS = pa.schema([("at", pa.int64()), ("user", pa.int64())])
@@ -99,10 +102,14 @@ class Outcome:
     """What a run on Spark left behind."""
 
     answers: Answers
-    rows: int
-    epochs: int
+    epochs: tuple[EpochLine, ...]
     replies: Path
     checkpoint: Path
+
+    @property
+    def rows(self) -> int:
+        """How many ratings and requests were worked on."""
+        return sum(epoch.rows for epoch in self.epochs)
 
 
 def spark_run(spark: SparkSession, evening: Evening, folder: Path, epochs: int) -> Outcome:
@@ -120,7 +127,8 @@ def spark_run(spark: SparkSession, evening: Evening, folder: Path, epochs: int) 
     report = job.run()
 
     answers = sorted((row["at"], row["reply"]) for row in read_rows(replies))
-    return Outcome(answers, report.rows, len(report.epochs), replies, checkpoint)
+    lines = tuple(EpochLine(one.epoch, one.rows, one.replies, one.seconds) for one in report.epochs)
+    return Outcome(answers, lines, replies, checkpoint)
 
 
 def first_difference(found: Answers, expected: Answers) -> str:
@@ -155,29 +163,40 @@ def share_by_chance(evening: Evening) -> float:
     return sum(shares) / len(shares)
 
 
-def show_learning(console: Console, evening: Evening, answers: Answers) -> None:
-    """Show how the answers get better while the stream goes by."""
-    table = Table("part of the stream", "in the user's favourite genre", title="How it learns", title_justify="left")
+def learning(evening: Evening, answers: Answers) -> list[Share]:
+    """Tell how the answers get better while the stream goes by."""
     quarter = len(evening.events) // 4
-    for number, name in enumerate(("first quarter", "second quarter", "third quarter", "last quarter")):
-        share = share_in_taste(evening, answers, number * quarter, (number + 1) * quarter + 4 * (number == 3))
-        table.add_row(name, "no answers yet" if share is None else f"{share:.0%} of the recommended films")
-    table.add_row("drawn blindly", f"{share_by_chance(evening):.0%}", style="dim")
-    console.print(table)
+    shares = [
+        Share(name, share_in_taste(evening, answers, number * quarter, (number + 1) * quarter + 4 * (number == 3)))
+        for number, name in enumerate(("first quarter", "second quarter", "third quarter", "last quarter"))
+    ]
+    return [*shares, Share("drawn blindly", share_by_chance(evening))]
 
 
-def show_member(console: Console, program: Recommender, member: Member, answer: Answer) -> None:
-    """Show what a member likes, what was recommended, and why."""
+def tell(program: Recommender, member: Member, answer: Answer) -> Told:
+    """Tell what a member likes, what was recommended, and why."""
     row = program.ratings.row(member.number)
     liked = sorted(row, key=lambda film: (-row[film], film))
-    table = Table("recommended", "genre", "score", "rated together with", "members")
+    reasons = []
     for film, score in answer:
-        title, genre = FILMS[film]
         why = max(liked, key=lambda other: (program.together[film, other] * (row[other] - program.AVERAGE), -other))
-        table.add_row(title, genre, f"{score:.1f}", FILMS[why][0], str(program.together[film, why]))
+        reasons.append(Reason(*FILMS[film], score, FILMS[why][0], program.together[film, why]))
     favourites = ", ".join(f"{FILMS[film][0]} ({FILMS[film][1]}, {row[film]})" for film in liked[:3])
-    console.print(f"\n[bold]Member {member.number}[/] loves {member.loves}. Best rated: {favourites}.")
+    return Told(member.number, f"loves {member.loves}. Best rated: {favourites}.", tuple(reasons))
+
+
+def show(console: Console, shares: Sequence[Share], told: Sequence[Told]) -> None:
+    """Show how it learns, and what some members were told."""
+    table = Table("part of the stream", "in the user's favourite genre", title="How it learns", title_justify="left")
+    for share in shares:
+        table.add_row(share.part, share.text)
     console.print(table)
+    for one in told:
+        console.print(f"\n[bold]Member {one.member}[/] {one.about}")
+        table = Table(*REASON_COLUMNS)
+        for reason in one.reasons:
+            table.add_row(*reason.cells)
+        console.print(table)
 
 
 def show_place(path: Path) -> str:
@@ -185,14 +204,14 @@ def show_place(path: Path) -> str:
     return f"./{path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def main() -> int:
+def main(ratings: int = RATINGS) -> int:
     """Run the example; the exit code tells whether Spark and plain Python agree."""
     console, clock = Console(highlight=False), SystemClock()
     folder = fresh_folder(OUT / "recommender")
-    evening = make_evening(SEED, members=MEMBERS, ratings=RATINGS, requests=REQUESTS, finale=SHOWN)
-    console.print(
-        f"{MEMBERS} members, {len(FILMS)} films, {RATINGS:,} ratings, {REQUESTS} requests. Starting Spark ..."
-    )
+    members, requests = ratings // RATINGS_PER_MEMBER, ratings // RATINGS_PER_REQUEST
+    console.print(f"{members:,} members, {len(FILMS)} films, {ratings:,} ratings, {requests:,} requests.")
+    evening = make_evening(SEED, members=members, ratings=ratings, requests=requests, finale=SHOWN)
+    console.print("Starting Spark ...")
     spark = local_session("recommender")
     try:
         console.print(f"Streaming through the class [bold]Recommender[/] in {EPOCHS} epochs ...")
@@ -201,21 +220,32 @@ def main() -> int:
         took = clock.ticks() - begun
     finally:
         spark.stop()
-    console.print(f"{outcome.rows:,} rows in {outcome.epochs} epochs, {took:.0f} s, each epoch checkpointed.\n")
+    figures = (
+        f"{outcome.rows:,} rows in {len(outcome.epochs)} epochs, {took:.0f} s, {outcome.rows / took:,.0f} rows a second"
+    )
+    console.print(f"{figures}, each epoch checkpointed.\nRunning the class as plain Python over the same events ...\n")
 
     program, expected = plain_run(evening)
     if outcome.answers != expected:
         difference = escape(first_difference(outcome.answers, expected))
         console.print(f"[red]The answers differ from those of the plain Python run:[/] {difference}")
         return 1
-    show_learning(console, evening, outcome.answers)
-    for request, (_, answer) in zip(evening.requests[-SHOWN:], outcome.answers[-SHOWN:], strict=True):
-        show_member(console, program, evening.members[request.user], answer)
-    console.print(f"\nAll {len(expected)} answers equal those of the class run as plain Python.")
+    asked = zip(evening.requests[-SHOWN:], outcome.answers[-SHOWN:], strict=True)
+    told = [tell(program, evening.members[request.user], answer) for request, (_, answer) in asked]
+    shares = learning(evening, outcome.answers)
+    show(console, shares, told)
+    agreement = f"All {len(expected):,} answers equal those of the class run as plain Python."
+    page = folder / "report.html"
+    graph = Recommender.explain(format="svg")
+    page.write_text(report_page(f"{figures}. {agreement}", outcome.epochs, shares, told, graph), encoding="utf-8")
+    console.print(f"\n{agreement}")
     console.print(f"Recommendations: {show_place(outcome.replies)} (Parquet)")
     console.print(f"Checkpoint:      {show_place(outcome.checkpoint)}")
+    console.print(f"Page:            {show_place(page)} (rate, answers and the program's graph; open it in a browser)")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    arguments = argparse.ArgumentParser(description=main.__doc__)
+    arguments.add_argument("--ratings", type=int, default=RATINGS, help="how many there are; from 500 on")
+    sys.exit(main(max(arguments.parse_args().ratings, 500)))

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv with Millpond and its tools in it, and a Java if the machine has none that Spark can use.
+# Makes .venv with Millpond in it, and a Java if the machine has none that Spark can use; with the word `dev` also what
+# the tests need.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -24,8 +25,13 @@ pip() {
     .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"
 }
 
-echo "set-up: installing Millpond and its tools into .venv"
-pip install --editable '.[dev]'
+if [ "${1:-}" = dev ]; then
+    echo "set-up: installing Millpond and the tools of its tests into .venv"
+    pip install --editable '.[dev]'
+else
+    echo "set-up: installing Millpond into .venv"
+    pip install --editable .
+fi
 
 if ! .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; find_java()' 2>/dev/null; then
     echo "set-up: no Java 17 or newer was found; installing one into .venv"
@@ -33,4 +39,5 @@ if ! .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; fin
     .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; find_java()'
 fi
 
+[ "${1:-}" = dev ] || exit 0
 sh scripts/browser.sh || echo "set-up: no browser could be installed; pages are tested without one" >&2

@@ -110,8 +110,8 @@ def test_the_first_difference_shows_what_is_missing_or_given_twice(found, words)
 def test_a_wrong_answer_is_told_by_the_exit_code(monkeypatch, tmp_path, capsys, stopped_spark):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(recommender, "local_session", lambda name: stopped_spark)
-    outcome = recommender.Outcome([], 0, 1, tmp_path, tmp_path)
+    outcome = recommender.Outcome([], (), tmp_path, tmp_path)
     monkeypatch.setattr(recommender, "spark_run", lambda *args: outcome)
-    assert recommender.main() == 1
+    assert recommender.main(600) == 1
     assert "differ" in capsys.readouterr().out
     assert stopped_spark.stopped
