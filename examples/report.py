@@ -13,7 +13,8 @@ STYLE = """
 body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
   max-width: 64rem; padding: 0 1rem; }
 h1 { margin-bottom: 0; } h2 { margin: 2rem 0 .5rem; } p, caption { color: var(--soft); text-align: left; }
-table { border-collapse: collapse; margin-bottom: 1rem; } td, th { border-bottom: 1px solid var(--rule); padding: .25rem .9rem .25rem 0; }
+table { border-collapse: collapse; margin-bottom: 1rem; }
+td, th { border-bottom: 1px solid var(--rule); padding: .25rem .9rem .25rem 0; }
 th { color: var(--soft); font-weight: 500; text-align: left; } td.number { text-align: right; }
 td .bar { background: var(--bar); display: inline-block; height: .8rem; margin-right: .6rem; }
 .drawing { overflow-x: auto; }
