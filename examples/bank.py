@@ -13,18 +13,19 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter as Tally
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 from rich.table import Table
 
+from examples.audit import State, constant, measured
 from examples.refusals import play
 from examples.rows import Row, hot
 from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
-from millpond.testing.loading import temporary_folder
-from millpond.testing.transactions.audit import State, constant, measured
 
 SEED = 5
 ROWS = 4_000
@@ -99,7 +100,8 @@ def main() -> int:
     """Run the bank both ways, and show where the money is, and that it is all there."""
     bank, rows = Bank(), make_rows(SEED, ROWS)
     replies, refused = play(bank, rows)
-    with temporary_folder() as folder:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
         run = Simulated(compile_program(Bank), folder, PARTITIONS)
         opening, each = len(ACCOUNTS), -(-ROWS // EPOCHS)
         run.epoch(rows[:opening])

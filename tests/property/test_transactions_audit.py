@@ -6,12 +6,12 @@ import random
 
 import pytest
 
+from examples.audit import constant, kept_manifests, measured
 from millpond import Map, Partitioned, Program, entry
 from millpond.epochs import snapshots
 from millpond.runtime import working
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
-from millpond.testing.transactions.audit import constant, kept_manifests, measured
 from millpond.testing.transactions.worlds import bank, inventory, matching, social
 from tests.sizes import compile_once
 

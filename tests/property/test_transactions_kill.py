@@ -9,6 +9,7 @@ import signal
 import pyarrow.parquet as pq
 import pytest
 
+from examples.audit import constant, measured
 from millpond import parquet
 from millpond.crashpoints import IN_EPOCHS
 from millpond.epochs import snapshots
@@ -18,7 +19,6 @@ from millpond.runtime import working
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
-from millpond.testing.transactions.audit import constant, measured
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
 from tests.children import in_child

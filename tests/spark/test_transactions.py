@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from examples.audit import constant, measured
 from millpond.errors import ProgramError, RowError
 from millpond.runtime.spark import job
 from millpond.storage.files import FileStorage
 from millpond.testing.loading import loaded, program_in
-from millpond.testing.transactions.audit import constant, measured
 from millpond.testing.transactions.campaign import case_of
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds import WORLDS

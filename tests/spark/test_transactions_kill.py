@@ -8,8 +8,8 @@ import signal
 import pyarrow.parquet as pq
 import pytest
 
+from examples.audit import constant, measured
 from millpond.storage.files import FileStorage
-from millpond.testing.transactions.audit import constant, measured
 from millpond.testing.transactions.truth import truth_of
 from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
 from tests.spark.programs import fresh_seed, say

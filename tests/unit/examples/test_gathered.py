@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from examples import bank, inventory, matching
+from examples.audit import constant, measured, states
 from examples.refusals import play
 from millpond import Aborted
 from millpond.epochs.recovery import read_state
@@ -17,7 +18,6 @@ from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
 from millpond.runtime.simulated import Simulated
 from millpond.storage.files import FileStorage
 from millpond.testing.oracle import shown
-from millpond.testing.transactions.audit import constant, measured, states
 from millpond.testing.transactions.truth import state_of
 from tests.sizes import compile_once
 
