@@ -251,7 +251,8 @@ class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of replies; its name is relative to `root`, the folder of its sink.
 
-    A `visible` one is published by the name itself, so the manifest alone says all that publication must know.
+    A `visible` one is published by the name itself, so the manifest alone says all that publication must know. Of one
+    that is `noted` a note says when it was published; earlier versions made none.
     """
 
     sink: str
@@ -259,6 +260,7 @@ class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int
     root: str = ""
     visible: bool = False
+    noted: bool = False
 
     def __post_init__(self) -> None:
         _claim(self.rows >= 0, "rows", "0 or more", self.rows)

@@ -1,7 +1,9 @@
 """Publication: after the commit, the files of an epoch become visible; doing it twice changes nothing.
 
 Between the commit and this, files wait on a disk. So each is compared with what its manifest says of it before anybody
-sees it: a file that is not the one that was staged is an error (MP321), and nothing of its sink is handed over.
+sees it: a file that is not the one that was staged is an error (MP321), and nothing of its sink is handed over. When
+all files of a sink are out, a note says so before the staged ones go: without it, files that are nowhere are lost and
+not published (MP320).
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ class Publisher:
             files = [Path(root) / STAGING / output.file.name for output in outputs]
             if outputs[0].visible:
                 # Where the epoch said, also if the feed has another sink by now.
-                self._move(files, Path(root), outputs)
+                self._move(files, Path(root), outputs, handed_note(manifest, name))
             elif name in self._sinks and is_kept(outputs[0]) and self._kept is not None:
                 sink = self._sinks[name][0]
                 self._kept.deliver(manifest, name, outputs, partial(self._give, sink, name, manifest.epoch, outputs))
@@ -87,9 +89,11 @@ class Publisher:
                         names = self._door.listdir(folder)
                     self._forget([folder / n for n in names if is_over(n, until, manifest.checkpoint)])
 
-    def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile]) -> None:
-        if not any(self._entry(path) for path in staged):
-            # Published before: cleaning up begins after that. Since then the files are their readers' business.
+    def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile], name: str) -> None:
+        note = root / HANDED / name
+        if self._is_published(staged, root, outputs, note):
+            # Since then the files are their readers' business.
+            self._forget(staged)
             return
         both = list(zip(staged, outputs, strict=True))
         waiting = [(path, output) for path, output in both if not self._is_out(root, output)]
@@ -106,7 +110,29 @@ class Publisher:
             crashpoint("publish.file")
         with _coded("sync", root):
             self._door.sync_folder(root)
+        self._note_published(staged[0], note)
         self._forget(staged)
+
+    def _is_published(self, staged: list[Path], root: Path, outputs: list[OutputFile], note: Path) -> bool:
+        """Whether all files were seen under their names, wherever their readers have moved them since."""
+        if self._entry(note) is not None:
+            return True
+        if any(self._entry(path) for path in staged):
+            return False
+        # A sink whose folders are all gone was emptied by its owner; versions without notes began to clean up with the
+        # first file.
+        return not outputs[0].noted or not (self._entry(root / STAGING) or self._entry(root / HANDED))
+
+    def _note_published(self, staged: Path, note: Path) -> None:
+        """Make a note of the first staged file: in one step, so that one of the two is always there."""
+        folder = note.parent
+        if self._entry(folder) is None:
+            with suppress(FileExistsError), _coded("make", folder, FileExistsError):
+                self._door.mkdir(folder)
+        self._check_folder(folder)
+        # If it is gone, another driver has published the epoch meanwhile.
+        with suppress(FileNotFoundError), _coded("rename", staged, FileNotFoundError):
+            self._door.rename(staged, note)
 
     def _is_out(self, root: Path, output: OutputFile) -> bool:
         return self._entry(root / output.file.name) is not None
@@ -126,7 +152,7 @@ class Publisher:
         """
         notes, note = FileStorage(root), f"{HANDED}/{handed_note(manifest, name)}"
         # Versions without notes began to clean up with the first file.
-        if not notes.contains(note) and self._entry(files[0]) is not None:
+        if not notes.contains(note) and (outputs[0].noted or self._entry(files[0]) is not None):
             for path in files:
                 if self._entry(path) is None:
                     raise _missing(path.name, str(path))

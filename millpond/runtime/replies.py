@@ -68,7 +68,8 @@ def stage(sink: SinkPlan, table: pa.Table, place: str, checkpoint: Storage | Non
         outcome = FileStorage(sink.root).put(f"{STAGING}/{name}", data)
     if outcome is PutOutcome.WON:
         crashpoint("output.staged")
-    return OutputFile(sink.name, FileRef(name, len(data), digest), table.num_rows, sink.root, sink.visible)
+    file = FileRef(name, len(data), digest)
+    return OutputFile(sink.name, file, table.num_rows, sink.root, sink.visible, noted=True)
 
 
 def unfolded(table: pa.Table, rows: pa.Schema) -> pa.Table:

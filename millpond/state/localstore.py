@@ -30,7 +30,7 @@ import msgspec
 from millpond.errors import StateError
 from millpond.state.ownfolders import make_private, refuse_links
 from millpond.state.standing import Ranges, Stamp, Standing, groups_in, ranges_of
-from millpond.state.storecheck import DATA, damage_in, is_short
+from millpond.state.storecheck import DATA, LOCK, damage_in, is_short, size_of
 from millpond.state.storekey import ELEMENTS_MAX, element_of, group_of, store_prefix
 from millpond.state.storesums import SUM_BYTES, is_whole, summed, summed_all
 from millpond.state.storeuse import StoreUse, mark_damaged, set_aside
@@ -48,8 +48,8 @@ PIECE_BYTES = 1 << 25
 if these lie far apart: in one transaction it would be up to half a gigabyte, the more the larger the state is.
 """
 
-_STAMP = b"stamp with sums"
-"""Under another name than before entries had sums, so that a store without them is not believed."""
+_STAMP = b"stamp with chained sums"
+"""Under another name than when entries had other sums, or none, so that such a store is not believed."""
 _BROUGHT = b"brought"
 _BUSY = b"busy"
 _MOVING = " moving"
@@ -171,6 +171,7 @@ class LocalStore:
             self._env.reader_check()
             self._main, self._long, self._meta = map(self._env.open_db, (b"main", b"long", b"meta"))
             self._page_bytes: int = self._env.stat()["psize"]
+            self._lock_bytes = size_of(self.path / LOCK)
             if self._use.alone:
                 self._use.note_written()
         except BaseException:
@@ -215,9 +216,18 @@ class LocalStore:
 
     def is_gone(self) -> bool:
         """Whether the store must be opened anew: somebody removed it, or cut it off, which would kill who reads it."""
+        self._mend_lock()
         if self._use.is_over() or is_short(self.path, self._env.info()["last_pgno"], self._page_bytes):
             return True
         return self._use.was_touched() and self._is_damaged()
+
+    def _mend_lock(self) -> None:
+        """Make a lock file that was cut off as long as it is mapped, since whoever touches it would be killed."""
+        lock = self.path / LOCK
+        if size_of(lock) < self._lock_bytes and lock.is_file() and not lock.is_symlink():
+            with suppress(OSError):
+                os.truncate(lock, self._lock_bytes)
+            mark_damaged(self.path, f"{LOCK}, which was cut off while it was in use")
 
     def _is_damaged(self) -> bool:
         """Look through a store whose file somebody changed, while nobody may write to it."""

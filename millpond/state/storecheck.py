@@ -14,13 +14,14 @@ bit of its key changed is not missed there.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from millpond.state.storesums import is_whole
 
-DATA = "data.mdb"
+DATA, LOCK = "data.mdb", "lock.mdb"
 
 ENTRIES_BYTES_MAX = 1 << 30
 """In files above this the entries are not looked at: restoring all of it would not take much longer."""
@@ -46,13 +47,16 @@ class _DamagedError(Exception):
 def damage_in(folder: Path) -> str | None:
     """What is wrong with the store in a folder that nobody uses; None if nothing is, or if there is none yet."""
     try:
-        descriptor = os.open(folder / DATA, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # Without waiting for what is no file and may never have anything to read.
+        descriptor = os.open(folder / DATA, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as error:
         return f"a file that can't be read: {error.strerror}"
     try:
-        size = os.fstat(descriptor).st_size
+        found = os.fstat(descriptor)
+        size = found.st_size
+        _claim(stat.S_ISREG(found.st_mode), f"something that is no file in the place of {DATA}")
         if not size:
             # It was made a moment before its process died; LMDB begins it anew.
             return None
@@ -66,10 +70,15 @@ def damage_in(folder: Path) -> str | None:
 
 def is_short(folder: Path, last_page: int, page_bytes: int) -> bool:
     """Whether the file of an open store is shorter than what LMDB may read of it."""
+    return size_of(folder / DATA) < (last_page + 1) * page_bytes
+
+
+def size_of(path: Path) -> int:
+    """How long a file is; nothing if there is none."""
     try:
-        return (folder / DATA).stat().st_size < (last_page + 1) * page_bytes
+        return path.stat().st_size
     except OSError:
-        return True
+        return 0
 
 
 class _Walk:

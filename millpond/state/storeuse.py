@@ -18,13 +18,14 @@ import fcntl
 import logging
 import os
 import shutil
+import stat
 import struct
 from contextlib import suppress
 from pathlib import Path
 
 from millpond.clock import SystemClock
 from millpond.state.ownfolders import make_private
-from millpond.state.storecheck import DATA, damage_in
+from millpond.state.storecheck import DATA, LOCK, damage_in
 
 USERS = "users"
 DAMAGED_MARK = "damaged"
@@ -52,6 +53,10 @@ class StoreUse:
         """Whether nobody else used it when we began to."""
         while True:
             make_private(path)
+            strange = _strange_in(path)
+            if strange is not None:
+                set_aside(path, strange)
+                continue
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._held = os.open(path / USERS, flags, 0o600)
             try:
@@ -84,7 +89,7 @@ class StoreUse:
 
     def is_over(self) -> bool:
         """Whether the store must be opened anew: it is gone, or was set aside, or shall be."""
-        return not self._is_named() or (self.path / DAMAGED_MARK).exists()
+        return not self._is_named() or os.path.lexists(self.path / DAMAGED_MARK)
 
     def _is_named(self) -> bool:
         try:
@@ -137,6 +142,9 @@ class StoreUse:
 def set_aside(path: Path, found: str) -> None:
     """Move a store out of the way, and say so."""
     aside = path.with_name(path.name + ASIDE)
+    with suppress(OSError):
+        # A folder can't take the place of anything else.
+        aside.unlink()
     shutil.rmtree(aside, ignore_errors=True)
     with suppress(FileNotFoundError):
         path.rename(aside)
@@ -149,6 +157,15 @@ def mark_damaged(path: Path, found: str) -> None:
     """Leave word that a store is damaged, for whoever opens it next."""
     with suppress(OSError):
         (path / DAMAGED_MARK).write_text(found, encoding="utf-8")
+
+
+def _strange_in(path: Path) -> str | None:
+    """What in the folder of a store is no plain file, so that opening it could lead elsewhere or never end."""
+    for name in (DATA, LOCK, USERS, DAMAGED_MARK):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(path / name).st_mode):
+                return f"something that is no file in the place of {name}"
+    return None
 
 
 def _told_damage(path: Path) -> str | None:

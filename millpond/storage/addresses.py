@@ -29,8 +29,15 @@ _BUCKETS = frozenset({"s3", "gs", "az"})
 
 _OPTIONS = frozenset({"endpoint", "region", "account", "durability", "owner", "process"})
 _NOT_IN_PATHS = re.compile(
-    r"[?#&;\s]|(?:passw|pwd|secret|token|credential|signature|apikey|api_key)[^/]*[=:]", re.IGNORECASE
+    r"[?#&;\s]|(?:pass|pwd?|secret|token|cred|sig|sas|auth|(?:access|account|api|private|shared)[_-]?key)[^/]*[=:]"
+    r"|[^/:]*:[^/]*@",
+    re.IGNORECASE,
 )
+"""What begins an option, what is called like a secret, and a user with a password."""
+
+_NOT_BEHIND_QUOTES = re.compile(rf"{_NOT_IN_PATHS.pattern}|@|://", re.IGNORECASE)
+"""What must not come out either when what is quoted as %40 is read."""
+
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
 _USER_ANYWHERE = re.compile(r"(://|^//?)[^\s'\"<>]*@")
 _OPTIONS_ANYWHERE = re.compile(r"\?[^\s'\"<>)]*")
@@ -87,6 +94,9 @@ def _parted(rest: str) -> tuple[str, str, str]:
 def _shown_root(part: str) -> str:
     found = _ROOT.fullmatch(part)
     assert found is not None, "everything is an address"
+    if found[1] and _NOT_IN_PATHS.search(found[1]):
+        # It may as well be an option.
+        return HIDDEN
     return (found[1] or "") + shown_url(found[2])
 
 
@@ -106,7 +116,17 @@ def _shown_path(path: str) -> str:
 
 def _harmless(path: str, *, spaces: bool = False) -> str:
     found = _NOT_IN_PATHS.search(path.replace(" ", "_") if spaces else path)
-    return path if found is None else path[: found.start()] + HIDDEN
+    shown = path if found is None else path[: found.start()] + HIDDEN
+    return shown.partition("%")[0] + HIDDEN if _hides_behind_quotes(shown) else shown
+
+
+def _hides_behind_quotes(path: str) -> bool:
+    """Whether something in a path would be a secret if it were not quoted, however often."""
+    while (read := unquote(path)) != path:
+        if _NOT_BEHIND_QUOTES.search(read.replace(" ", "_")):
+            return True
+        path = read
+    return False
 
 
 def _shown_options(options: str) -> str:

@@ -69,7 +69,7 @@ def _is_path(text: str) -> bool:
 
 def _is_plain_path(text: str) -> bool:
     """Whether an address without a scheme is a path, and not one with a mistyped scheme: no folder is made of that."""
-    return _is_path(text) and _MISTYPED.match(text) is None
+    return _is_path(text) and _MISTYPED.match(text) is None and _MISTYPED.match(unquote(text)) is None
 
 
 def _open(url: str) -> Storage:

@@ -18,6 +18,7 @@ from millpond.state import storeuse
 from millpond.state.localstore import LocalStore
 from millpond.state.standing import Stamp
 from millpond.state.storecheck import damage_in
+from millpond.state.storesums import is_whole, summed, summed_all, values_of
 from tests.children import in_child
 
 STAMP = Stamp("u", 1, "h1")
@@ -118,6 +119,77 @@ def test_a_store_that_is_cut_off_while_a_process_has_it_open_is_opened_anew(tmp_
             assert view.stamp is None
 
     assert in_child(work) == 0
+
+
+def in_place_of(path, kind):
+    """Put something in the place of a file that is none."""
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+        (path / "inside").write_text("x")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path.parent.parent / "outside" if kind == "link" else path.name)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link", "loop"])
+@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", "users", "damaged", "aside"])
+def test_a_store_with_something_that_is_no_file_is_set_aside_and_nobody_waits_for_it(tmp_path, name, kind, is_open):
+    filled(tmp_path / "store", count=50)
+    (tmp_path / "outside").write_text("dear")
+    if name == "aside":
+        in_place_of(tmp_path / "store.damaged", kind)
+        (tmp_path / "store" / "damaged").write_text("for a reason")
+
+    def work():
+        signal.alarm(60)
+        before = LocalStore.at(tmp_path / "store") if is_open and name != "aside" else None
+        if name != "aside":
+            in_place_of(tmp_path / "store" / name, kind)
+        store = LocalStore.at(tmp_path / "store")
+        with store.view() as view:
+            # Of a store that is open, LMDB goes on with the lock file that it has.
+            assert view.stamp is None or (store is before and name == "lock.mdb")
+
+    assert in_child(work) == 0
+    assert (tmp_path / "outside").read_text() == "dear"
+
+
+def test_a_lock_file_that_is_cut_off_while_a_process_has_the_store_open_kills_nobody(tmp_path):
+    held = filled(tmp_path / "store", count=800)
+
+    def work():
+        signal.alarm(60)
+        store = LocalStore.at(tmp_path / "store")
+        for size in (0, 5000):
+            with (tmp_path / "store" / "lock.mdb").open("r+b") as file:
+                file.truncate(size)
+            again = LocalStore.at(tmp_path / "store")
+            assert again is not store
+            store = again
+            ordered = sorted(held)
+            store.rebuild(STAMP, [(ordered, [held[key] for key in ordered])])
+            with store.view() as view:
+                assert view.get_many(ordered) == [held[key] for key in ordered]
+
+    assert in_child(work) == 0
+
+
+def test_entries_are_checked_together_and_the_one_that_is_damaged_is_found(tmp_path):
+    held = {key: value for key, value in entries(3, 9000).items() if len(key) < 20}
+    pairs = list(summed_all(sorted(held), [held[key] for key in sorted(held)]))
+    assert values_of(pairs) == [held[key] for key, _ in pairs]
+    assert all(stored == summed(key, held[key]) and is_whole(key, stored) for key, stored in pairs)
+    chance = random.Random(4)
+    for _ in range(200):
+        place = chance.randrange(len(pairs))
+        key, stored = pairs[place]
+        bad = bytearray(stored)
+        bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        assert values_of([*pairs[:place], (key, bytes(bad)), *pairs[place + 1 :]]) is None
+        assert values_of([*pairs[:place], (key[:-1] + bytes([key[-1] ^ 1]), stored)]) is None
 
 
 def test_a_store_that_is_changed_while_processes_have_it_open_is_looked_through_when_it_is_opened_next(tmp_path):

@@ -82,6 +82,17 @@ ADDRESSES = (
     f"elements://|redis://user:{PW}@localhost:1/0/recs",
     f"near:?kept=redis%3A%2F%2Fuser%3A{PW}%40localhost%3A1%2F0%2Frecs&folder=/x",
     f"near:?kept=s3%3A%2F%2Fb%2Fr%3Ftoken%3D{PW}&folder=/x",
+    f"redis://localhost:1/0/%3Fpassword%3D{PW}",
+    f"redis://localhost:1/0/%253Fpassword%253D{PW}",
+    f"s3://bucket/u%3A{PW}%40h",
+    f"hdfs://host/recs%3Ftoken%3D{PW}",
+    f"redis%3A%2F%2Fuser%3A{PW}%40localhost%3A1%2F0%2Frecs",
+    f"user%3A{PW}%40localhost/recs",
+    f"spread://redis%3A%2F%2Fu%3A{PW}%40localhost|/disk1",
+    f"elements://u%3A{PW}%40localhost/recs|/disk1",
+    f"redis://localhost:1/0/recs,AccountKey={PW}",
+    f"s3://bucket/recs/pass:{PW}",
+    f"gs://bucket/recs,auth={PW}",
     f"jdbc:postgresql://u:{PW}@h/db",
     f"http://u:{PW}@h/x?token={PW}",
 )
@@ -150,12 +161,19 @@ def test_an_object_store_that_does_not_answer_tells_no_password(monkeypatch):
     assert PW not in scrubbed(text)
 
 
+@pytest.mark.parametrize("path", [f"../u:{PW}@h/r", f"/data/u:{PW}@h:1/r", f"./x AccessKey={PW}", f"/x%3Ftoken%3D{PW}"])
+def test_a_path_that_looks_like_an_address_is_shown_without_its_password(path):
+    assert PW not in shown_url(path) + shown_url(f"spread://{path}|/y") + shown_url(f"elements:///y|a={path}")
+    assert PW not in shown_url(f"elements:///y|password={PW}"), "it may as well be an option as an element's folder"
+
+
 def test_what_is_harmless_is_shown():
     plain = (
         "/data/recs",
         "/data/a@b/recs",
         "data/recs",
         "./x y/recs",
+        "/data/100%/key=5/a%20b",
         "file:///data/recs",
         "log:///data/dt=2026/recs",
         "redis://host:6379/0/recs",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 
+import msgspec
 import pytest
 
 from millpond.errors import StorageError
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
+from millpond.runtime.keptreplies import HANDED
 from millpond.runtime.replies import STAGING
 from tests.unit.runtime.test_publish import REPLIES, Stage
 
@@ -81,3 +84,63 @@ def test_a_link_in_the_place_of_the_folder_of_staged_files_is_refused_and_nothin
     with pytest.raises(StorageError, match="MP306"):
         work.publish(parquet(work.root))
     assert len(list((tmp_path / "elsewhere").iterdir())) == len(work.names())
+
+
+def lost(folder, how):
+    """Take away what waits, as a whole."""
+    if how == "files":
+        for path in folder.iterdir():
+            path.unlink()
+    else:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "memory", "foreach_epoch"])
+@pytest.mark.parametrize("how", ["files", "folder"])
+def test_replies_that_were_all_lost_before_they_were_seen_are_missed(tmp_path, kind, how):
+    work = Stage(tmp_path / "sink", visible=kind == "parquet")
+    # As after the epochs before this one.
+    (work.root / HANDED).mkdir()
+    given = []
+    sink = {"parquet": parquet(work.root), "memory": memory(), "foreach_epoch": foreach_epoch(given.append)}[kind]
+    lost(work.root / STAGING, how)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="MP320"):
+            work.publish(sink)
+    assert work.published() == given == []
+
+
+@pytest.mark.parametrize("wiped", [True, False])
+def test_replies_that_were_seen_are_not_missed_when_their_readers_took_them(tmp_path, wiped):
+    work = Stage(tmp_path / "sink")
+    work.publish(parquet(work.root))
+    for path in list(work.root.glob("*")):
+        if path.is_file():
+            path.unlink()
+        elif wiped:
+            shutil.rmtree(path)
+    work.publish(parquet(work.root))
+    assert work.published() == []
+
+
+def test_files_that_an_overtaken_driver_stages_again_are_not_published_again(tmp_path):
+    work = Stage(tmp_path / "sink")
+    kept = {path.name: path.read_bytes() for path in (work.root / STAGING).iterdir()}
+    work.publish(parquet(work.root))
+    for name in work.published():
+        (work.root / name).unlink()
+    for name in list(kept)[:2]:
+        (work.root / STAGING / name).write_bytes(kept[name])
+    work.publish(parquet(work.root))
+    assert work.published() == work.staged() == []
+
+
+@pytest.mark.parametrize("visible", [True, False])
+def test_an_epoch_of_a_version_without_notes_is_taken_for_published_when_nothing_waits(tmp_path, visible):
+    work = Stage(tmp_path / "sink", visible=visible)
+    outputs = tuple(msgspec.structs.replace(output, noted=False) for output in work.manifest.outputs)
+    work.manifest = msgspec.structs.replace(work.manifest, outputs=outputs)
+    lost(work.root / STAGING, "files")
+    sink = parquet(work.root) if visible else memory()
+    work.publish(sink)
+    assert work.published() == []
