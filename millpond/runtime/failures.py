@@ -7,7 +7,6 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +28,9 @@ RAISED = "MP603"
 
 ROUNDS_MAX = 1000
 """Runs of an epoch to find out which of its rows raise; each settles one row more at least, and mostly all of them."""
+
+SUSPECTS_MAX = 32
+"""So many runs of an epoch of a relaxed program look at rows that raise one by one."""
 
 SHOWN_CHARS_MAX = 60
 """Longer arguments are cut in messages."""
@@ -157,13 +159,15 @@ def as_error(failure: Failure) -> MillpondError:
 
 
 class RowRaisedError(RowError):
-    """The user's code raised on a row whose feed does not want to fail because of that, in a relaxed program."""
+    """The user's code raised on rows whose feeds do not want to fail because of that, in a relaxed program.
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(
-            failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
-        )
-        self.row = excluded_row(failure)
+    The first one speaks for all.
+    """
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        first = failures[0]
+        super().__init__(first.code, first.summary, expected=first.expected, found=first.found, hint=first.hint)
+        self.rows = tuple({_place(row): row for row in map(excluded_row, reversed(failures))}.values())[::-1]
 
 
 class OthersRaisedError(RowError):
@@ -233,7 +237,7 @@ def leaving_out(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None = None)
     they are undone where they raise. Else there is one more such run.
     """
     if plan.relaxed:
-        return _one_by_one(partial(run, plan))
+        return _relaxed(plan, run, uncut)
     tried: tuple[Excluded, ...] = ()
     for turn in range(ROUNDS_MAX - 1):
         try:
@@ -246,26 +250,34 @@ def leaving_out(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None = None)
     return run(plan, tried, None)
 
 
-def _one_by_one(run: Callable[[tuple[Excluded, ...], Excluded | None], Result]) -> Result:
+def _relaxed(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None) -> Result:
     """In a relaxed program a row meets its elements at any step, so that it can't be tried without a trace.
 
-    A row may raise only because of an earlier row that raises itself at a later step. So the rows before it are tried
-    alone first; it is left out when none of them raises.
+    One order that is allowed is that of the input. So the epoch is run uncut, if it can be, which undoes rows where
+    they raise. Else they are left out of it. A row may raise only because of an earlier row that raises itself at a
+    later step. So the rows before the first one are tried alone, and it is left out when none of them raises. If there
+    are too many for that, all that raise in a run are left out of the next one.
     """
     excluded: list[Excluded] = []
     suspect: Excluded | None = None
-    while True:
+    for turn in range(ROUNDS_MAX):
         try:
-            result = run(tuple(excluded), suspect)
+            result = run(plan, tuple(excluded), suspect)
         except RowRaisedError as raised:
-            if raised.row in excluded or len(excluded) == ROUNDS_MAX:
-                raise
-            suspect = raised.row
+            whole = uncut(plan, ()) if not turn and uncut is not None else None
+            if whole is not None:
+                return leaving_out(whole, run)
+            if turn < SUSPECTS_MAX:
+                suspect = raised.rows[0]
+            else:
+                excluded += raised.rows
+                suspect = None
             continue
         if suspect is None:
             return result
         excluded.append(suspect)
         suspect = None
+    return run(plan, tuple(excluded), None)
 
 
 def _origin(source: str | None, position: int) -> str:
