@@ -140,6 +140,16 @@ class Delivery:
         self._send_on(parcel, work, picked, sorted_out, lane, unfit)
         return parcel
 
+    def check(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
+        """Raise `NoParcel` for the first row whose result can't leave."""
+        feed = self._plan.feeds[work.feed]
+        point = self._plan.program.entries[feed.entry].point
+        if not work.task.last:
+            self.pack(work, rows, results, lane)
+        elif point.replies and feed.replies is not None and not _fits_plainly(results, point.returns):
+            told = [None if value is Done or type(value) is Refused else value for value in results]
+            _converted(told, feed.entry, point.returns, range(len(told)))
+
     def pack_tried(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> Parcel:
         """Make messages of the results of rows that are only tried: nobody sees anything else of them."""
         parcel = Parcel(work, rows, None)
@@ -340,10 +350,21 @@ def _converted(values: list[Any], entry: str, returns: Any, places: Sequence[int
         if not found:
             # Each fits by itself: that is nothing that a row has done.
             raise
-        hint = "mend the return hint, or convert the reply"
-        summary = f"a reply of `{entry}` does not fit its return type"
-        unfit = UnfitError("MP604", summary, expected=type_text(returns), found=found, hint=hint)
+        unfit = UnfitError(
+            "MP604",
+            f"a reply of `{entry}` does not fit its return type",
+            expected=type_text(returns),
+            found=found,
+            hint="mend the return hint, or convert the reply",
+        )
         raise NoParcel(places[low], unfit) from error
+
+
+def _fits_plainly(values: list[Any], returns: Any) -> bool:
+    """Whether values are replies as can be seen at once: it is asked every few rows where rows raise."""
+    if returns is int and set(map(type, values)) == {int}:
+        return bool(min(values) >= -(2**63) and max(values) < 2**63)
+    return returns in (float, bool) and set(map(type, values)) == {returns}
 
 
 def _misfit(values: list[Any], returns: Any) -> str:

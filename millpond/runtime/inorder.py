@@ -199,8 +199,10 @@ class InOrder:
     def _unfit(self, chunk: _Chunk, end: int) -> tuple[int, Raised] | None:
         """The first row before a position whose result can't be handed over; rows up to there have run."""
         found: list[tuple[int, Raised]] = []
+        alone = len(self._work) == 1
         for own, one in enumerate(chunk.prepared):
-            places = chunk.start + np.flatnonzero(self._owners[chunk.start : end] == own)
+            all_rows = np.arange(chunk.start, end)
+            places = all_rows if alone else all_rows[self._owners[chunk.start : end] == own]
             try:
                 one.check(int(np.searchsorted(places, chunk.checked)), len(places), self._lane)
             except NoParcel as unfit:
@@ -251,9 +253,10 @@ class InOrder:
                 return start + first + len(one.results) - before, Raised(error, one, len(one.results))
         return None
 
-    @staticmethod
-    def _runs(owners: Rows) -> Iterator[tuple[int, int]]:
+    def _runs(self, owners: Rows) -> Iterator[tuple[int, int]]:
         """The stretches of rows of one work."""
+        if len(self._work) == 1:
+            return iter([(0, len(owners))])
         ends = (np.flatnonzero(np.diff(owners)) + 1).tolist()
         return zip([0, *ends], [*ends, len(owners)], strict=True)
 

@@ -118,7 +118,7 @@ class Prepared:
         """Raise `NoParcel` for the first of some rows whose result can't leave the task."""
         kept = [at for at in range(first, last) if self.results[at] is not LEFT_OUT]
         try:
-            self._delivery.pack(self.work, self._some(kept), [self.results[at] for at in kept], lane)
+            self._delivery.check(self.work, self._some(kept), [self.results[at] for at in kept], lane)
         except NoParcel as unfit:
             raise NoParcel(kept[unfit.at], unfit.error) from None
 
