@@ -289,12 +289,13 @@ def test_whatever_a_row_raises_costs_that_row(tmp_path, program, name, n):
     str(caught.value).encode()
 
 
+@pytest.mark.parametrize(("program", "name"), [(Strange, "here"), (StrangePairs, "go")])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, Passing])
-def test_who_ends_the_run_is_no_row(tmp_path, monkeypatch, kind):
+def test_who_ends_the_run_is_no_row(tmp_path, monkeypatch, program, name, kind):
     monkeypatch.setitem(RAISED, 1, kind)
-    made = Simulated(compile_once(StrangePairs), tmp_path, 1, bad_rows=BadRows.SKIP)
+    made = Simulated(compile_once(program), tmp_path, 1, bad_rows=BadRows.SKIP)
     with pytest.raises(kind):
-        made.epoch([("go", (1, 1))])
+        made.epoch([(name, (1, 1))])
 
 
 class Refusing(Program):
