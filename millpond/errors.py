@@ -120,6 +120,10 @@ class ElasticError(MillpondError):
     """MP68x: key groups can't be owned as somebody wants, or an option of elastic jobs is not one."""
 
 
+class Passing(BaseException):
+    """What tells nothing of the row that is at work: nobody may catch it who catches whatever rows raise."""
+
+
 class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a fault
     """What `self.abort(reason)` raises: the row is refused by the program itself, and leaves no trace."""
 

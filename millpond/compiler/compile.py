@@ -17,7 +17,7 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.dispatch import dispatch
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.fanout import find_fan_outs
-from millpond.compiler.gather import both, describe, gather, touched_by
+from millpond.compiler.gather import UNCUT, both, describe, gather, touched_by
 from millpond.compiler.inline import inline
 from millpond.compiler.keysets import find_key_sets
 from millpond.compiler.liveness import find_live
@@ -71,9 +71,6 @@ _CUT: Final = frozenset(
 
 _UNGATHERED: Final = frozenset(("MP180", "MP181", "MP182", "MP183"))
 """Why a method can't run gathered."""
-
-UNCUT: Final = "its rows are to be undone where they raise"
-"""Why an entry point runs gathered that could be cut."""
 
 RESERVED: Final = frozenset(("abort", "elements", "entries", "explain", "now", "on", "random"))
 """What programs are asked for by these names must not be hidden by members of their own."""

@@ -19,6 +19,9 @@ from millpond.program.rows import ABORT
 
 ABORTS = "it may abort, which undoes all that it changed"
 
+UNCUT = "its rows are to be undone where they raise"
+"""Why an entry point runs gathered that could be cut."""
+
 
 def gather(draft: Draft) -> Draft:
     """Mark the entry points that run gathered."""
@@ -29,11 +32,16 @@ def gather(draft: Draft) -> Draft:
             why.setdefault(method.name, ABORTS)
     touched = {method.name: touched_by(draft, method) for method in methods}
     _close(why, touched)
-    gathered = tuple(replace(method, gathered=why.get(method.name, "")) for method in methods)
+    gathered = tuple(_exact(replace(method, gathered=why.get(method.name, ""))) for method in methods)
     for method in gathered:
         if method.gathered:
             _check(draft, method)
     return replace(draft, methods=gathered)
+
+
+def _exact(method: Method) -> Method:
+    """A relaxed method that is to stay uncut in one epoch may as well be exact there."""
+    return replace(method, point=replace(method.point, relaxed=False)) if method.gathered == UNCUT else method
 
 
 def _close(why: dict[str, str], touched: Mapping[str, Mapping[str, ast.AST]]) -> None:

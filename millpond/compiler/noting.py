@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from millpond.errors import RowError
+from millpond.errors import Passing, RowError
 
 T = TypeVar("T")
 
@@ -31,10 +31,12 @@ def survey(out: list[Any], entry: str, row: Callable[..., None], columns: tuple[
         found: list[tuple[str, Any]] = []
         try:
             row(found.append, *values)
-        except (Exception, Leave):  # noqa: BLE001, S110 - where the method raises it touches nothing any more
-            pass
         except _TooManyTurns:
             raise _too_many(entry, f"a loop of more than {TURNS_MAX} turns, unless state ends it earlier") from None
+        except (KeyboardInterrupt, Passing):
+            raise
+        except BaseException:  # noqa: BLE001, S110 - where the method raises or is left it touches nothing any more
+            pass
         if len(found) > KEYS_MAX:
             found = _different(found)
             if len(found) > KEYS_MAX:

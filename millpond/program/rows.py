@@ -16,6 +16,7 @@ from millpond.errors import Aborted
 from millpond.program.ambient import ROW, WRITTEN, Row
 from millpond.state.copying import copied
 from millpond.state.journal import Journal
+from millpond.state.shown import ascii_surrogates
 
 ABORT: Final = "abort"
 """What a program calls to refuse a row."""
@@ -28,6 +29,8 @@ def abort(reason: str) -> NoReturn:
     """Refuse the row that is being worked on."""
     if not isinstance(reason, str):
         raise TypeError(f"self.abort() takes the reason as text, not {type(reason).__name__}")
+    if ascii_surrogates(reason) != reason:
+        raise ValueError("self.abort() takes the reason as text, and lone surrogates are none")
     raise Aborted(reason)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from millpond.epochs.work import EpochWork, JobAborted, PartResult
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
-from millpond.runtime.failures import RAISED, RowRaisedError, as_error, check_raised
-from millpond.runtime.messages import Control, Moved, place_key
-from millpond.runtime.plan import BadRows, Excluded, ProgramPlan
+from millpond.runtime.failures import RowRaisedError, as_error, check_raised
+from millpond.runtime.messages import Control, Failure, Moved, place_key
+from millpond.runtime.plan import Excluded, ProgramPlan
 from millpond.state.storeview import DAMAGED
 
 RUNNING_TOTAL = "total."
@@ -38,14 +38,19 @@ def assemble(
     if stores:
         # It is only a copy: tried again, the epoch finds a new one in its place.
         raise JobAborted(DAMAGED, stores[0].summary, found=stores[0].found, hint=stores[0].hint)
+    told = sorted(controls, key=lambda control: (control.step, control.partition))
+    raised = [(control.step, one) for control in told for one in control.raised]
     failures = [(control.step, control.failure) for control in controls if control.failure is not None]
-    if failures:
-        failure = min(failures, key=lambda told: (told[0], place_key(told[1].place)))[1]
-        if failure.code == RAISED and plan.relaxed and plan.feeds[failure.place[1]].bad_rows is not BadRows.FAIL:
-            raise RowRaisedError(failure)
-        raise as_error(failure)
-    raised = [(control.step, one.path, control.partition, one) for control in controls for one in control.raised]
-    check_raised(plan, [one for *_, one in sorted(raised, key=lambda told: told[:3])], tried)
+    failure = min(failures, key=_when, default=None)
+    if plan.relaxed and raised:
+        # Whatever failed later may have done so because of them.
+        raised.sort(key=_when)
+        if failure is None or _when(raised[0]) < _when(failure):
+            raise RowRaisedError([one for _, one in raised])
+    if failure is not None:
+        raise as_error(failure[1])
+    if not plan.relaxed:
+        check_raised(plan, [one for _, one in sorted(raised, key=lambda told: (told[0], told[1].path))], tried)
     _check_complete(plan, controls)
     by_partition: dict[int, list[Control]] = defaultdict(list)
     counters: Counter[str] = Counter(counted or {})
@@ -67,6 +72,11 @@ def assemble(
             if near.keys or near.files
         ),
     )
+
+
+def _when(told: tuple[int, Failure]) -> tuple[int, tuple[int, int, str, int]]:
+    """At which step a row failed, and its place in the input."""
+    return told[0], place_key(told[1].place)
 
 
 def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from millpond.runtime.arrowtypes import to_arrow
 from millpond.runtime.columns import Picked, Rows
 from millpond.runtime.deadletters import BadRow, letter_table
 from millpond.runtime.eventtime import told_name
+from millpond.runtime.failures import UnfitError, text_of
 from millpond.runtime.intake import Work
 from millpond.runtime.laterows import LateRows
 from millpond.runtime.messages import Outbox
@@ -37,6 +39,31 @@ class Refused:
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+
+
+class NoParcel(Exception):  # noqa: N818 - whoever hands results over catches it
+    """The result of the row at a place can't be handed over, and why."""
+
+    def __init__(self, at: int, error: UnfitError) -> None:
+        super().__init__(at, error)
+        self.at = at
+        self.error = error
+
+
+@dataclass(slots=True)
+class Parcel:
+    """What is made of the results of some rows: it has not left yet, and may still be thrown away.
+
+    `fed` is how many rows came in with them, if these are of a first task.
+    """
+
+    work: Work
+    rows: Picked
+    fed: int | None
+    aborted: int | None = None
+    replied: int = 0
+    replies: pa.Table | None = None
+    messages: list[dict[str, list[Any]]] = field(default_factory=list)
 
 
 class Delivery:
@@ -91,31 +118,72 @@ class Delivery:
         if late:
             self.counters[f"late.{feed.name}"] += late
 
-    def deliver(self, work: Work, rows: Picked, results: list[Any], lane: int | None) -> None:
-        """Take the results of some rows of a work, in the order in which they ran."""
-        if work.task.index == 0 and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
-            self.counters[f"fed.{self._plan.feeds[work.feed].name}"] += len(results)
-            self._note_times(work, rows)
+    def pack(self, work: Work, rows: Picked, results: list[Any], lane: int | None) -> Parcel:
+        """Make of the results of some rows of a work, in the order in which they ran, what leaves the task.
+
+        Raises `NoParcel` for the first row whose result can't leave.
+        """
+        first = work.task.index == 0 and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0)
+        parcel = Parcel(work, rows, len(results) if first else None)
         if work.task.last:
-            self._reply(work, rows, results)
-            return
+            self._reply(parcel, work, rows, results, range(len(results)))
+            return parcel
         picked = rows if isinstance(rows, np.ndarray) else np.arange(len(work))[rows or slice(None)]
         sorted_out = _Sorted.of(results)
+        unfit: list[NoParcel] = []
         if sorted_out.replies and (work.task.dispatch is not Dispatch.ONE_TO_ALL or lane == 0):
             at, values = zip(*sorted_out.replies, strict=True)
-            self._reply(work, picked[list(at)], list(values))
-        self._send_on(work, picked, sorted_out, lane)
+            try:
+                self._reply(parcel, work, picked[list(at)], list(values), at)
+            except NoParcel as one:
+                unfit.append(one)
+        self._send_on(parcel, work, picked, sorted_out, lane, unfit)
+        return parcel
 
-    def send_tried(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
-        """Take the results of rows that are only tried: they go on, and that is all that anybody sees of them."""
+    def check(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
+        """Raise `NoParcel` for the first row whose result can't leave."""
+        feed = self._plan.feeds[work.feed]
+        point = self._plan.program.entries[feed.entry].point
         if not work.task.last:
-            self._send_on(work, rows, _Sorted.of(results), lane)
+            self.pack(work, rows, results, lane)
+        elif point.replies and feed.replies is not None and not _fits_plainly(results, point.returns):
+            told = [None if value is Done or type(value) is Refused else value for value in results]
+            _converted(told, feed.entry, point.returns, range(len(told)))
 
-    def _send_on(self, work: Work, picked: Rows, results: _Sorted, lane: int | None) -> None:
+    def pack_tried(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> Parcel:
+        """Make messages of the results of rows that are only tried: nobody sees anything else of them."""
+        parcel = Parcel(work, rows, None)
+        if not work.task.last:
+            self._send_on(parcel, work, rows, _Sorted.of(results), lane, [])
+        return parcel
+
+    def hand_over(self, parcel: Parcel) -> None:
+        """Let a parcel leave: replies to their files, messages to the outbox."""
+        work, name = parcel.work, self._plan.feeds[parcel.work.feed].name
+        if parcel.fed is not None:
+            self.counters[f"fed.{name}"] += parcel.fed
+            self._note_times(work, parcel.rows)
+        if parcel.aborted is not None:
+            self.counters[f"aborted.{name}"] += parcel.aborted
+        if parcel.replied:
+            self.counters[f"replies.{name}"] += parcel.replied
+        if parcel.replies is not None:
+            self._replies.setdefault(work.feed, []).append(parcel.replies)
+        for messages in parcel.messages:
+            self.outbox.extend(**messages)
+
+    def _send_on(
+        self, parcel: Parcel, work: Work, picked: Rows, results: _Sorted, lane: int | None, unfit: list[NoParcel]
+    ) -> None:
         for target, messages in results.messages.items():
-            self._send(work, self._plan.task_of(work.task.entry, target), picked, messages, lane)
+            try:
+                self._send(parcel, work, self._plan.task_of(work.task.entry, target), picked, messages, lane)
+            except NoParcel as one:
+                unfit.append(one)
+        if unfit:
+            raise min(unfit, key=lambda one: one.at)
 
-    def _reply(self, work: Work, rows: Picked, values: list[Any]) -> None:
+    def _reply(self, parcel: Parcel, work: Work, rows: Picked, values: list[Any], places: Sequence[int]) -> None:
         feed = self._plan.feeds[work.feed]
         entry = self._plan.program.entries[feed.entry]
         point = entry.point
@@ -124,41 +192,45 @@ class Delivery:
             # No window of these keys was over.
             told = [at for at, value in enumerate(values) if value is not Done]
             picked = rows if isinstance(rows, np.ndarray) else np.arange(len(work))[rows or slice(None)]
-            rows, values = picked[told], [values[at] for at in told]
+            rows, values, places = picked[told], [values[at] for at in told], [places[at] for at in told]
         if entry.aborts:
             reasons = [value.reason if type(value) is Refused else None for value in values]
             values = [None if type(value) is Refused else value for value in values]
-            self.counters[f"aborted.{feed.name}"] += len(reasons) - reasons.count(None)
+            parcel.aborted = len(reasons) - reasons.count(None)
         if feed.replies is None or not values:
             return
-        try:
-            replies = to_arrow(values, point.returns) if point.replies else None
-        except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise RowError(
-                "MP604",
-                f"a reply of `{feed.entry}` does not fit its return type",
-                expected=type_text(point.returns),
-                found=str(error)[:300],
-                hint="mend the return hint, or convert the reply",
-            ) from error
+        replies = _converted(values, feed.entry, point.returns, places) if point.replies else None
         kept = [column.arrow(rows) for column in work.keep]
-        self.counters[f"replies.{feed.name}"] += len(values)
+        parcel.replied = len(values)
         table = reply_table(feed.keep, kept, replies, reasons)
         if feed.replies.rows is not None:
             table = unfolded(table, feed.replies.rows)
             if not table.num_rows:
                 return
-        self._replies.setdefault(work.feed, []).append(table)
+        parcel.replies = table
 
-    def _send(self, work: Work, after: CompiledTask, picked: Rows, messages: list[_Message], lane: int | None) -> None:
+    def _send(
+        self,
+        parcel: Parcel,
+        work: Work,
+        after: CompiledTask,
+        picked: Rows,
+        messages: list[_Message],
+        lane: int | None,
+    ) -> None:
         rows = picked[[message.row for message in messages]]
         values = [message.values for message in messages]
         kept = [column.take(rows) for column in work.keep]
         if work.times is not None:
             kept.append(work.times[rows].tolist())
         extra = list(zip(*kept, strict=True)) if kept else [()] * len(values)
-        bodies = [encode_message((*carried, *more), after.inputs) for carried, more in zip(values, extra, strict=True)]
-        groups = self._groups(work, rows, values, after)
+        bodies: list[bytes] = []
+        try:
+            for carried, more in zip(values, extra, strict=True):
+                bodies.append(encode_message((*carried, *more), after.inputs))
+        except RowError as error:
+            raise NoParcel(messages[len(bodies)].row, _unfit(error)) from error
+        groups = self._groups(work, rows, messages, after)
         places = work.places.take(rows)
         columns: dict[str, list[Any]] = {
             "task": [self._plan.task_id(after)] * len(rows),
@@ -175,22 +247,22 @@ class Delivery:
         }
         if after.dispatch is not Dispatch.ONE_TO_ALL:
             targets = self._carriers if after.free else self._owners
-            self.outbox.extend(part=[targets[group] for group in groups], **columns)
+            parcel.messages.append({"part": [targets[group] for group in groups], **columns})
             return
         for partition in range(self._plan.layout.partitions):
             if len(self._plan.layout.instances_of(PartitionId(partition))):
-                self.outbox.extend(part=[partition] * len(rows), **columns)
+                parcel.messages.append({"part": [partition] * len(rows), **columns})
 
-    def _groups(self, work: Work, rows: Rows, values: list[tuple[Any, ...]], after: CompiledTask) -> list[int]:
+    def _groups(self, work: Work, rows: Rows, messages: list[_Message], after: CompiledTask) -> list[int]:
         if after.dispatch is not Dispatch.BY_KEY:
             assert work.groups is not None, after.name
             groups: list[int] = work.groups[rows].tolist()
             return groups
         layout = self._plan.layout
         if not after.key:
-            return [layout.group_of(THE_KEY)] * len(values)
+            return [layout.group_of(THE_KEY)] * len(messages)
         place = after.inputs.index(after.key)
-        keys = [carried[place] for carried in values]
+        keys = [message.values[place] for message in messages]
         if set(map(type, keys)) == {int} and min(keys) >= -(2**63) and max(keys) < 2**63:
             hashed: list[int] = (hash_ints(np.array(keys, dtype=np.int64)) % layout.key_groups).tolist()
             return hashed
@@ -203,12 +275,13 @@ class Delivery:
                     group = known[key] = layout.group_of(key)
                 out.append(group)
         except TypeError as error:
-            raise RowError(
+            unfit = UnfitError(
                 "MP603",
                 f"`{after.key}` is a key of state and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
-            ) from error
+            )
+            raise NoParcel(messages[len(out)].row, unfit) from error
         return out
 
     def write_files(self, checkpoint: Storage) -> tuple[OutputFile, ...]:
@@ -262,6 +335,49 @@ class _Sorted:
             elif own is not Done:
                 found.messages.setdefault(own[0], []).append(_Message(at, own[1]))
         return found
+
+
+def _converted(values: list[Any], entry: str, returns: Any, places: Sequence[int]) -> pa.Array:
+    """Replies as a column; the first one that does not fit is told by its place."""
+    try:
+        return to_arrow(values, returns)
+    except Exception as error:
+        low, high = 0, len(values)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _misfit(values[low:middle], returns) else (middle, high)
+        found = _misfit(values[low:high], returns)
+        if not found:
+            # Each fits by itself: that is nothing that a row has done.
+            raise
+        unfit = UnfitError(
+            "MP604",
+            f"a reply of `{entry}` does not fit its return type",
+            expected=type_text(returns),
+            found=found,
+            hint="mend the return hint, or convert the reply",
+        )
+        raise NoParcel(places[low], unfit) from error
+
+
+def _fits_plainly(values: list[Any], returns: Any) -> bool:
+    """Whether values are replies as can be seen at once: it is asked every few rows where rows raise."""
+    if returns is int and set(map(type, values)) == {int}:
+        return bool(min(values) >= -(2**63) and max(values) < 2**63)
+    return returns in (float, bool) and set(map(type, values)) == {returns}
+
+
+def _misfit(values: list[Any], returns: Any) -> str:
+    """Why values are no replies; nothing if they are."""
+    try:
+        to_arrow(values, returns)
+    except Exception as error:  # noqa: BLE001 - a class of the user may fail in any way when it is read
+        return text_of(error) or type(error).__name__
+    return ""
+
+
+def _unfit(error: RowError) -> UnfitError:
+    return UnfitError(error.code, error.summary, expected=error.expected, found=error.found, hint=error.hint)
 
 
 def _paths(work: Work, rows: Rows, messages: list[_Message]) -> list[bytes | None]:

@@ -7,7 +7,6 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from millpond.runtime.deadletters import BadRow
 from millpond.runtime.intake import Work
 from millpond.runtime.messages import Failure, Letter
 from millpond.runtime.plan import BadRows, Excluded, FeedPlan, ProgramPlan
+from millpond.state.shown import ascii_surrogates
 
 _COMPILED = compiled.__file__
 _PACKAGE = str(Path(errors.__file__).parent) + os.sep
@@ -29,8 +29,20 @@ RAISED = "MP603"
 ROUNDS_MAX = 1000
 """Runs of an epoch to find out which of its rows raise; each settles one row more at least, and mostly all of them."""
 
+SUSPECTS_MAX = 32
+"""So many runs of an epoch of a relaxed program look at rows that raise one by one."""
+
 SHOWN_CHARS_MAX = 60
 """Longer arguments are cut in messages."""
+
+LINES_FIRST = 8
+LINES_LAST = 24
+"""So many of the user's lines are told, from where the row began and to where it raised; between them, how many more.
+"""
+
+
+class UnfitError(RowError):
+    """What a row gave can't be handed over: its reply is not of the declared type, or what it carries can't travel."""
 
 
 def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
@@ -52,52 +64,78 @@ def failure_of(error: MillpondError, place: tuple[int, int, str | None, int] = (
     return Failure(*told, place=place)
 
 
-def row_failure(error: Exception, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:
+def row_failure(error: BaseException, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:
     """What the user's code raised on a row, with the arguments and the user's own lines."""
     entry = work.task.entry
     told = {name: value for name, value in values.items() if "__" not in name and value is not Unbound.UNBOUND}
     shown = ", ".join(f"{name}={_short(value)}" for name, value in told.items())
     position = int(work.places.position[row])
     where = "".join(f"\n    {line}" for line in _lines(error, work.task)[-3:])
+    found = f"{entry}({shown}){_origin(source, position)}{where}"
+    unfit = error if isinstance(error, UnfitError) else None
     return Failure(
         "RowError",
-        RAISED,
-        summary_of(error, entry),
-        found=f"{entry}({shown}){_origin(source, position)}{where}",
+        RAISED if unfit is None else unfit.code,
+        summary_of(error, entry) if unfit is None else unfit.summary,
+        expected=None if unfit is None else unfit.expected,
+        found=found if unfit is None else f"{unfit.found}; in {found}",
         hint="nothing of this epoch was committed; mend the program or the row and start again",
-        trace="".join(traceback.format_exception(error))[-4000:],
+        trace=ascii_surrogates("".join(traceback.format_exception(error)))[-4000:],
         place=(int(work.places.order[row]), work.feed, source, position),
         tie=int(work.places.tie[row]),
         duplicate=int(work.places.duplicate[row]),
         path=work.paths[row].as_py() or b"",
         letter=letter_of(error, work.task),
+        reason=reason_of(error, entry),
     )
 
 
-def summary_of(error: Exception, entry: str) -> str:
+def reason_of(error: BaseException, entry: str) -> str:
+    """Why a row is left out."""
+    if isinstance(error, UnfitError):
+        return f"{error.summary}: {error.found}"
+    return summary_of(error, entry)
+
+
+def summary_of(error: BaseException, entry: str) -> str:
     """What is said of a row on which the user's code raised."""
-    return f"entry point `{entry}` raised {type(error).__name__}: {str(error)[:300]}"
+    text = text_of(error)
+    return f"entry point `{entry}` raised {type(error).__name__}" + (f": {text}" if text else "")
 
 
-def letter_of(error: Exception, task: CompiledTask) -> Letter:
+def text_of(error: BaseException) -> str:
+    """What an exception says, in short."""
+    try:
+        return ascii_surrogates(str(error)[:300])
+    except Exception as other:  # noqa: BLE001 - a class of the user may fail in any way when it tells itself
+        return f"(what it says can't be told: that raises {type(other).__name__})"
+
+
+def letter_of(error: BaseException, task: CompiledTask) -> Letter:
     """What a dead letter tells of an exception."""
-    return Letter(type(error).__name__, tuple(_lines(error, task)))
+    lines = _lines(error, task)
+    more = len(lines) - LINES_FIRST - LINES_LAST
+    if more > 1:
+        lines = [*lines[:LINES_FIRST], f"... {more} more", *lines[-LINES_LAST:]]
+    return Letter(RowError.__name__ if isinstance(error, UnfitError) else type(error).__name__, tuple(lines))
 
 
-def _lines(error: Exception, task: CompiledTask) -> list[str]:
+def _lines(error: BaseException, task: CompiledTask) -> list[str]:
     """The lines of the user's own code, and of what it called; not those of the loop that the compiler put around."""
+    if isinstance(error, UnfitError):
+        return []
     frames = [frame for frame in _frames(error) if frame[0] != _COMPILED]
     if len(frames) > 1 and frames[1][2].partition("__")[0] == ROW_FUNCTION:
         frames = frames[1:]
     # Where a key or value was refused is of no use to who wrote the line that gave it.
     frames = [frame for frame in frames if not frame[0].startswith(_PACKAGE)] or frames
     return [
-        f"{file}:{number} in {_user_name(name, task)}: {linecache.getline(file, number).strip()}"
+        ascii_surrogates(f"{file}:{number} in {_user_name(name, task)}: {linecache.getline(file, number).strip()}")
         for file, number, name in frames
     ]
 
 
-def _frames(error: Exception) -> Iterator[tuple[str, int, str]]:
+def _frames(error: BaseException) -> Iterator[tuple[str, int, str]]:
     """File, line and function of each frame below our own; `traceback` would look at the files for each row."""
     frame = error.__traceback__ and error.__traceback__.tb_next
     while frame is not None:
@@ -121,13 +159,15 @@ def as_error(failure: Failure) -> MillpondError:
 
 
 class RowRaisedError(RowError):
-    """The user's code raised on a row whose feed does not want to fail because of that, in a relaxed program."""
+    """The user's code raised on rows whose feeds do not want to fail because of that, in a relaxed program.
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(
-            failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
-        )
-        self.row = excluded_row(failure)
+    The first one speaks for all.
+    """
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        first = failures[0]
+        super().__init__(first.code, first.summary, expected=first.expected, found=first.found, hint=first.hint)
+        self.rows = tuple({_place(row): row for row in map(excluded_row, reversed(failures))}.values())[::-1]
 
 
 class OthersRaisedError(RowError):
@@ -146,7 +186,7 @@ class OthersRaisedError(RowError):
 def excluded_row(failure: Failure) -> Excluded:
     """The row of a failure, as one to leave out."""
     order, feed, source, position = failure.place
-    return Excluded(order, feed, source, position, failure.tie, failure.duplicate, failure.summary, failure.letter)
+    return Excluded(order, feed, source, position, failure.tie, failure.duplicate, failure.reason, failure.letter)
 
 
 def check_raised(plan: ProgramPlan, raised: Sequence[Failure], tried: Sequence[Excluded]) -> None:
@@ -197,7 +237,7 @@ def leaving_out(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None = None)
     they are undone where they raise. Else there is one more such run.
     """
     if plan.relaxed:
-        return _one_by_one(partial(run, plan))
+        return _relaxed(plan, run, uncut)
     tried: tuple[Excluded, ...] = ()
     for turn in range(ROUNDS_MAX - 1):
         try:
@@ -210,26 +250,34 @@ def leaving_out(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None = None)
     return run(plan, tried, None)
 
 
-def _one_by_one(run: Callable[[tuple[Excluded, ...], Excluded | None], Result]) -> Result:
+def _relaxed(plan: ProgramPlan, run: Run[Result], uncut: Uncut | None) -> Result:
     """In a relaxed program a row meets its elements at any step, so that it can't be tried without a trace.
 
-    A row may raise only because of an earlier row that raises itself at a later step. So the rows before it are tried
-    alone first; it is left out when none of them raises.
+    One order that is allowed is that of the input. So the epoch is run uncut, if it can be, which undoes rows where
+    they raise. Else they are left out of it. A row may raise only because of an earlier row that raises itself at a
+    later step. So the rows before the first one are tried alone, and it is left out when none of them raises. If there
+    are too many for that, all that raise in a run are left out of the next one.
     """
     excluded: list[Excluded] = []
     suspect: Excluded | None = None
-    while True:
+    for turn in range(ROUNDS_MAX):
         try:
-            result = run(tuple(excluded), suspect)
+            result = run(plan, tuple(excluded), suspect)
         except RowRaisedError as raised:
-            if raised.row in excluded or len(excluded) == ROUNDS_MAX:
-                raise
-            suspect = raised.row
+            whole = uncut(plan, ()) if not turn and uncut is not None else None
+            if whole is not None:
+                return leaving_out(whole, run)
+            if turn < SUSPECTS_MAX:
+                suspect = raised.rows[0]
+            else:
+                excluded += raised.rows
+                suspect = None
             continue
         if suspect is None:
             return result
         excluded.append(suspect)
         suspect = None
+    return run(plan, tuple(excluded), None)
 
 
 def _origin(source: str | None, position: int) -> str:
@@ -237,5 +285,8 @@ def _origin(source: str | None, position: int) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = ascii_surrogates(repr(value))
+    except Exception:  # noqa: BLE001 - a class of the user may fail in any way when it shows itself
+        text = object.__repr__(value)
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 3]}..."

@@ -4,6 +4,10 @@ Rows run in long stretches as if none of them raised. If one does, all that it m
 last known point, and the rows since then that touched it too run again. If these become too many, or any row may touch
 anything, there is a known point every few rows. So rows that do not raise cost next to nothing more.
 
+Whether what rows give can be handed over is seen when many of them have run: a reply of another type than the declared
+one is found then. That row has raised, too, and all rows after it run again, since they may have met what it did. From
+then on it is looked at every few rows.
+
 Rows that an earlier try of the epoch found to raise at some step are run for what they raise alone: whatever they do is
 undone at once.
 """
@@ -11,16 +15,17 @@ undone at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from millpond.compiler.compiled import CompiledTask
-from millpond.errors import EpochError
+from millpond.errors import EpochError, Passing
 from millpond.runtime.columns import Rows
-from millpond.runtime.delivery import Delivery
+from millpond.runtime.delivery import Delivery, NoParcel
+from millpond.runtime.failures import UnfitError
 from millpond.runtime.intake import Work
 from millpond.runtime.links import Reach
 from millpond.runtime.messages import Failure
@@ -46,14 +51,33 @@ Mask = npt.NDArray[np.bool_]
 class Raised:
     """A row on which the user's code raised, by its place among those that were prepared with it."""
 
-    error: Exception
+    error: BaseException
     prepared: Prepared
     at: int
     tried: bool = False
 
 
-Judge = Callable[[Raised], Any]
-"""Decides what becomes of a row that raised: a Failure stops the run, anything else is the row's result."""
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What becomes of a row that raised: its result, and how it is told, once it is sure that it has raised."""
+
+    result: Any
+    tell: Callable[[], None] | None = None
+
+
+Judge = Callable[[Raised], Failure | Left]
+"""Decides what becomes of a row that raised: a Failure stops the run."""
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Rows that are handed over together: those before `checked` can be."""
+
+    start: int
+    end: int
+    prepared: list[Prepared]
+    checked: int
+    left: dict[int, Left] = field(default_factory=dict)
 
 
 class InOrder:
@@ -92,45 +116,119 @@ class InOrder:
         self._dense = False
         self._out = np.zeros(len(owners), dtype=bool)
         self._stretch = CHUNK_ROWS
+        # Whether some row gave what can't be handed over.
+        self._careful = False
 
     def run(self) -> Failure | None:
         """Run all rows and deliver what they give; the failure of one that may not fail, if there is one."""
         start = 0
         while start < len(self._owners):
             end = self._end_of_row(min(start + CHUNK_ROWS, len(self._owners)) - 1)
-            prepared = self._prepared(slice(start, end))
-            failure = self._run_chunk(start, end, prepared)
-            if failure is not None:
-                return failure
-            for one in prepared:
-                one.deliver(self._lane)
+            chunk = _Chunk(start, end, self._prepared(slice(start, end)), start)
+            at = start
+            while True:
+                failure = self._run_chunk(at, chunk)
+                if failure is not None:
+                    return failure
+                try:
+                    parcels = [parcel for one in chunk.prepared for parcel in one.pack(self._lane)]
+                    break
+                except NoParcel:
+                    unfit = self._unfit(chunk, end)
+                    assert unfit is not None
+                    again = self._leave_unfit(unfit, end, chunk)
+                    if isinstance(again, Failure):
+                        return again
+                    at = again
+            for parcel in parcels:
+                self._delivery.hand_over(parcel)
+            for at in sorted(chunk.left):
+                if (tell := chunk.left[at].tell) is not None:
+                    tell()
             start = end
         return None
 
-    def _run_chunk(self, start: int, end: int, prepared: list[Prepared]) -> Failure | None:
-        at = start
-        while at < end:
+    def _run_chunk(self, at: int, chunk: _Chunk) -> Failure | None:
+        """Run the rows of a chunk from one on; the failure of one that may not fail, if there is one."""
+        while at < chunk.end:
             if self._tried is not None and self._tried[at]:
-                at = self._try(at, prepared)
-                continue
-            stop = min(at + self._stretch, end, self._next_tried(at, end))
-            raised = self._run_fast(at, stop, prepared)
-            if raised is None:
-                at = stop
-                if self._stretch < CHUNK_ROWS:
-                    if self._dense:
-                        self._know(at)
-                    self._stretch = min(2 * self._stretch, CHUNK_ROWS)
-                continue
-            at, why = raised
-            result = self._judge(why)
-            if isinstance(result, Failure):
-                return result
-            self._undo(at, at + 1)
-            self._stretch = max(self._stretch // 2, STRETCH_MIN) if self._stretch < CHUNK_ROWS else STRETCH_FIRST
-            why.prepared.take(result)
-            at += 1
+                # Before anything is known anew, rows before it must be sure.
+                unfit = None if self._known().apart else self._unfit(chunk, at)
+                if unfit is None:
+                    at = self._try(at, chunk)
+                    continue
+            else:
+                stop = min(at + self._stretch, chunk.end, self._next_tried(at, chunk.end))
+                raised = self._run_fast(at, stop, chunk.prepared)
+                if raised is None:
+                    at, unfit = stop, None
+                    if self._stretch < CHUNK_ROWS:
+                        unfit = self._unfit(chunk, at) if self._dense or self._careful else None
+                        if unfit is None and self._dense:
+                            self._know(at)
+                        self._stretch = min(2 * self._stretch, CHUNK_ROWS)
+                else:
+                    at, why = raised
+                    left = self._judge(why)
+                    # It may have raised because of a row whose result does not fit.
+                    unfit = self._unfit(chunk, at) if isinstance(left, Failure) else None
+                    if unfit is None:
+                        if isinstance(left, Failure):
+                            return left
+                        self._undo(at, at + 1)
+                        self._leave(at, why.prepared, left, chunk)
+                        at += 1
+                        unfit = self._unfit(chunk, at) if self._dense else None
+                        if unfit is None and self._dense:
+                            self._know(at)
+            if unfit is not None:
+                again = self._leave_unfit(unfit, at, chunk)
+                if isinstance(again, Failure):
+                    return again
+                at = again
         return None
+
+    def _leave(self, at: int, one: Prepared, left: Left, chunk: _Chunk) -> None:
+        """Take what becomes of the row at a position, which raised; others like it may be near."""
+        one.take(left.result)
+        chunk.left[at] = left
+        self._stretch = max(self._stretch // 2, STRETCH_MIN) if self._stretch < CHUNK_ROWS else STRETCH_FIRST
+
+    # --- results that can't be handed over
+
+    def _unfit(self, chunk: _Chunk, end: int) -> tuple[int, Raised] | None:
+        """The first row before a position whose result can't be handed over; rows up to there have run."""
+        found: list[tuple[int, Raised]] = []
+        alone = len(self._work) == 1
+        for own, one in enumerate(chunk.prepared):
+            all_rows = np.arange(chunk.start, end)
+            places = all_rows if alone else all_rows[self._owners[chunk.start : end] == own]
+            try:
+                one.check(int(np.searchsorted(places, chunk.checked)), len(places), self._lane)
+            except NoParcel as unfit:
+                found.append((int(places[unfit.at]), Raised(unfit.error, one, unfit.at)))
+        if found:
+            return min(found, key=lambda told: told[0])
+        chunk.checked = end
+        return None
+
+    def _leave_unfit(self, unfit: tuple[int, Raised], end: int, chunk: _Chunk) -> Failure | int:
+        """Undo all rows from one that raised to a position; return the next one that is to run then."""
+        at, why = unfit
+        left = self._judge(why)
+        if isinstance(left, Failure):
+            return left
+        self._undo(at, end)
+        self._out[at + 1 : end] = False
+        for own, one in enumerate(chunk.prepared):
+            one.go_back(int(np.count_nonzero(self._owners[chunk.start : at] == own)))
+        chunk.left = {place: told for place, told in chunk.left.items() if place < at}
+        self._leave(at, why.prepared, left, chunk)
+        self._careful = True
+        chunk.checked = at + 1
+        if self._dense:
+            self._know(at + 1)
+        return at + 1
 
     # --- running
 
@@ -155,13 +253,14 @@ class InOrder:
                 return start + first + len(one.results) - before, Raised(error, one, len(one.results))
         return None
 
-    @staticmethod
-    def _runs(owners: Rows) -> Iterator[tuple[int, int]]:
+    def _runs(self, owners: Rows) -> Iterator[tuple[int, int]]:
         """The stretches of rows of one work."""
+        if len(self._work) == 1:
+            return iter([(0, len(owners))])
         ends = (np.flatnonzero(np.diff(owners)) + 1).tolist()
         return zip([0, *ends], [*ends, len(owners)], strict=True)
 
-    def _call(self, one: Prepared, count: int) -> Exception | None:
+    def _call(self, one: Prepared, count: int) -> BaseException | None:
         task, before = one.work.task, len(one.results)
         try:
             containers = self._containers(task)
@@ -169,10 +268,10 @@ class InOrder:
                 columns = one.next_columns(count)
                 with one.timed():
                     task.function(one.results, *containers, *columns)
-        except EpochError:
-            # A fault of ours, which is no row's.
+        except (EpochError, KeyboardInterrupt, Passing):
+            # A fault of ours, or somebody wants the end: no row's.
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
+        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is told with its row
             return error
         assert len(one.results) == before + count, (task.name, len(one.results) - before, count)
         return None
@@ -198,8 +297,6 @@ class InOrder:
         self._again += len(ran)
         # Rows of a few keys, or that may touch anything: then there is little to know, or it costs nothing.
         self._dense = not memory.apart or self._again > AGAIN_MAX * (last - memory.since)
-        if self._dense:
-            self._know(last)
 
     def _know(self, at: int) -> None:
         """Know entries as they are now, before the row at a position."""
@@ -214,17 +311,20 @@ class InOrder:
         found = np.flatnonzero(self._tried[start:end])
         return start + int(found[0]) if len(found) else end
 
-    def _try(self, at: int, prepared: list[Prepared]) -> int:
+    def _try(self, at: int, chunk: _Chunk) -> int:
         """Run what there is of one row to see what it raises, and undo it; return the position after it."""
         end = self._end_of_row(at)
         if not self._known().apart:
             self._know(at)
         raised = False
         for position in range(at, end):
-            one = prepared[int(self._owners[position])]
-            error = None if raised else self._call(one, 1)
+            one = chunk.prepared[int(self._owners[position])]
+            error = None if raised else self._call(one, 1) or self._result_error(one)
             if error is not None:
-                self._judge(Raised(error, one, len(one.results), tried=True))
+                del one.results[len(one.results) - bool(isinstance(error, UnfitError)) :]
+                left = self._judge(Raised(error, one, len(one.results), tried=True))
+                assert isinstance(left, Left)
+                chunk.left[position] = left
                 raised = True
             if raised:
                 one.take(LEFT_OUT)
@@ -232,6 +332,14 @@ class InOrder:
                 one.try_only(len(one.results) - 1)
         self._undo(at, end)
         return end
+
+    def _result_error(self, one: Prepared) -> BaseException | None:
+        """Why the last result can't be handed over, if it can't."""
+        try:
+            one.check(len(one.results) - 1, len(one.results), self._lane)
+        except NoParcel as unfit:
+            return unfit.error
+        return None
 
     def _end_of_row(self, at: int) -> int:
         """Where what one row of the input has to do here ends: turns of its loops lie side by side."""

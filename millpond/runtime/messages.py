@@ -54,7 +54,7 @@ class Failure(msgspec.Struct, frozen=True):
     """A row that stops the epoch, or is to be left out of it: the error as the user will see it.
 
     The `tie` and the number as a `duplicate` tell it from other rows of its place; the `path` tells which turn of its
-    loops raised.
+    loops raised. `reason` is what a dead letter says of it.
     """
 
     kind: str
@@ -69,6 +69,7 @@ class Failure(msgspec.Struct, frozen=True):
     duplicate: int = 0
     path: bytes = b""
     letter: Letter | None = None
+    reason: str = ""
 
 
 def place_key(place: tuple[int, int, str | None, int]) -> tuple[int, int, str, int]:

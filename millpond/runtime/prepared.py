@@ -11,7 +11,7 @@ import numpy as np
 
 from millpond.program.epoch_time import row_times
 from millpond.runtime.columns import Rows
-from millpond.runtime.delivery import Delivery
+from millpond.runtime.delivery import Delivery, NoParcel, Parcel
 from millpond.runtime.failures import row_failure
 from millpond.runtime.intake import Work
 from millpond.runtime.messages import Failure
@@ -87,7 +87,7 @@ class Prepared:
         """What the task's code was given of one of the rows."""
         return {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
 
-    def failure(self, error: Exception, at: int, epoch: EpochPlan) -> Failure:
+    def failure(self, error: BaseException, at: int, epoch: EpochPlan) -> Failure:
         """Tell which row the user's code failed on."""
         row = self.row(at)
         source = epoch.source_name(self.work.sources[row].as_py())
@@ -99,17 +99,39 @@ class Prepared:
         self.results[at] = LEFT_OUT
         self._left_out += 1
 
-    def deliver(self, lane: int | None) -> None:
-        """Hand the results over: replies to their files, messages to the outbox."""
-        deliver, results = self._delivery.deliver, self.results
-        if self._left_out:
-            kept = [at for at, result in enumerate(results) if result is not LEFT_OUT]
-            deliver(self.work, self._some(kept), [results[at] for at in kept], lane)
-        else:
-            deliver(self.work, self.rows, results, lane)
+    def pack(self, lane: int | None) -> list[Parcel]:
+        """Make of the results what leaves the task; raises `NoParcel` for the first row whose result can't."""
+        results = self.results
+        if not self._left_out:
+            return [self._delivery.pack(self.work, self.rows, results, lane)]
+        kept = [at for at, result in enumerate(results) if result is not LEFT_OUT]
+        try:
+            parcels = [self._delivery.pack(self.work, self._some(kept), [results[at] for at in kept], lane)]
+        except NoParcel as unfit:
+            raise NoParcel(kept[unfit.at], unfit.error) from None
         if self._tried:
             places, tried = zip(*self._tried, strict=True)
-            self._delivery.send_tried(self.work, self._some(places), list(tried), lane)
+            parcels.append(self._delivery.pack_tried(self.work, self._some(places), list(tried), lane))
+        return parcels
+
+    def check(self, first: int, last: int, lane: int | None) -> None:
+        """Raise `NoParcel` for the first of some rows whose result can't leave the task."""
+        kept = [at for at in range(first, last) if self.results[at] is not LEFT_OUT]
+        try:
+            self._delivery.check(self.work, self._some(kept), [self.results[at] for at in kept], lane)
+        except NoParcel as unfit:
+            raise NoParcel(kept[unfit.at], unfit.error) from None
+
+    def go_back(self, count: int) -> None:
+        """Forget the results of all rows but the first `count`; the others are to run again, as they came."""
+        ran = min(len(self.results) + 1, self.count)
+        del self.results[count:]
+        self._tried = [(at, result) for at, result in self._tried if at < count]
+        self._left_out = sum(result is LEFT_OUT for result in self.results)
+        if self.work.task.inputs and "_columns" in vars(self):
+            fresh = self.work.fresh(self._all()[count:ran]).values()
+            for column, values in zip(self._columns, fresh, strict=True):
+                column[count:ran] = values
 
     def _some(self, places: Sequence[int]) -> Rows:
         return self._all()[list(places)]

@@ -27,7 +27,7 @@ from millpond.runtime.columns import Rows
 from millpond.runtime.delivery import Delivery
 from millpond.runtime.failures import failure_of, refusal
 from millpond.runtime.homes import Homes
-from millpond.runtime.inorder import InOrder, Mask, Raised
+from millpond.runtime.inorder import InOrder, Left, Mask, Raised
 from millpond.runtime.inputlog import log_input
 from millpond.runtime.intake import Intake, Work, read_feeds, read_messages
 from millpond.runtime.leftout import excluded_among
@@ -38,7 +38,7 @@ from millpond.runtime.pending import interim_changes, write_pending
 from millpond.runtime.plan import BadRows, Durability, EpochPlan, ProgramPlan
 from millpond.runtime.prepared import LEFT_OUT
 from millpond.runtime.timekeeping import soonest_name
-from millpond.runtime.transactions import Transactions, leave_out
+from millpond.runtime.transactions import Transactions, left_out
 from millpond.runtime.working import WorkingState
 from millpond.state.localstore import LocalStore
 from millpond.state.overlay import Layered
@@ -362,20 +362,19 @@ class StepRun:
             masks.append(mask)
         return np.concatenate(masks)
 
-    def _judge(self, delivery: Delivery, raised: Raised) -> Any:
+    def _judge(self, delivery: Delivery, raised: Raised) -> Failure | Left:
         """What becomes of a row that raised: it stops the run, is left out here, or is told to be tried next time."""
         one, plan = raised.prepared, self.plan
         fails = plan.feeds[one.work.feed].bad_rows is BadRows.FAIL
         # All that it did was done here; of one that is sent to all instances, others do their part elsewhere.
         whole = one.work.task.index == 0 and one.work.task.dispatch is not Dispatch.ONE_TO_ALL
-        if raised.tried or (plan.sifts and (fails or not whole)):
-            told = one.failure(raised.error, raised.at, self.epoch)
-            self.raised.append(msgspec.structs.replace(told, trace=None))
-            return LEFT_OUT
+        later = (plan.sifts and (fails or not whole)) or (plan.relaxed and not fails and not whole)
+        if raised.tried or later:
+            told = msgspec.structs.replace(one.failure(raised.error, raised.at, self.epoch), trace=None)
+            return Left(LEFT_OUT, partial(self.raised.append, told))
         if fails or not whole:
             return one.failure(raised.error, raised.at, self.epoch)
-        leave_out(plan, self.epoch, delivery, raised)
-        return LEFT_OUT
+        return left_out(plan, self.epoch, delivery, raised)
 
 
 _CLOCK = SystemClock()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from millpond.errors import Aborted, RowError
 from millpond.runtime.delivery import Delivery, Refused
-from millpond.runtime.failures import failure_of, letter_of, summary_of
-from millpond.runtime.inorder import InOrder, Raised
+from millpond.runtime.failures import failure_of, letter_of, reason_of
+from millpond.runtime.inorder import InOrder, Left, Raised
 from millpond.runtime.intake import Work
 from millpond.runtime.links import Reach
 from millpond.runtime.loads import gathered_load
@@ -94,22 +95,21 @@ class Transactions:
             [self._state.single_overlay(name) for name in sorted(single)],
         )
 
-    def _judge(self, raised: Raised) -> Any:
+    def _judge(self, raised: Raised) -> Failure | Left:
         error, one = raised.error, raised.prepared
         task = one.work.task
         if isinstance(error, Aborted) and self._plan.program.entries[task.entry].aborts:
-            return Refused(str(error.reason))
+            return Left(Refused(str(error.reason)))
         if self._plan.feeds[one.work.feed].bad_rows is BadRows.FAIL:
             return one.failure(error, raised.at, self._epoch)
-        leave_out(self._plan, self._epoch, self._delivery, raised)
-        return LEFT_OUT
+        return left_out(self._plan, self._epoch, self._delivery, raised)
 
 
-def leave_out(plan: ProgramPlan, epoch: EpochPlan, delivery: Delivery, raised: Raised) -> None:
-    """Count a row that raised in its only task, and write it down if somebody wants to know."""
+def left_out(plan: ProgramPlan, epoch: EpochPlan, delivery: Delivery, raised: Raised) -> Left:
+    """Leave out a row that raised in its only task: count it, and write it down if somebody wants to know."""
     work, error = raised.prepared.work, raised.error
     if plan.feeds[work.feed].dead_letters is None:
-        delivery.count_bad(work.feed)
-        return
-    reason, letter = summary_of(error, work.task.entry), letter_of(error, work.task)
-    delivery.bad_row(work.bad_row(raised.prepared.row(raised.at), epoch, reason, letter))
+        return Left(LEFT_OUT, partial(delivery.count_bad, work.feed))
+    reason, letter = reason_of(error, work.task.entry), letter_of(error, work.task)
+    bad = work.bad_row(raised.prepared.row(raised.at), epoch, reason, letter)
+    return Left(LEFT_OUT, partial(delivery.bad_row, bad))

