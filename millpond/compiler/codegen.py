@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from millpond.compiler.access import THE_KEY
 from millpond.compiler.assemble import assemble
 from millpond.compiler.blocks import blocks_of, follows, straight
 from millpond.compiler.callees import Callees
@@ -271,7 +272,7 @@ class _Writer:
 
     def _position(self) -> list[ast.stmt]:
         """Keep the key that a row is at, where accesses have to be compared with it."""
-        if not self._piece.checked:
+        if not self._piece.checked or not self._piece.key:
             return []
         parts: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self._piece.key.split(",")]
         key = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
@@ -306,26 +307,26 @@ class _Writer:
         if following == self._piece.ends:
             return [_placed_statement(ast.Return(ast.Name(self._names["Done"], ast.Load())), at)]
         way = next((way for way in self._piece.exits if way.top == following), None)
-        if following in self._piece.checked and way is not None:
-            leave = [*self._key_check(way), _placed_statement(ast.Return(self._message(way)), at)]
-            return [_placed_statement(ast.If(self._stays(following), [self._jump(following, numbers)], leave), at)]
-        if way is not None and way.fan_out:
-            message = self._message(way)
-            assert isinstance(message, ast.Tuple)
-            sent: list[ast.expr] = [ast.Name(self._names["sent"], ast.Load()), *message.elts]
-            sending = ast.Expr(ast.Call(ast.Name(self._names["send"], ast.Load()), sent, []))
-            fan = self._method.sent_from(following)
-            assert fan is not None
-            return [
-                *self._key_check(way),
-                _placed_statement(sending, at),
-                *self._go(top, fan.loop.head, numbers),
-            ]
         if way is not None:
-            return [*self._key_check(way), _placed_statement(ast.Return(self._message(way)), at)]
+            leave = [*self._key_check(way), *self._leave(top, way, numbers)]
+            if following not in self._piece.checked:
+                return leave
+            return [_placed_statement(ast.If(self._stays(following), [self._jump(following, numbers)], leave), at)]
         if following in numbers:
             return [_placed_statement(self._jump(following, numbers), at)]
         return [_placed_statement(ast.Return(self._ending([])), at)]
+
+    def _leave(self, top: int, way: Exit, numbers: Mapping[int, int]) -> list[ast.stmt]:
+        """Send a row to its next place; or one turn of a loop, and the row goes on at the head of that loop."""
+        at, message = self._method.body[top], self._message(way)
+        if not way.fan_out:
+            return [_placed_statement(ast.Return(message), at)]
+        fan = self._method.sent_from(way.top)
+        assert fan is not None
+        assert isinstance(message, ast.Tuple)
+        sent: list[ast.expr] = [ast.Name(self._names["sent"], ast.Load()), *message.elts]
+        sending = ast.Expr(ast.Call(ast.Name(self._names["send"], ast.Load()), sent, []))
+        return [_placed_statement(sending, at), *self._go(top, fan.loop.head, numbers)]
 
     def _key_check(self, way: Exit) -> list[ast.stmt]:
         """Ask for the key of the access that a row goes on to, at its line, unless it surely is one."""
@@ -346,11 +347,13 @@ class _Writer:
     def _stays(self, top: int) -> ast.expr:
         """Whether an access is under the key that the row is at, and no turn of a loop is on its way."""
         stop = next(stop for stop in self._method.stops if stop.top == top)
-        given: list[ast.expr] = [ast.Name(stop.key, ast.Load()), ast.Name(self._names["here"], ast.Load())]
-        same = ast.Call(ast.Name(self._names["same_key"], ast.Load()), given, [])
-        if not self._sends:
-            return same
-        return ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), ast.Name(self._names["sent"], ast.Load())), same])
+        tests: list[ast.expr] = []
+        if self._sends:
+            tests.append(ast.UnaryOp(ast.Not(), ast.Name(self._names["sent"], ast.Load())))
+        if stop.identity != THE_KEY:
+            given: list[ast.expr] = [ast.Name(stop.key, ast.Load()), ast.Name(self._names["here"], ast.Load())]
+            tests.append(ast.Call(ast.Name(self._names["same_key"], ast.Load()), given, []))
+        return ast.BoolOp(ast.And(), tests) if len(tests) > 1 else tests[0]
 
     def _message(self, way: Exit) -> ast.expr:
         names = self._method.pieces[way.target].inputs

@@ -110,11 +110,13 @@ class _Cutter:
             stop = self._stops.get(top)
             begins = cut.before is not None and top == cut.start and not cut.tops
             fan = self._method.sent_from(top)
-            if fan is not None and not begins and fan.loop.head != cut.ends:
+            sent = fan is not None and not begins and fan.loop.head != cut.ends
+            if fan is not None and sent:
                 cut.onward[top] = self._next(cut, top, fan.loop.head), True
                 waiting.append(fan.loop.head)
-                continue
-            if stop is not None and not begins and not self._is_here(cut, stop):
+                if not self._method.relaxed or stop is None or not self._is_here(cut, stop):
+                    continue
+            if stop is not None and not begins and not sent and not self._is_here(cut, stop):
                 cut.onward[top] = self._next(cut, top, cut.ends), False
                 continue
             cut.tops.add(top)
@@ -157,8 +159,8 @@ class _Cutter:
     def _check_keys(self, cut: _Cut) -> None:
         """Find the accesses that are made here only if their key turns out to be the one that the record is at.
 
-        A method that stays under its key is never cut apart, whatever the key is called. Once turns of a loop were sent
-        away, the rest follows them, so that nobody sees it before them.
+        A method that stays under its key is never cut apart, whatever the key is called, and be it by the first turns
+        of a loop whose turns are sent away. Once some were, the rest follows them, so that nobody sees it before them.
         """
         start = self._position(cut)
         if start is None:
@@ -166,7 +168,7 @@ class _Cutter:
         cut.position = start.identity
         known = self._known_keys(cut, start)
         checked = {stop.top for stop in cut.stops if stop.kind is Kind.KEYED and stop.identity not in known[stop.top]}
-        for top in checked:
+        for top in checked - cut.onward.keys():
             onward = cut if top == cut.start and cut.before is not None else self._next(cut, top, cut.ends)
             cut.onward[top] = onward, False
         cut.checked = frozenset(checked)
@@ -181,7 +183,7 @@ class _Cutter:
             fan = self._method.sent_from(top)
             if fan is not None and top in cut.onward:
                 waiting.append((fan.loop.head, frozenset()))
-                continue
+                keys = frozenset()
             joined = keys & known.get(top, keys)
             if top not in cut.tops or joined == known.get(top):
                 continue

@@ -195,7 +195,7 @@ class _Walk:
         use = self._use(node, meaning, known)
         if isinstance(node.func, ast.Attribute | ast.Call | ast.Lambda):
             self._check(node.func, known)
-        if shows(meaning) or (isinstance(node.func, ast.Attribute) and node.func.attr == "format"):
+        if shows(meaning) or (isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "format_map")):
             self._check_shown(node, known)
         inside = self._is_blind(node, use, known, blind=blind)
         if use is Use.APPLIES:

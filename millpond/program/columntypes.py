@@ -67,21 +67,24 @@ def struct_fields(hint: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def without_column(hint: Any) -> Iterator[Any]:
-    """The parts of a hint that no column can hold; none if there are none."""
+def without_column(hint: Any, inside: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The parts of a hint that no column can hold; none if there are none.
+
+    A class that lies `inside` of itself is one: a column has a type that ends.
+    """
     bare = bare_hint(hint)
     if bare in SCALARS or bare is None or bare is type(None):
         return
     origin, arguments = get_origin(bare), get_args(bare)
     if (origin in LISTS and len(arguments) == 1) or (origin is tuple and arguments[1:] == (Ellipsis,)):
-        yield from without_column(arguments[0])
+        yield from without_column(arguments[0], inside)
     elif origin is dict and len(arguments) == 2:
-        yield from (*without_column(arguments[0]), *without_column(arguments[1]))
+        yield from (*without_column(arguments[0], inside), *without_column(arguments[1], inside))
     elif origin is Vector:
-        yield from without_column(arguments[0])
+        yield from without_column(arguments[0], inside)
     else:
-        fields = struct_fields(bare)
+        fields = struct_fields(bare) if bare not in inside else None
         if fields is None:
             yield bare
         for _, part in fields or ():
-            yield from without_column(part)
+            yield from without_column(part, (*inside, bare))

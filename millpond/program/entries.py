@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
-from millpond.errors import ProgramError, WindowError
+from millpond.errors import ProgramError, SourcePlace, WindowError
 from millpond.program.ambient import as_written, names_used
 from millpond.program.columntypes import without_column
 from millpond.program.places import signature_place
@@ -29,6 +29,9 @@ TOLD_WINDOWS = "__millpond_told_windows__"
 """The attribute that marks a handler whose second parameter is a list of windows."""
 
 _RELAXED = "__millpond_relaxed__"
+
+_UNRESOLVED = (NameError, TypeError, SyntaxError, AttributeError)
+"""What evaluating a hint may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +142,8 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
     where = f"{program.__name__}.{name}"
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
-        raise ProgramError(
-            "MP102",
-            f"a type hint of {where} can't be resolved",
-            places=signature_place(function),
-            found=str(error),
-            hint="import the name at module level, where the hint can see it",
-        ) from None
+    except _UNRESOLVED as error:
+        raise _unresolved(where, signature_place(function), error) from None
     parameters = list(inspect.signature(function).parameters.values())[1:]
     for parameter in parameters:
         if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or parameter.default is not parameter.empty:
@@ -182,18 +179,24 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
     return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))
 
 
+def _unresolved(where: str, places: tuple[SourcePlace, ...], error: Exception) -> ProgramError:
+    missing = "import the name at module level, where the hint can see it"
+    wrong = "write a type that Python can evaluate, and that values can have"
+    return ProgramError(
+        "MP102",
+        f"a type hint of {where} can't be resolved",
+        places=places,
+        found=str(error),
+        hint=missing if isinstance(error, NameError) else wrong,
+    )
+
+
 def _check_column(where: str, function: Callable[..., Any], parameter: str, hint: Any) -> None:
     """Refuse a parameter, or with no name a reply, of a type that no column can hold."""
     try:
         unfit = next(without_column(hint), None) if hint != list[ClosedWindow] else None
-    except (NameError, TypeError) as error:
-        raise ProgramError(
-            "MP102",
-            f"a type hint of {where} can't be resolved",
-            places=signature_place(function, parameter),
-            found=str(error),
-            hint="import the name at module level, where the hint can see it",
-        ) from None
+    except _UNRESOLVED as error:
+        raise _unresolved(where, signature_place(function, parameter), error) from None
     if unfit is not None:
         raise ProgramError(
             "MP148",

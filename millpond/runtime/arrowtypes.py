@@ -209,7 +209,7 @@ def _read_text(column: pa.Array) -> list[Any]:
 def _converter(hint: Any) -> Callable[[Any], Any]:
     hint_bare = bare_hint(hint)
     origin, arguments = get_origin(hint_bare), get_args(hint_bare)
-    if hint_bare in _SCALARS:
+    if hint_bare in _SCALARS or hint_bare is None or hint_bare is type(None):
         return lambda value: value
     if origin in _MAPS:
         key, item = _converter(arguments[0]), _converter(arguments[-1]) if origin is dict else float

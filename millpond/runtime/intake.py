@@ -168,7 +168,7 @@ def content_bytes(table: pa.Table) -> int:
     for column in table.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             total += pc.sum(pc.binary_length(column)).as_py() or 0
-        else:
+        elif not pa.types.is_null(column.type):
             total += len(column) * (16 if pa.types.is_nested(column.type) else column.type.bit_width // 8)
     return total
 

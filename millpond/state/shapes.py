@@ -57,7 +57,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     parts: tuple[Shape, ...] = ()
     name: str = ""
     limits: tuple[str, ...] = ()
-    values: tuple[int | str | None, ...] = ()
+    values: tuple[bool | int | str | None, ...] = ()
 
 
 class FieldShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,4 +1,8 @@
-"""Relaxed programs out of numbers: reads and writes of one key in loops, branches, comprehensions and helpers."""
+"""Relaxed programs out of numbers: reads and writes of one key in loops, branches, comprehensions and helpers.
+
+What was read goes on into later statements, so that a row shows it if another came in between. Half of the loops carry
+nothing from turn to turn: those may be sent away all at once.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +82,7 @@ class Maker:
         self._lines.append("    " * depth + text)
 
     def _statement(self, depth: int, loop: str) -> None:
-        kind = self._dice.randrange(16)
+        kind = self._dice.randrange(20)
         key = self._key(loop)
         if kind < 4:
             self._put(depth, f"v = self.a.get({key}, 0)")
@@ -111,17 +115,60 @@ class Maker:
         elif kind == 11:
             self._put(depth, "old = self.last.get(0)")
             self._put(depth, "self.last.set(old + 1)")
-        elif kind == 12 and self._loops < 2:
+        else:
+            self._compound(kind, depth, key, loop)
+
+    def _compound(self, kind: int, depth: int, key: str, loop: str) -> None:
+        if kind == 12 and self._loops < 2:
             self._put(depth, f"t += sum([self.b.get(j, 0) for j in xs if j != {key}])")
         elif kind == 13:
             self._put(depth, f"if self.a.get({key}, 0) % 2 == 0:")
             self._block(depth + 1, 1, loop)
             self._put(depth, "else:")
             self._block(depth + 1, 1, loop)
+        elif kind == 14:
+            self._put(depth, f"t += self.{self._dice.choice('ab')}.get({key}, 0) + 1")
+        elif kind == 15 and self._loops < 2:
+            self._read_before(depth)
+        elif kind in (16, 17) and self._loops < 2:
+            self._sent_away(depth)
         elif self._loops < 2:
             self._loop(depth)
         else:
             self._put(depth, f"self.b[{key}] = self.b.get({key}, 0) + 1")
+
+    def _read_before(self, depth: int) -> None:
+        """All keys are read, then all are written."""
+        self._loops += 1
+        if self._dice.random() < 0.5:
+            self._put(depth, "held = [self.a.get(j, 0) for j in xs]")
+            self._put(depth, f"for k{self._loops}, was in zip(xs, held):")
+        else:
+            self._put(depth, "held = {j: self.a.get(j, 0) for j in xs if self.b.get(j, 0) < 2}")
+            self._put(depth, f"for k{self._loops}, was in held.items():")
+        self._put(depth + 1, f"self.{self._dice.choice('aab')}[k{self._loops}] = was + 1")
+
+    def _sent_away(self, depth: int) -> None:
+        """A loop whose turns do not depend on each other, but on what was read before."""
+        self._loops += 1
+        name = f"k{self._loops}"
+        self._put(depth, f"for {name} in {self._dice.choice(('xs', 'xs', '(x, y)', '[x, *xs]'))}:")
+        for _ in range(self._dice.choice((1, 1, 2))):
+            match self._dice.randrange(5):
+                case 0:
+                    self._put(depth + 1, f"self.a[{name}] = t + 1")
+                case 1:
+                    self._put(depth + 1, f"self.b[{name}] = self.b.get({name}, 0) * 2 + t")
+                case 2:
+                    self._put(depth + 1, f"self.count[{name}] += t + 1")
+                case 3:
+                    self._put(depth + 1, f"if {name} == y or {name} not in self.seen:")
+                    self._put(depth + 2, f"self.seen.add({name})")
+                    self._put(depth + 2, f"self.a[{name}] = t")
+                case _:
+                    self._put(depth + 1, f"if {name} != y:")
+                    self._put(depth + 2, "continue")
+                    self._put(depth + 1, f"self.a[{name}] = self.a.get({name}, 0) + 1")
 
     def _loop(self, depth: int) -> None:
         self._loops += 1

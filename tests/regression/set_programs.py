@@ -108,6 +108,7 @@ SEEN = [
     "return 'tags: %(tags)s' % {'tags': given}",
     "return '{}'.format(given)",
     "return 'a {x}'.format(x=given)",
+    "return 'a {x}'.format_map({'x': given})",
     "return repr([given])",
     "return str((key, given))",
     "return str({'tags': given})",

@@ -185,7 +185,86 @@ class AfterTurns(Program):
         return self.stock.get(0, 0)
 
 
+class ReadBefore(Loop):
+    """The first turn is where the method has just read: it is not sent away from there."""
+
+    @entry(relaxed=True)
+    def go(self, seats: list[int]) -> int:
+        owners = [self.taken.get(seat, 0) for seat in seats]
+        for seat, owner in zip(seats, owners, strict=True):
+            self.taken[seat] = owner + 1
+        return sum(owners)
+
+
+class FreeSeats(Loop):
+    @entry(relaxed=True)
+    def go(self, seats: list[int]) -> int:
+        free = [seat for seat in seats if seat not in self.taken]
+        for seat in free:
+            self.taken[seat] = len(seats)
+        return len(free)
+
+
+class FirstOfTurns(Loop):
+    @entry(relaxed=True)
+    def go(self, seats: list[int]) -> int:
+        owner = self.taken.get(seats[0], 0)
+        for seat in seats:
+            if owner < 3 or seat != 8:
+                self.taken[seat] = owner + 1
+        return owner
+
+
+class TurnsWithinTurns(Loop):
+    @entry(relaxed=True)
+    def go(self, seats: list[int]) -> int:
+        owner = self.taken.get(seats[0], 0)
+        for seat in seats:
+            for other in seats:
+                self.taken[other] = owner + seat
+        return owner
+
+
+class OtherElement(Program):
+    """One key of two elements is one place."""
+
+    stock = Partitioned(Map[int, int])
+    sold = Partitioned(Map[int, int])
+
+    @entry(relaxed=True)
+    def go(self, seats: list[int]) -> int:
+        was = self.stock.get(seats[0], 0)
+        for seat in seats:
+            self.stock[seat] = was + 1
+            self.sold[seat] = self.sold.get(seat, 0) * 2 + was
+        return was
+
+    @entry
+    def show(self, seat: int) -> int:
+        return self.sold.get(seat, 0)
+
+
+class ValuesAround(Program):
+    """Turns between accesses that have no key."""
+
+    made = Partitioned(Value[int])
+    taken = Partitioned(Map[int, int])
+
+    @entry(relaxed=True)
+    def go(self, seats: list[int]) -> int:
+        was = self.made.get(0)
+        for seat in seats[1:]:
+            self.taken[seat] = self.taken.get(seat, 0) + 1
+        self.made.set(was + 1)
+        return was
+
+    @entry
+    def show(self, seat: int) -> int:
+        return self.made.get(0)
+
+
 PROGRAMS = [Loop, SoldOnce, WhileLoop, Nested, Helper, AnyExpression, Items, Aliased, Texts, Rows, AfterTurns]
+PROGRAMS += [ReadBefore, FreeSeats, FirstOfTurns, TurnsWithinTurns, OtherElement, ValuesAround]
 
 
 def in_sequence(program: type[Program], rows: list[Any], _: Path) -> list[Any]:
@@ -237,6 +316,11 @@ class Instances(Program):
         for seat in seats:
             self.taken[seat] = self.taken.get(seat, 0) + 1
         self.made[0] += 1
+
+
+@pytest.mark.parametrize("program", [ReadBefore, FreeSeats, FirstOfTurns, ValuesAround], ids=lambda own: own.__name__)
+def test_turns_under_other_keys_are_still_sent_away_at_once(program):
+    assert any(edge.fan_out for edge in compile_program(program).graph.edges)
 
 
 def test_a_loop_before_partial_state_is_done_turn_by_turn():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import io
 import sys
@@ -53,6 +54,8 @@ GOOD: list[tuple[str, list[Any]]] = [
     ('Literal["a", None]', ["a", None]),
     ('Literal["a"] | Literal["b"]', ["a", "b"]),
     ('list[Literal["a", "b"]]', [["a"], []]),
+    ("Literal[True]", [True]),
+    ("list[Literal[True, False]]", [[True, False], []]),
     ("int | None", [1, None]),
     ("Decimal", [Decimal("1.5")]),
 ]
@@ -67,6 +70,15 @@ def test_a_type_that_is_accepted_runs(hint, values, tmp_path):
             run.epoch([("go", ("k", value))])
         told = [reply for _, reply in sorted(run.replies().items())]
     assert [(type(reply), reply) for reply in told] == [(type(value), value) for value in values]
+
+
+def test_a_parameter_that_is_nothing_runs(tmp_path):
+    text = PROGRAM.format(hint="int", kept="int | None", key="str").replace("v: int", "v: None")
+    with loaded(text.replace("-> int", "-> bool").replace("return self.a[k]", "return self.a[k] is None")) as program:
+        assert check_program(program).errors == []
+        run = Simulated(compile_program(program), tmp_path, partitions=3)
+        run.epoch([("go", ("k", None)), ("go", ("l", None))])
+        assert run.replies() == {0: True, 1: True}
 
 
 def test_a_parameter_that_is_a_literal_may_be_a_key(tmp_path):
@@ -103,6 +115,40 @@ def test_a_type_without_a_column_is_refused_at_its_line_by_check_and_compiler(hi
     assert refused.value.code == "MP148"
     assert refused.value.places
     assert [str(error) for error in told] == [str(refused.value)]
+
+
+@dataclasses.dataclass
+class Tree:
+    leaf: int
+    kids: list[Tree]
+
+
+class Branch(NamedTuple):
+    tree: dict[str, Branch | None]
+
+
+@pytest.mark.parametrize("hint", [Tree, list[Tree], Tree | None, Branch, tuple[Tree, int]], ids=str)
+def test_a_class_inside_of_itself_is_no_column(hint):
+    assert set(without_column(hint)) <= {Tree, Branch}
+    assert list(without_column(hint))
+
+
+@pytest.mark.parametrize(
+    ("hint", "code"),
+    [("typing.Final[int]", "MP102"), ("int |", "MP102"), ("datetime.Missing", "MP102"), ("Twig", "MP148")],
+)
+def test_a_hint_that_says_no_type_of_a_value_is_refused_at_its_method(hint, code):
+    text = PROGRAM.format(hint=f"{hint!r}", kept="int", key="str")
+    text = text.replace("import uuid", "import typing\nimport uuid", 1).replace(
+        "from __future__ import annotations", "", 1
+    )
+    text = text.replace("class Made", "class Twig(NamedTuple):\n    twigs: 'list[Twig]'\n\n\nclass Made", 1)
+    with loaded(text) as program:
+        with pytest.raises(ProgramError) as refused:
+            compile_program(program)
+        assert str(check_program(program).errors[0]) == str(refused.value)
+    assert refused.value.code == code
+    assert refused.value.places
 
 
 class Spot(NamedTuple):
