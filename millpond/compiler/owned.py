@@ -111,7 +111,15 @@ class _Proof:
     def _is_fine(self, node: ast.AST) -> bool:
         match node:
             case ast.Assign(targets=targets, value=value):
+                places = [one for one in targets if not isinstance(one, ast.Name) and not self._holds_none(one)]
+                # One object in several places, even if it is new.
+                if len(places) > 1 and not self._is_plain(value):
+                    return False
                 return all(self._may_put(target, value) for target in targets)
+            case ast.For(target=target) | ast.comprehension(target=target):
+                return _binds_names(target)
+            case ast.withitem(optional_vars=ast.expr() as target):
+                return _binds_names(target)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 return self._may_put(target, value)
             case ast.AugAssign(target=target, value=value):
@@ -368,6 +376,11 @@ class _Proof:
 
 def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _binds_names(target: ast.expr) -> bool:
+    """Whether a target is variables alone, no places."""
+    return not any(isinstance(part, ast.Subscript | ast.Attribute) for part in ast.walk(target))
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:

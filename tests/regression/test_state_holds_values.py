@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from dataclasses import dataclass, field, replace
@@ -211,6 +212,36 @@ class Outside(Program):
         return self.xs[k]
 
 
+class Chained(Program):
+    a = Partitioned(Map[str, list[int]])
+    b = Partitioned(Map[str, list[int]])
+    log = Partitioned(List[list[int]])
+    last = Partitioned(Value[list[int]])
+
+    @entry
+    def both(self, k: str, n: int) -> list[int]:
+        self.a[k] = self.b[k] = [n]
+        self.a[k].append(0)
+        return self.b[k]
+
+    @entry
+    def more(self, k: str) -> list[int]:
+        self.a[k].append(9)
+        return self.b[k]
+
+    @entry
+    def walk(self, n: int) -> list[int]:
+        self.log.append([n])
+        for one in self.log:
+            self.last.set(one)
+        return self.last.get([])
+
+    @entry
+    def grow(self, n: int) -> list[int]:
+        self.last.get([]).append(n)
+        return self.log[-1]
+
+
 class Carts(Program):
     carts = Partitioned(Map[str, Cart])
 
@@ -302,6 +333,11 @@ STORIES: list[tuple[type[Program], Rows, list[Any]]] = [
             ("add", ("ab", 2)),
         ],
         [2, [1, 2, 3], 2, [1, 2, 3, 4], [1, 2, 5], 1, [2, 1], 1, [2, 2]],
+    ),
+    (
+        Chained,
+        [("both", ("k", 1)), ("more", ("k",)), ("more", ("k",)), ("walk", (1,)), ("grow", (2,)), ("grow", (3,))],
+        [[1, 0], [1, 0], [1, 0], [1], [1], [1]],
     ),
     (
         Carts,
@@ -416,6 +452,28 @@ def test_a_default_of_a_helper_is_another_object_in_each_call():
 
     plain, run = Helped(), Sequential(compile_program(Helped))
     assert [plain.go("k"), plain.go("k"), run.call("go", "k"), run.call("go", "k")] == [5, 5, 5, 5]
+
+
+def test_a_call_inside_a_row_is_an_ordinary_call():
+    class Nested(Program):
+        m = Partitioned(Map[str, list[int]])
+
+        @entry
+        def inner(self, k: str, n: int) -> None:
+            self.m.setdefault(k, []).append(n)
+            if n < 0:
+                raise ValueError(n)
+
+        @entry
+        def outer(self, k: str, n: int) -> list[int]:
+            here = self.m.setdefault(k, [])
+            with contextlib.suppress(ValueError):
+                self.inner(k, n)
+            here.append(7)
+            return self.m[k]
+
+    plain = Nested()
+    assert [plain.outer("k", 1), plain.outer("k", -1)] == [[1, 7], [1, 7, -1, 7]]
 
 
 class Raising(Program):
