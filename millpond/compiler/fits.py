@@ -7,6 +7,7 @@ hints of variables and functions are only said. Where it can't tell, the row is 
 from __future__ import annotations
 
 import ast
+import datetime
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
@@ -35,14 +36,18 @@ _OF_TEXT: Final[Mapping[str, Any]] = {
 }
 _PUTS: Final = frozenset(("append", "appendleft", "add", "insert", "setdefault"))
 _PUTS_ITEMS: Final = frozenset(("extend", "extendleft", "update"))
+_MADE: Final = (ast.List, ast.ListComp, ast.Dict, ast.DictComp, ast.Set, ast.SetComp)
 _WALKS: Final = ("__iter__", "values", "items", "keys")
 
 
 class Fits:
-    """Looks at all that a method stores."""
+    """Looks at all that a method stores; a `closed` one hands no object that could be changed to unknown code."""
 
-    def __init__(self, method: Method, sites: Mapping[int, Site], elements: Mapping[str, Element]) -> None:
+    def __init__(
+        self, method: Method, sites: Mapping[int, Site], elements: Mapping[str, Element], *, closed: bool
+    ) -> None:
         self._method = method
+        self._closed = closed
         self._sites = sites
         self._elements = elements
         self._nodes = [node for statement in method.body for node in ast.walk(statement)]
@@ -53,49 +58,52 @@ class Fits:
                 self._bound.setdefault(name, []).append((value, steps))
         self._asked: set[str] = set()
 
-    def doubtful(self, names: list[str], changed: list[str]) -> dict[str, ast.AST]:
+    def doubtful(self, names: list[str]) -> dict[str, ast.AST]:
         """Those of some elements that may get what does not fit, each with where.
 
-        All that are `changed` in place may get what is put into an object of which nothing is known.
+        What is put into an object of another type may come out of it again, and get anywhere.
         """
         found: dict[str, ast.AST] = {}
         for node in self._nodes:
-            for name in self._unfit(node, changed):
+            for name in self._unfit(node, names):
                 if name in names:
                     found.setdefault(name, node)
         return found
 
-    def _unfit(self, node: ast.AST, changed: list[str]) -> Iterator[str]:
+    def _unfit(self, node: ast.AST, every: list[str]) -> Iterator[str]:
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    yield from self._put(target, value, changed)
+                    yield from self._put(target, value, every)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
-                yield from self._put(target, value, changed)
+                yield from self._put(target, value, every)
             case ast.AugAssign(target=target, op=operator, value=value):
-                yield from self._added(target, operator, value, changed)
+                yield from self._added(target, operator, value, every)
             case ast.For(target=target) | ast.comprehension(target=target):
-                yield from self._put(target, None, changed)
+                yield from self._put(target, None, every)
             case ast.Call() if id(node) in self._sites:
                 yield from self._stored(node, self._sites[id(node)])
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in (*_PUTS, *_PUTS_ITEMS):
-                if not self._takes(owner, name, args, node.keywords):
-                    yield from changed
+                if not self._is_own(owner) and not self._takes(owner, name, args, node.keywords):
+                    yield from every
 
-    def _added(self, target: ast.expr, operator: ast.operator, value: ast.expr, changed: list[str]) -> Iterator[str]:
+    def _added(self, target: ast.expr, operator: ast.operator, value: ast.expr, every: list[str]) -> Iterator[str]:
         site = self._sites.get(id(target))
         hint = self.sure(target) if site is None else self._held(site)
         grows = get_origin(hint) in (list, set) and self.fits(value, hint)
-        if hint is None or not (grows or _result(hint, operator, self.sure(value), value) == hint):
-            yield from [] if isinstance(target, ast.Name) and hint in _SCALARS else changed
-            yield from [] if site is None else [site.element]
+        if hint is not None and (grows or _result(hint, operator, self.sure(value), value) == hint):
+            return
+        if site is not None:
+            yield site.element
+        elif hint not in _SCALARS or not isinstance(target, ast.Name):
+            yield from every
 
     def _held(self, site: Site) -> Any:
         """The type of what is in a place of state."""
         kind = self._elements[site.element].type
         return kind.arguments[2] if kind.container is Matrix else kind.value_hint
 
-    def _put(self, target: ast.expr, value: ast.expr | None, changed: list[str]) -> Iterator[str]:
+    def _put(self, target: ast.expr, value: ast.expr | None, every: list[str]) -> Iterator[str]:
         site = self._sites.get(id(target))
         match target:
             case ast.Name():
@@ -103,22 +111,24 @@ class Fits:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 whole = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(parts) else None
                 for at, part in enumerate(parts):
-                    yield from self._put(part, whole[at] if whole else None, changed)
+                    yield from self._put(part, whole[at] if whole else None, every)
             case ast.Starred(value=inner):
-                yield from self._put(inner, None, changed)
+                yield from self._put(inner, None, every)
             case _ if site is not None:
                 if value is None or not self.fits(value, self._held(site)):
                     yield site.element
+            case ast.Subscript(value=owner) if self._is_own(owner):
+                return
             case ast.Subscript(value=owner, slice=place):
                 inside = self.sure(owner)
                 keyed = get_origin(inside) is not dict or self.fits(place, get_args(inside)[0])
                 hint = _item(inside)
                 if value is None or hint is None or not keyed or not self.fits(value, hint):
-                    yield from changed
+                    yield from every
             case ast.Attribute(value=owner, attr=name):
                 hint = _field(self.sure(owner), name)
                 if value is None or hint is None or not self.fits(value, hint):
-                    yield from changed
+                    yield from every
 
     def _stored(self, node: ast.Call, site: Site) -> Iterator[str]:
         kind = self._elements[site.element].type
@@ -132,6 +142,13 @@ class Fits:
             fine = operation != "update"
         if not fine and kind.container.__name__ != "Set":
             yield site.element
+
+    def _is_own(self, owner: ast.expr) -> bool:
+        """Whether a variable is a container that the method made itself, of which nothing is told."""
+        if not isinstance(owner, ast.Name) or self.sure(owner) is not None:
+            return False
+        bound = self._bound.get(owner.id, [])
+        return owner.id not in self._hints and all(isinstance(value, _MADE) and not steps for value, steps in bound)
 
     def _takes(self, owner: ast.expr, name: str, args: list[ast.expr], keywords: list[ast.keyword]) -> bool:
         """Whether what a method puts into an object fits its type."""
@@ -207,6 +224,9 @@ class Fits:
                 return self._named(name)
             case ast.JoinedStr():
                 return str
+            case ast.List(elts=[ast.Starred(value=walked)]):
+                item = _item(self.sure(walked))
+                return None if item is None else types.GenericAlias(list, (item,))
             case ast.UnaryOp(op=ast.Not()):
                 return bool
             case ast.UnaryOp(operand=operand):
@@ -230,6 +250,8 @@ class Fits:
                 return None if found is Any else found
             case ast.Subscript(value=value):
                 return _item(self.sure(value))
+            case ast.Attribute(value=ast.Name(id=program), attr="now") if program == self._method.self_name:
+                return datetime.datetime
             case ast.Attribute(value=owner, attr=name):
                 return _field(self.sure(owner), name)
             case ast.Call():
@@ -360,7 +382,8 @@ def _field(hint: Any, name: str) -> Any:
 def _result(left: Any, operator: ast.operator, right: Any, node: ast.AST) -> Any:
     """The type of what an operator makes of two values."""
     if left is str:
-        return str if (right is str and isinstance(operator, ast.Add)) or isinstance(operator, ast.Mod) else None
+        longer = (right is str and isinstance(operator, ast.Add)) or (right is int and isinstance(operator, ast.Mult))
+        return str if longer or isinstance(operator, ast.Mod) else None
     if left in _NUMBERS and right in _NUMBERS:
         whole = float if float in (left, right) else int
         match operator:

@@ -84,13 +84,13 @@ def _renews(method: Method, draft: Draft) -> dict[str, str]:
         elif name in changed and has_code(hints[name]):
             renewed.setdefault(name, "its values run code of their own when they are compared or walked through")
     proof = _Proof(method, elements)
-    doubtful = None if renewed.keys() >= set(changed) else proof.doubtful()
-    if doubtful is not None:
+    doubtful = proof.doubtful()
+    if doubtful is not None and not renewed.keys() >= set(changed):
         why = _told(method, doubtful, "may leave an object in two places")
         renewed = {**dict.fromkeys(changed, why), **renewed}
     counted = {one.state for one in accesses if one.writes and elements[one.state].type.container is Counter}
     left = sorted({*written, *counted} - renewed.keys())
-    misfits = proof.misfits(left, [name for name in changed if name in left])
+    misfits = proof.misfits(left, closed=doubtful is None)
     return renewed | {
         name: _told(method, node, f"may store what is no {type_text(elements[name].type.value_hint)}")
         for name, node in misfits.items()
@@ -116,9 +116,11 @@ class _Proof:
         """What keeps the proof from holding; None if nobody can tell that places are not made values again."""
         return next((node for node in self._nodes if not self._is_fine(node)), None)
 
-    def misfits(self, names: list[str], changed: list[str]) -> dict[str, ast.AST]:
+    def misfits(self, names: list[str], *, closed: bool) -> dict[str, ast.AST]:
         """Those of some elements that may get a value that does not fit, each with where."""
-        return Fits(self._method, self._sites, self._elements).doubtful(names, changed) if names else {}
+        if not names:
+            return {}
+        return Fits(self._method, self._sites, self._elements, closed=closed).doubtful(names)
 
     @cached_property
     def _nodes(self) -> list[ast.AST]:

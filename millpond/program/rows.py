@@ -62,7 +62,7 @@ def with_own_defaults(function: types.FunctionType) -> types.FunctionType:
 
 
 def as_row(name: str, function: Any) -> Callable[..., Any]:
-    """A method whose calls are rows; one inside a row is an ordinary call of it."""
+    """A method whose calls are rows; a call inside a row belongs to it, and is undone by itself if it raises."""
     signature = inspect.signature(function)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = len(signature.parameters) - 1 if all(p.kind in by_place for p in signature.parameters.values()) else -1
@@ -72,7 +72,8 @@ def as_row(name: str, function: Any) -> Callable[..., Any]:
         held = vars(self)
         journal: Journal = held[JOURNAL]
         if journal.in_row:
-            return function(self, *args, **kwargs)
+            with journal.all_or_nothing():
+                return function(self, *args, **kwargs)
         own, named = args, kwargs
         if kwargs or len(args) != places:
             # Defaults are copied, too: one object would tell of the rows before.

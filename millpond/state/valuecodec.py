@@ -79,6 +79,11 @@ class ValueCodec:
         return self._scalars is not None or self._columns is not None
 
     @property
+    def scalars(self) -> frozenset[type] | None:
+        """The types of the values, if these are numbers, texts and None alone."""
+        return self._scalars
+
+    @property
     def holds_sets(self) -> bool:
         """Whether values of this type are or hold sets, whose order is that of their history until they are stored."""
         return self._holds_sets
