@@ -132,9 +132,8 @@ def parse_lambda(function: types.FunctionType, where: str) -> tuple[Source, ast.
     source, tree = _parse(function, where)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
     if len(found) != 1:
-        raise ProgramError(
-            "MP110", f"the source of {where} can't be told", expected="one lambda", found=str(len(found))
-        )
+        # Which of several it is can't be told.
+        raise OSError(where)
     (written,) = found
     result = ast.copy_location(ast.Return(written.body), written.body)
     whole = ast.FunctionDef(name="lambda_", args=written.args, body=[result], decorator_list=[])
