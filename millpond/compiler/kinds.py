@@ -199,6 +199,10 @@ class Kinds:
         if not element.type.operations[operation].shares:
             return UNKNOWN
         value = element.type.value_hint
+        if operation in ("__iter__", "values", "items"):
+            # A walk gives one value after the other.
+            pair = types.GenericAlias(tuple, (element.type.key_hint, value))
+            return types.GenericAlias(list, (pair if operation == "items" else value,))
         if operation in ("get", "pop", "setdefault") and isinstance(site.node, ast.Call):
             return self._or_default(value, site.node, 0 if element.type.single else 1, pops=operation == "pop")
         return value

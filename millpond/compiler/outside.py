@@ -11,6 +11,8 @@ holds one. Functions of the program's own package are looked into where they are
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,14 +25,30 @@ from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.helpers import is_own
 from millpond.compiler.kinds import returned
 from millpond.compiler.scope import MISSING, Scope
-from millpond.compiler.source import parse_function, scope_of
-from millpond.compiler.things import NOTHING, Thing, Value, changes_argument, is_changer, join, made_by
+from millpond.compiler.source import parse_function, parse_lambda, scope_of
+from millpond.compiler.things import (
+    NOTHING,
+    Env,
+    Thing,
+    Value,
+    changes_argument,
+    class_attributes,
+    defaults_of,
+    is_changer,
+    join,
+    made_by,
+    merged,
+    referenced,
+    stored_by,
+    value_of,
+)
 from millpond.errors import ProgramError
 
 _TURNS: Final = 2
 """How often a loop is run: what its first turn leaves, the second one meets."""
 
-Env = dict[str, Value]
+_FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, ast.Attribute)
+_SHARED_CODE: Final = (type, types.FunctionType, types.ModuleType)
 
 
 def check_outside(draft: Draft) -> Draft:
@@ -53,6 +71,10 @@ class _Frame:
     known: dict[Any, Value] = field(default_factory=dict)
     result: Value = NOTHING
     bound: set[str] = field(default_factory=set)
+    local: dict[str, ast.FunctionDef | ast.Lambda] = field(default_factory=dict)
+    running: set[int] = field(default_factory=set)
+    made_name: str = ""
+    made: Value = NOTHING
 
     def run(self, body: list[ast.stmt], env: Env) -> Value:
         """Run the statements of a function, and say what it may return."""
@@ -80,7 +102,7 @@ class _Frame:
                 return None
             case ast.If(test=test, body=body, orelse=orelse):
                 self._value(test, env)
-                return _merged(self._block(body, dict(env)), self._block(orelse, dict(env)))
+                return merged(self._block(body, dict(env)), self._block(orelse, dict(env)))
             case ast.For() | ast.While():
                 return self._loop(node, env)
             case ast.Match(subject=subject, cases=cases):
@@ -93,11 +115,9 @@ class _Frame:
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, found, env)
                 return self._block(body, env)
-            case ast.FunctionDef(args=arguments, body=body):
-                inner = {**env, **{argument.arg: NOTHING for argument in _arguments(arguments)}}
-                kept, self.result = self.result, NOTHING
-                self._block(body, inner)
-                self.result = kept
+            case ast.FunctionDef(name=name):
+                self.local[name] = node
+                self._call_local(node, [], {}, env)
             case _:
                 self._simple(node, env)
         return env
@@ -108,6 +128,8 @@ class _Frame:
                 found = self._value(value, env)
                 for target in targets:
                     self._bind(target, found, env)
+                    if isinstance(target, ast.Name) and isinstance(value, ast.Lambda):
+                        self.local[target.id] = value
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._bind(target, self._value(value, env), env)
             case ast.AugAssign(target=target, value=value):
@@ -128,7 +150,7 @@ class _Frame:
                 self._bind(node.target, walked.part(), inner)
             else:
                 self._value(node.test, inner)
-            after = _merged(self._block(node.body, inner), after)
+            after = merged(self._block(node.body, inner), after)
         return self._block(node.orelse, after) if after is not None and node.orelse else after
 
     def _match(self, subject: Value, cases: list[ast.match_case], env: Env) -> Env | None:
@@ -141,19 +163,19 @@ class _Frame:
                     inner[name] = join(subject, subject.part(), subject.part().part())
             if case.guard is not None:
                 self._value(case.guard, inner)
-            after = _merged(after, self._block(case.body, inner))
+            after = merged(after, self._block(case.body, inner))
         return after
 
     def _try(self, node: ast.Try, env: Env) -> Env | None:
         before = dict(env)
         after = self._block(node.body, env)
         # A handler may begin after any statement of the body.
-        broken = _merged(before, env)
+        broken = merged(before, env)
         assert broken is not None
         whole = self._block(node.orelse, after)
         for handler in node.handlers:
             named = {handler.name: NOTHING} if handler.name else {}
-            whole = _merged(whole, self._block(handler.body, {**broken, **named}))
+            whole = merged(whole, self._block(handler.body, {**broken, **named}))
         return self._block(node.finalbody, dict(whole if whole is not None else broken)) if node.finalbody else whole
 
     def _bind(self, target: ast.expr, value: Value, env: Env) -> None:
@@ -181,6 +203,8 @@ class _Frame:
         whole = self._value(owner, env)
         placed = isinstance(node, ast.Subscript)
         self._check_changed(node, Value(frozenset(one for one in whole.is_ if one.has_places or not placed)))
+        if not placed:
+            self._check_code(node, whole)
         self._into(owner, value, env)
 
     def _into(self, owner: ast.expr, value: Value, env: Env) -> None:
@@ -192,6 +216,8 @@ class _Frame:
         if name and value.all and (name in env or self._element(root)):
             held = env.get(name, NOTHING)
             env[name] = Value(held.is_, held.holds | value.all)
+            if name == self.made_name:
+                self.made = join(self.made, Value(holds=value.all))
 
     def _augment(self, target: ast.expr, value: Value, env: Env) -> None:
         if isinstance(target, ast.Name):
@@ -214,7 +240,7 @@ class _Frame:
                 self._walk(child, env)
         return NOTHING
 
-    def _value(self, node: ast.expr | None, env: Env) -> Value:  # noqa: C901 - one case per kind of expression
+    def _value(self, node: ast.expr | None, env: Env) -> Value:  # noqa: C901, PLR0912 - one case per kind
         match node:
             case None | ast.Constant():
                 return NOTHING
@@ -245,16 +271,30 @@ class _Frame:
                 found = self._value(value, env)
                 self._bind(target, found, env)
                 return found
-            case ast.List() | ast.Tuple() | ast.Set() | ast.Dict() | ast.Starred():
-                parts = [self._value(child, env) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-                return Value(holds=join(*parts).all)
+            case ast.Starred(value=value):
+                return self._value(value, env).part()
+            case ast.Dict(keys=keys, values=values):
+                spread = [
+                    self._value(value, env).part() for key, value in zip(keys, values, strict=True) if key is None
+                ]
+                pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key is not None]
+                return Value(holds=join(*spread, *(self._value(part, env) for pair in pairs for part in pair)).all)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                return Value(holds=join(*(self._value(part, env) for part in parts)).all)
             case ast.BinOp(left=left, right=right):
                 return Value(holds=join(self._value(left, env).part(), self._value(right, env).part()).all)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, env)
             case ast.Lambda():
                 return self._lambda(node, NOTHING, env)
-            case ast.Await(value=value) | ast.Yield(value=value):
+            case ast.Yield(value=value):
+                # What a generator gives is what it holds.
+                self.result = join(self.result, Value(holds=self._value(value, env).all))
+                return NOTHING
+            case ast.YieldFrom(value=value):
+                self.result = join(self.result, Value(holds=self._value(value, env).part().all))
+                return NOTHING
+            case ast.Await(value=value):
                 return self._value(value, env)
         return self._walk(node, env)
 
@@ -274,29 +314,115 @@ class _Frame:
         return self._value(node.body, {**env, **parameters})
 
     def _call(self, node: ast.Call, env: Env) -> Value:
-        functions = [one for one in (*node.args, *(k.value for k in node.keywords)) if isinstance(one, ast.Lambda)]
-        args = [self._value(one, env) for one in node.args if one not in functions]
-        named = {k.arg or "": self._value(k.value, env) for k in node.keywords if k.value not in functions}
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        args = [self._value(one, env) for one in node.args if not isinstance(one, ast.Lambda)]
+        named = {k.arg or "": self._value(k.value, env) for k in node.keywords if not isinstance(k.value, ast.Lambda)}
         every = join(*args, *named.values())
-        for function in functions:
-            self._lambda(function, join(every.part(), every.part().part()), env)
+        for function in given:
+            self._call_back(function, join(every.part(), every.part().part()), env)
         meaning = self._meaning(node.func)
         if meaning is MISSING and isinstance(node.func, ast.Attribute):
             return self._method_call(node, node.func, args, named, env)
         if meaning is MISSING:
-            self._value(node.func, env)
-            return Value(every.is_, every.holds)
+            found = self._value(node.func, env)
+            local = self.local.get(node.func.id) if isinstance(node.func, ast.Name) else None
+            inside = [] if local is None else [self._call_local(local, args, named, env)]
+            things = [self._result(thing.value, args, named) for thing in found.is_ if callable(thing.value)]
+            return join(Value(every.is_, every.holds), found, *inside, *things)
+        if meaning is functools.partial and node.args:
+            # What it is for is to be called with these.
+            first = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
+            return join(self._call(first, env), Value(holds=every.all))
         place = changes_argument(meaning)
         if place is not None and place < len(args):
             self._check_changed(node.args[place], args[place])
-        if isinstance(meaning, _lru_cache_wrapper):
-            hint = returned(getattr(meaning, "__wrapped__", None))
-            kept = Thing.kept(meaning.__name__, hint)
-            return Value(frozenset((kept,))) if kept.changeable or kept.children else NOTHING
-        inside = self._own_function(meaning)
-        if inside is not None:
-            return self._enter(inside, args, named, first=None)
-        return made_by(meaning, every)
+        return self._result(meaning, args, named)
+
+    def _result(self, meaning: Any, args: list[Value], named: Mapping[str, Value]) -> Value:
+        """What a call of an object of outside may give."""
+        if isinstance(meaning, functools.partial):
+            before = [value_of(one, meaning.func.__name__) for one in meaning.args]
+            kept = {name: value_of(one, name) for name, one in meaning.keywords.items()}
+            return self._result(meaning.func, [*before, *args], {**kept, **named})
+        function = getattr(meaning, "__func__", meaning)
+        if isinstance(function, _lru_cache_wrapper):
+            hint = returned(getattr(function, "__wrapped__", None))
+            thing = Thing.kept(function.__name__, hint)
+            return Value(frozenset((thing,))) if thing.matters else NOTHING
+        if isinstance(meaning, type):
+            return self._constructed(meaning, args, named)
+        owner = getattr(meaning, "__self__", None) if isinstance(meaning, types.MethodType) else None
+        calling = inspect.getattr_static(type(meaning), "__call__", None)
+        if not isinstance(meaning, _FUNCTIONS) and isinstance(calling, types.FunctionType):
+            function, owner = calling, meaning
+        inside = self._own_function(function)
+        if inside is None:
+            return made_by(meaning, join(*args, *named.values()))
+        first = None if owner is None else Value(frozenset((Thing.of(owner, type(owner).__name__),)))
+        return self._enter(inside, args, named, first=first)
+
+    def _constructed(self, kind: type, args: list[Value], named: Mapping[str, Value]) -> Value:
+        """What a new object leads to: its arguments, defaults, and what the code of one's own class gives it."""
+        kept = made_by(kind, join(*args, *named.values()))
+        if not self._is_home(kind.__module__):
+            return kept
+        names = [*getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))]
+        given = {*names[: len(args)], *named}
+        found = []
+        for base in kind.__mro__:
+            for name in ("__new__", "__init__", "__post_init__"):
+                code = vars(base).get(name)
+                inside = self._own_function(getattr(code, "__func__", code))
+                if inside is not None and inside.__code__.co_filename != "<string>":
+                    found.append(self._enter(inside, args, named, first=NOTHING, making=True))
+        if (
+            not isinstance(making := inspect.getattr_static(kind, "__init__"), types.FunctionType)
+            or making.__code__.co_filename == "<string>"
+        ):
+            # It keeps what it is given; one that the user wrote keeps what is seen there.
+            found.append(kept)
+        fields = getattr(kind, "__dataclass_fields__", {}).values()
+        left_out = [one.default_factory for one in fields if one.name not in given and callable(one.default_factory)]
+        found += [self._result(factory, [], {}) for factory in left_out]
+        defaults = getattr(kind, "_field_defaults", {})
+        found += [value_of(value, name) for name, value in defaults.items() if name not in given]
+        own = {*given, *stored_by(vars(kind).get("__init__"))}
+        by_class = class_attributes(kind, frozenset(own))
+        shown = [Value(frozenset((Thing.of(by_class, kind.__name__),)))] if by_class.held else []
+        return join(*(Value(holds=one.all) for one in found), *shown)
+
+    def _call_back(self, function: ast.expr, given: Value, env: Env) -> None:
+        """Look into a function that another one is given, and may call with what it is given besides."""
+        if isinstance(function, ast.Lambda):
+            self._lambda(function, given, env)
+        elif isinstance(function, ast.Name) and function.id in self.local and given.all:
+            local = self.local[function.id]
+            self._call_local(local, [given] * len(local.args.args), {}, env)
+        elif isinstance(function, ast.Name | ast.Attribute) and given.all:
+            meaning = self._meaning(function)
+            if changes_argument(meaning) is not None:
+                self._check_changed(function, given)
+            elif isinstance(meaning, types.FunctionType) and self._own_function(meaning) is not None:
+                self._enter(meaning, [given] * meaning.__code__.co_argcount, {}, first=None)
+
+    def _call_local(
+        self, function: ast.FunctionDef | ast.Lambda, args: list[Value], named: Mapping[str, Value], env: Env
+    ) -> Value:
+        """Run a function that the method itself defines."""
+        if id(function) in self.running:
+            return join(*args, *named.values())
+        parameters = {argument.arg: NOTHING for argument in _arguments(function.args)}
+        names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+        inner = {**env, **parameters, **dict(zip(names, args, strict=False))}
+        inner |= {name: value for name, value in named.items() if name in parameters}
+        if isinstance(function, ast.Lambda):
+            return self._value(function.body, inner)
+        self.running.add(id(function))
+        before, self.result = self.result, NOTHING
+        self._block(function.body, inner)
+        found, self.result = self.result, before
+        self.running.discard(id(function))
+        return found
 
     def _method_call(
         self, node: ast.Call, callee: ast.Attribute, args: list[Value], named: Mapping[str, Value], env: Env
@@ -314,7 +440,9 @@ class _Frame:
             self._into(callee.value, every, env)
         results = [owner.given_by(callee.attr, every)]
         for thing, own in written.items():
-            if own is not None:
+            if isinstance(thing.method(callee.attr), _lru_cache_wrapper):
+                results.append(self._result(thing.method(callee.attr), args, named))
+            elif own is not None:
                 results.append(self._enter(own, args, named, first=Value(frozenset((thing,)))))
         return join(*results)
 
@@ -336,36 +464,52 @@ class _Frame:
         if isinstance(meaning, ast.Attribute):
             return meaning
         function = getattr(meaning, "__func__", meaning)
-        home = self.draft.program.__module__.partition(".")[0]
-        if isinstance(function, types.FunctionType) and function.__module__.partition(".")[0] == home:
+        if isinstance(function, types.FunctionType) and self._is_home(function.__module__):
             return function
         return None
 
-    def _enter(self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None) -> Value:
+    def _is_home(self, module: str) -> bool:
+        """Whether a module is of the program's own package."""
+        return module.partition(".")[0] == self.draft.program.__module__.partition(".")[0]
+
+    def _enter(
+        self,
+        function: Any,
+        args: list[Value],
+        named: Mapping[str, Value],
+        first: Value | None,
+        *,
+        making: bool = False,
+    ) -> Value:
+        """What a function may give; with `making`, what it puts into its first argument too."""
         name = function.attr if isinstance(function, ast.Attribute) else id(function)
-        call = (name, tuple(args), frozenset(named.items()), first)
+        call = (name, tuple(args), frozenset(named.items()), first, making)
         if call not in self.known:
             # A function may call itself: until it is known, it gives what it is given.
             self.known[call] = join(*args, *named.values())
-            self.known[call] = self._look_into(function, args, named, first)
+            self.known[call] = self._look_into(function, args, named, first, making=making)
         return self.known[call]
 
-    def _look_into(self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None) -> Value:
+    def _look_into(
+        self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None, *, making: bool
+    ) -> Value:
         opened = self._open(function)
         if opened is None:
-            return join(*args, *named.values())
+            return join(*args, *named.values(), *referenced(function))
         tree, frame = opened
         names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         env = {argument.arg: NOTHING for argument in _arguments(tree.args)}
-        env |= _defaults(function, tree)
-        if frame.self_name or first is not None:
+        env |= defaults_of(function, tree)
+        if names and (frame.self_name or first is not None):
+            frame.made_name = names[0] if making else ""
             env[names.pop(0)] = first or NOTHING
         rest = join(*args[len(names) :])
         env |= dict(zip(names, args, strict=False))
         if tree.args.vararg is not None:
             env[tree.args.vararg.arg] = Value(holds=rest.all)
         env |= {name: value for name, value in named.items() if name in env}
-        return frame.run(tree.body, env)
+        found = frame.run(tree.body, env)
+        return join(found, frame.made)
 
     def _open(self, function: Any) -> tuple[ast.FunctionDef, _Frame] | None:
         try:
@@ -373,7 +517,8 @@ class _Frame:
                 helper: Method = read_helper(self.draft.program, function.attr)
                 own = "" if is_static(self.draft.program, function.attr) else helper.self_name
                 return helper.tree, _Frame(self.draft, helper.scope, helper.source, own, self.known)
-            source, tree = parse_function(function, function.__qualname__)
+            parse = parse_lambda if function.__name__ == "<lambda>" else parse_function
+            source, tree = parse(function, function.__qualname__)
         except (ProgramError, OSError, TypeError):
             # What can't be read can't be looked into.
             return None
@@ -392,7 +537,7 @@ class _Frame:
     def _constant(self, node: ast.Attribute) -> Value:
         if not is_own(node, self.self_name):
             return NOTHING
-        return _thing(getattr(self.draft.program, node.attr, None), ast.unparse(node))
+        return value_of(getattr(self.draft.program, node.attr, None), ast.unparse(node))
 
     def _global(self, node: ast.expr) -> Value:
         root: ast.AST = node
@@ -401,7 +546,7 @@ class _Frame:
         if not isinstance(root, ast.Name) or root.id in self.bound:
             return NOTHING
         meaning = self.scope.resolve(node)
-        return NOTHING if meaning is MISSING else _thing(meaning, ast.unparse(node))
+        return NOTHING if meaning is MISSING else value_of(meaning, ast.unparse(node))
 
     # --- refusing
 
@@ -410,9 +555,14 @@ class _Frame:
         named = self._global(node).is_
         self._check_changed(node, Value(frozenset(thing for thing in walked.is_ & named if thing.used_up)))
 
-    def _check_changed(self, node: ast.AST, value: Value) -> None:
+    def _check_code(self, node: ast.AST, owner: Value) -> None:
+        """Attributes of classes, functions and modules are there for all rows."""
+        found = frozenset(thing for thing in owner.is_ if isinstance(thing.value, _SHARED_CODE))
+        self._check_changed(node, Value(found), found)
+
+    def _check_changed(self, node: ast.AST, value: Value, surely: frozenset[Thing] = frozenset()) -> None:
         for thing in sorted(value.is_, key=lambda one: one.text):
-            if thing.changeable:
+            if thing.changeable or thing in surely:
                 raise refuse(
                     "MP122",
                     f"this changes {thing.text}, which is not state",
@@ -422,27 +572,6 @@ class _Frame:
                     found=thing.shown,
                     hint="it is one object for all rows of a process: change a copy, e.g. list(x), or make it state",
                 )
-
-
-def _thing(meaning: Any, text: str) -> Value:
-    thing = Thing.of(meaning, text)
-    return Value(frozenset((thing,))) if thing.changeable or thing.children else NOTHING
-
-
-def _defaults(function: Any, tree: ast.FunctionDef) -> Env:
-    """What parameters stand for that a call leaves out: one object for all calls."""
-    if isinstance(function, ast.Attribute):
-        return {}
-    names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
-    values = function.__defaults__ or ()
-    late = dict(zip(names[::-1], values[::-1], strict=False)) | (function.__kwdefaults__ or {})
-    return {name: _thing(value, f"the default of `{name}`") for name, value in late.items()}
-
-
-def _merged(one: Env | None, other: Env | None) -> Env | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return {name: join(one.get(name, NOTHING), other.get(name, NOTHING)) for name in {**one, **other}}
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Final, get_args, get_origin
 
 from millpond.compiler.draft import Draft, Method
+from millpond.compiler.fits import Fits
 from millpond.compiler.flow import Branch, Jump
 from millpond.compiler.kinds import Kinds
 from millpond.compiler.mutability import is_frozen, items_of
@@ -26,6 +27,8 @@ from millpond.compiler.recordtypes import fields_of, has_code, is_made_of_fields
 from millpond.compiler.scope import MISSING
 from millpond.compiler.sharing import Sharing
 from millpond.program import Element
+from millpond.state.counter import Counter
+from millpond.state.typenames import type_text
 from millpond.state.value import Value
 
 _READERS: Final = (
@@ -80,14 +83,23 @@ def _renews(method: Method, draft: Draft) -> dict[str, str]:
             renewed.setdefault(name, "its values hold sets, whose order tells of their past")
         elif name in changed and has_code(hints[name]):
             renewed.setdefault(name, "its values run code of their own when they are compared or walked through")
-    if renewed.keys() >= set(changed):
-        return renewed
-    doubtful = _Proof(method, elements).doubtful()
-    if doubtful is None:
-        return renewed
-    line = method.source.origin(getattr(doubtful, "lineno", method.source.first))[1]
-    why = f"line {line} may leave an object in two places: {method.source.text(doubtful)}"
-    return {**dict.fromkeys(changed, why), **renewed}
+    proof = _Proof(method, elements)
+    doubtful = proof.doubtful()
+    if doubtful is not None and not renewed.keys() >= set(changed):
+        why = _told(method, doubtful, "may leave an object in two places")
+        renewed = {**dict.fromkeys(changed, why), **renewed}
+    counted = {one.state for one in accesses if one.writes and elements[one.state].type.container is Counter}
+    left = sorted({*written, *counted} - renewed.keys())
+    misfits = proof.misfits(left, closed=doubtful is None)
+    return renewed | {
+        name: _told(method, node, f"may store what is no {type_text(elements[name].type.value_hint)}")
+        for name, node in misfits.items()
+    }
+
+
+def _told(method: Method, node: ast.AST, what: str) -> str:
+    line = method.source.origin(getattr(node, "lineno", method.source.first))[1]
+    return f"line {line} {what}: {method.source.text(node)}"
 
 
 class _Proof:
@@ -104,6 +116,12 @@ class _Proof:
         """What keeps the proof from holding; None if nobody can tell that places are not made values again."""
         return next((node for node in self._nodes if not self._is_fine(node)), None)
 
+    def misfits(self, names: list[str], *, closed: bool) -> dict[str, ast.AST]:
+        """Those of some elements that may get a value that does not fit, each with where."""
+        if not names:
+            return {}
+        return Fits(self._method, self._sites, self._elements, closed=closed).doubtful(names)
+
     @cached_property
     def _nodes(self) -> list[ast.AST]:
         return [node for statement in self._method.body for node in ast.walk(statement)]
@@ -111,7 +129,15 @@ class _Proof:
     def _is_fine(self, node: ast.AST) -> bool:
         match node:
             case ast.Assign(targets=targets, value=value):
+                places = [one for one in targets if not isinstance(one, ast.Name) and not self._holds_none(one)]
+                # One object in several places, even if it is new.
+                if len(places) > 1 and not self._is_plain(value):
+                    return False
                 return all(self._may_put(target, value) for target in targets)
+            case ast.For(target=target) | ast.comprehension(target=target):
+                return _binds_names(target)
+            case ast.withitem(optional_vars=ast.expr() as target):
+                return _binds_names(target)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 return self._may_put(target, value)
             case ast.AugAssign(target=target, value=value):
@@ -368,6 +394,11 @@ class _Proof:
 
 def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _binds_names(target: ast.expr) -> bool:
+    """Whether a target is variables alone, no places."""
+    return not any(isinstance(part, ast.Subscript | ast.Attribute) for part in ast.walk(target))
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:

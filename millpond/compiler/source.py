@@ -118,6 +118,32 @@ def scope_of(function: Callable[..., Any], tree: ast.FunctionDef) -> Scope:
 
 def parse_function(function: types.FunctionType, where: str) -> tuple[Source, ast.FunctionDef | ast.AsyncFunctionDef]:
     """Parse a method's source, with the lines and columns of its file."""
+    source, tree = _parse(function, where)
+    if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise ProgramError("MP110", f"the source of {where} is not a def", expected="def", found=ast.unparse(tree)[:60])
+    owner = function.__qualname__.split(".")[-2] if "." in function.__qualname__ else ""
+    _Mangle(owner).visit(tree)
+    mark_inner(tree)
+    return source, tree
+
+
+def parse_lambda(function: types.FunctionType, where: str) -> tuple[Source, ast.FunctionDef]:
+    """Parse a lambda of a module as a function that returns its body, if it is the only one of its statement."""
+    source, tree = _parse(function, where)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+    if len(found) != 1:
+        # Which of several it is can't be told.
+        raise OSError(where)
+    (written,) = found
+    result = ast.copy_location(ast.Return(written.body), written.body)
+    whole = ast.FunctionDef(name="lambda_", args=written.args, body=[result], decorator_list=[])
+    ast.copy_location(whole, written)
+    mark_inner(whole)
+    return source, whole
+
+
+def _parse(function: types.FunctionType, where: str) -> tuple[Source, ast.stmt]:
+    """Parse the statement that a function is written in."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
@@ -139,11 +165,6 @@ def parse_function(function: types.FunctionType, where: str) -> tuple[Source, as
     ast.increment_lineno(module, first - 1 - indented)
     outer = module.body[0]
     tree = outer.body[0] if isinstance(outer, ast.If) else outer
-    if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise ProgramError("MP110", f"the source of {where} is not a def", expected="def", found=ast.unparse(tree)[:60])
-    owner = function.__qualname__.split(".")[-2] if "." in function.__qualname__ else ""
-    _Mangle(owner).visit(tree)
-    mark_inner(tree)
     return Source(inspect.getfile(function), first, tuple(line.rstrip("\n") for line in lines)), tree
 
 

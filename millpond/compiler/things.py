@@ -6,8 +6,11 @@ known. A `Value` is what an expression may be: some of these things, or somethin
 
 from __future__ import annotations
 
+import ast
 import bisect
 import collections
+import contextlib
+import dis
 import enum
 import functools
 import heapq
@@ -16,7 +19,7 @@ import operator
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import _lru_cache_wrapper, cached_property
 from typing import Any, Final, get_origin
 
 import numpy as np
@@ -110,6 +113,16 @@ class Thing:
         return not isinstance(self.value, tuple) and not _is_frozen_record(self.value)
 
     @property
+    def matters(self) -> bool:
+        """Whether a row could change it, or something that it leads to."""
+        return self.changeable or bool(self.children) or self.is_shared_code
+
+    @property
+    def is_shared_code(self) -> bool:
+        """Whether it is a class, a function or a module, whose attributes are there for all rows."""
+        return self._is_there and isinstance(self.value, type | types.FunctionType | types.ModuleType | ClassAttributes)
+
+    @property
     def grows(self) -> bool:
         """Whether `+=` changes it in place."""
         if not self._is_there:
@@ -138,7 +151,7 @@ class Thing:
         if not self._is_there:
             hints = [one for one in items_of(self.hint) if not is_frozen(one)]
             return frozenset(Thing(self.text, 0, None, one) for one in hints)
-        if _is_code(self.value):
+        if _is_code(self.value) and not isinstance(self.value, enum.Enum):
             return frozenset()
         found = (Thing.of(part, self.text) for part in itertools.islice(_parts(self.value), _HELD_MAX))
         return frozenset(thing for thing in found if thing.changeable or not is_frozen(type(thing.value)))
@@ -148,23 +161,50 @@ class Thing:
         if not self._is_there:
             hint = field_of(self.hint, name)
             return frozenset() if is_frozen(hint) else frozenset((Thing(self.text, 0, None, hint),))
-        held = getattr(self.value, "__dict__", {})
-        if isinstance(held, dict) and name in held:
+        held = _attributes(self.value)
+        if name in held:
             thing = Thing.of(held[name], f"{self.text}.{name}")
-            return frozenset((thing,)) if thing.changeable or thing.children else frozenset()
+            return frozenset((thing,)) if thing.matters else frozenset()
         return self.children
 
     def method(self, name: str) -> Any:
-        """A method of its class that a user wrote, None if it has none of that name."""
+        """A method of its class that a user wrote, cached or not; None if it has none of that name."""
         if not self._is_there or isinstance(self.value, _CODE):
             return None
         found = next((vars(base)[name] for base in type(self.value).__mro__ if name in vars(base)), None)
-        return found if isinstance(found, types.FunctionType) else None
+        return found if isinstance(found, types.FunctionType | _lru_cache_wrapper) else None
 
     @property
     def shown(self) -> str:
         """What it is, for an error."""
         return f"{self.text}: {type(self.value).__name__}" if self._is_there else self.text
+
+
+@dataclass(frozen=True, eq=False)
+class ClassAttributes:
+    """What a new object has by its class, as long as it has none of its own by these names."""
+
+    held: dict[str, Any]
+
+
+@functools.lru_cache(maxsize=1024)
+def class_attributes(kind: type, own: frozenset[str]) -> ClassAttributes:
+    """What objects of a class find in it: attributes that could be changed, but for those that they have themselves."""
+    held = {name: value for name, value in _attributes(kind).items() if name not in own and not name.startswith("__")}
+    things = {name: Thing.of(value, name) for name, value in held.items()}
+    return ClassAttributes({name: held[name] for name, one in things.items() if one.changeable or one.children})
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object holds by name, as far as it can be asked without running code."""
+    if isinstance(value, ClassAttributes):
+        return value.held
+    if isinstance(value, type):
+        return {name: held for base in reversed(value.__mro__) for name, held in vars(base).items()}
+    held = getattr(value, "__dict__", None)
+    if not isinstance(held, dict):
+        return {}
+    return {**held, "value": held.get("_value_")} if isinstance(value, enum.Enum) else held
 
 
 def _is_code(value: Any) -> bool:
@@ -184,7 +224,7 @@ def _parts(value: Any) -> Iterator[Any]:
             yield held
     elif isinstance(value, list | tuple | set | frozenset | collections.deque):
         yield from value
-    elif type(value).__module__ != "builtins":
+    elif type(value).__module__ != "builtins" and not isinstance(value, ClassAttributes):
         held = getattr(value, "__dict__", None)
         yield from held.values() if isinstance(held, dict) else ()
         names = (name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()))
@@ -220,6 +260,9 @@ class Value:
 
 
 NOTHING: Final = Value()
+
+Env = dict[str, Value]
+"""What the variables of a function may be, and what elements may hold."""
 
 
 def join(*values: Value) -> Value:
@@ -259,3 +302,45 @@ def made_by(function: Any, given: Value) -> Value:
     if any(function is known for known in _NEW):
         return Value(holds=given.part().all)
     return Value(holds=given.all)
+
+
+def value_of(meaning: Any, text: str) -> Value:
+    """An object of outside as what an expression may be."""
+    thing = Thing.of(meaning, text)
+    return Value(frozenset((thing,))) if thing.matters else NOTHING
+
+
+def referenced(function: Any) -> Iterator[Value]:
+    """What a function that can't be read may give: all objects of outside that its code names, and parts of them."""
+    if not isinstance(function, types.FunctionType):
+        return
+    named = [(name, function.__globals__[name]) for name in function.__code__.co_names if name in function.__globals__]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            named.append((name, cell.cell_contents))
+    for name, held in (*named, *((function.__name__, one) for one in function.__defaults__ or ())):
+        whole = value_of(held, name)
+        yield from (whole, whole.part(), whole.part().part())
+
+
+def stored_by(function: Any) -> Iterator[str]:
+    """The attributes that a function sets, of whatever."""
+    if isinstance(function, types.FunctionType):
+        yield from (one.argval for one in dis.get_instructions(function) if one.opname == "STORE_ATTR")
+
+
+def defaults_of(function: Any, tree: ast.FunctionDef) -> Env:
+    """What parameters stand for that a call leaves out: one object for all calls."""
+    if isinstance(function, ast.Attribute):
+        return {}
+    names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+    values = function.__defaults__ or ()
+    late = dict(zip(names[::-1], values[::-1], strict=False)) | (function.__kwdefaults__ or {})
+    return {name: value_of(value, f"the default of `{name}`") for name, value in late.items()}
+
+
+def merged(one: Env | None, other: Env | None) -> Env | None:
+    """What variables may be where two ways meet; None is a way that does not get there."""
+    if one is None or other is None:
+        return one if other is None else other
+    return {name: join(one.get(name, NOTHING), other.get(name, NOTHING)) for name in {**one, **other}}

@@ -88,7 +88,8 @@ def as_row(name: str, function: Any) -> Callable[..., Any]:
         try:
             with journal.all_or_nothing():
                 reply = function(self, *map(copied, own), **{key: copied(value) for key, value in named.items()})
-            return copied(reply)
+                # Before what it holds becomes values, and so that one that can't be copied undoes the row.
+                return copied(reply)
         finally:
             del held[ROW]
 

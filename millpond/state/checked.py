@@ -52,9 +52,14 @@ class Checked(Map[Any, Any]):
             dict.__setitem__(self, key, self.value_codec.brought_back(first))
 
     def end_row(self, key: Any) -> None:
-        """Make a value of an entry that a row touched."""
-        if self.renews and dict.__contains__(self, key):
-            dict.__setitem__(self, key, self.value_codec.renew(dict.__getitem__(self, key)))
+        """Make a value of an entry that a row touched; one that does not fit its type fails the row."""
+        if not dict.__contains__(self, key):
+            return
+        value = dict.__getitem__(self, key)
+        if self.renews:
+            dict.__setitem__(self, key, self.value_codec.renew(value))
+        else:
+            self.value_codec.check(value)
 
     def _outside(self, value: Any) -> Any:
         """A value that crosses the border between the state and what is outside of a row."""
@@ -93,7 +98,9 @@ class Checked(Map[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.key_codec.check(key)
-        self.value_codec.check(value)
+        if self.journal is None or not self.journal.in_row:
+            # In a row, what counts is what is there when it ends.
+            self.value_codec.check(value)
         self._touch(key)
         dict.__setitem__(self, key, self._outside(value))
 

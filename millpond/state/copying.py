@@ -16,7 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
+from millpond.errors import StateError
+from millpond.state.nesting import NESTED_MAX
 from millpond.state.records import put_together, take_apart
+from millpond.state.shown import shown
 
 _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
 _WHOLE: Final = (enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, range)
@@ -25,20 +28,33 @@ _WHOLE: Final = (enum.Enum, type, types.FunctionType, types.BuiltinFunctionType,
 
 def copied(value: Any) -> Any:
     """A copy of a value, all the way down; what can't be changed may be the same object."""
+    try:
+        return _copied(value)
+    except RecursionError:
+        raise StateError(
+            "MP209",
+            "a value that a row is given, or gives, holds itself",
+            expected=f"a tree of at most {NESTED_MAX} levels of collections and records",
+            found=shown(value, 120),
+            hint="refer to it by a key instead",
+        ) from None
+
+
+def _copied(value: Any) -> Any:
     kind = type(value)
     if kind in _FLAT or isinstance(value, _WHOLE):
         return value
     if kind is list:
-        return [part if type(part) in _FLAT else copied(part) for part in value]
+        return [part if type(part) in _FLAT else _copied(part) for part in value]
     if kind is tuple:
-        inside = tuple(map(copied, value))
+        inside = tuple(map(_copied, value))
         return value if all(map(is_, inside, value)) else inside
     if kind is dict:
-        return {copied(key): copied(part) for key, part in value.items()}
+        return {_copied(key): _copied(part) for key, part in value.items()}
     if kind in (set, frozenset):
         return value.copy()
     record = take_apart(value) if not isinstance(value, msgspec.Struct) else None
     if record is None:
         return copy.deepcopy(value)
     what, (module, name, *parts) = record
-    return put_together(what, [module, name, *map(copied, parts)])
+    return put_together(what, [module, name, *map(_copied, parts)])

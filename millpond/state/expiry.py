@@ -287,7 +287,9 @@ class Expiring(Map[Any, Any]):
         ages = self.ages
         if ages.checked:
             ages.element.keys.check(key)
-            ages.element.values.check(value)
+            if not ages.element.holds_objects or ages.journal is None or not ages.journal.in_row:
+                # In a row, what counts is what is there when it ends.
+                ages.element.values.check(value)
         now = self._now()
         self._note(key)
         ages.seen.pop(key, None)

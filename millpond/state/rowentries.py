@@ -39,6 +39,8 @@ class RowEntries:
 
     def end_row(self) -> None:
         """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
+        if not self._touched:
+            return
         below, renew = self._below, self._codec.renew
         try:
             for key in self._touched:
@@ -109,6 +111,37 @@ class RowEntries:
         return found
 
 
+class ScalarEntries(RowEntries):
+    """Entries whose values can't be changed: only what was stored, and is not of an allowed type, is looked at."""
+
+    __slots__ = ("_allowed",)
+
+    def __init__(self, below: dict[Any, Any], codec: ValueCodec, allowed: frozenset[type]) -> None:
+        super().__init__(below, codec)
+        self._allowed = allowed
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._below[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(value) not in self._allowed:
+            self._touched[key] = None
+        self._below[key] = value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The entry, or `default`."""
+        return self._below.get(key, default)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The entry; set to `default` first if there was none."""
+        if type(default) not in self._allowed:
+            self._touched[key] = None
+        return self._below.setdefault(key, default)
+
+    def _all(self) -> dict[Any, Any]:
+        return dict(self._below.items())
+
+
 def end_row(result: Any, *containers: Any) -> Any:
     """End a row on the containers over `RowEntries` that it worked on, and hand its result on."""
     for container in containers:
@@ -119,4 +152,7 @@ def end_row(result: Any, *containers: Any) -> Any:
 
 def row_container(element: ElementType, below: dict[Any, Any]) -> Any:
     """The container that user code sees, over entries that end as values with each row."""
-    return element.wrap(RowEntries(below, element.row_values))
+    codec = element.row_values
+    if codec.scalars is not None:
+        return element.wrap(ScalarEntries(below, codec, codec.scalars))
+    return element.wrap(RowEntries(below, codec))

@@ -90,6 +90,11 @@ class ValueCodec:
         return kept if self.immutable or self._items is not None else self.decode(kept)
 
     @property
+    def scalars(self) -> frozenset[type] | None:
+        """The types of the values, if these are numbers, texts and None alone."""
+        return self._scalars
+
+    @property
     def holds_sets(self) -> bool:
         """Whether values of this type are or hold sets, whose order is that of their history until they are stored."""
         return self._holds_sets

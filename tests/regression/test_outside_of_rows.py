@@ -42,6 +42,31 @@ CHANGES_OUTSIDE = {
     "through iterators": 'next(itertools.chain([TIERS["x"]])).append(2)',
     "the largest": "max(TIERS.values()).append(2)",
     "a defaultdict that is only read": "len(GROUPS[k])",
+    "given by a lambda of the module": "GIVEN().append(1)",
+    "given by a partial of the module": "BOUND().append(1)",
+    "by a partial": "add = functools.partial(list.append, TIERS['x'])\nadd(1)",
+    "the value of an enum": "Colour.RED.value.append(1)",
+    "given by a class method": "Classy.of_class().append(1)",
+    "found in the class of a new object": "Classy().shared.append(1)",
+    "found in the class above": "Derived().shared.append(1)",
+    "given to a new object by its code": "Making().mine.append(1)",
+    "given to a new record by its code": "Completed(1).mine.append(1)",
+    "given by a factory of defaults": "Defaulted().items.append(1)",
+    "the default of a named tuple": "Tupled().items.append(1)",
+    "stored, and the default of a named tuple": "self.xs[k] = Tupled().items\nself.xs[k].append(1)",
+    "given by a generator": "next(each_tier()).append(1)",
+    "given by a generator in a loop": "for t in each_tier():\n    t.append(1)",
+    "given by an object that is called": "CALLED().append(1)",
+    "an attribute of a function": "given_by_attribute().append(1)",
+    "a result that a method keeps": "CALLED.cached().append(1)",
+    "by a function of the method": "def add(xs):\n    xs.append(1)\nadd(TIERS['x'])",
+    "given by a function of the method": "def give():\n    return TIERS['x']\ngive().append(1)",
+    "by a lambda in a variable": "add = lambda xs: xs.append(1)\nadd(TIERS['x'])",
+    "by a function that is handed on": "list(map(grow, TIERS.values()))",
+    "by a method that is handed on": "list(map(list.clear, TIERS.values()))",
+    "when an object is made": "Growing()",
+    "an attribute of a class": "Classy.limit = 3",
+    "an attribute that a function has": "given_by_attribute.xs = [3]",
 }
 FINE_OUTSIDE = {
     "read": 'self.xs[k] = [len(TIERS["x"]), *TIERS["x"]]',
@@ -57,20 +82,32 @@ FINE_OUTSIDE = {
     "by a function that reads": 'self.xs[k] = [total(TIERS["x"])]',
     "a method that reads": "self.xs[k] = [SETTINGS.doubled()]",
     "a length": 'n = len(TIERS["x"])\nn += 1\nself.xs[k] = [n]',
+    "a record that keeps a copy": "c = Copying(TIERS['x'])\nc.mine.append(1)\nself.xs[k] = c.mine",
+    "a record whose class holds a list": "c = Beside(1)\nc.mine.append(len(c.NAMES))\nself.xs[k] = c.mine",
+    "a new attribute by the name of the class's": "c = Shadowing()\nc.shared.append(1)\nself.xs[k] = c.shared",
+    "a default that is not needed": "t = Tupled([1])\nt.items.append(2)\nself.xs[k] = t.items",
+    "a factory that is not needed": "t = Defaulted([1])\nt.items.append(2)\nself.xs[k] = t.items",
+    "a value of an enum": "t = list(Colour.RED.value)\nt.append(2)\nself.xs[k] = t",
+    "a class method that reads": "t = Classy.numbers()\nt.append(2)\nself.xs[k] = t",
+    "a lambda that reads": "t = READING(1)\nt.append(2)\nself.xs[k] = t",
+    "items of a generator": "t = [len(one) for one in each_tier()]\nt.append(2)\nself.xs[k] = t",
+    "a function of the method": "def add(xs):\n    xs.append(1)\n    return xs\nself.xs[k] = add(list(TIERS['x']))",
     "a place": 'n = bisect.bisect(TIERS["x"], 1)\nn += 1\nself.xs[k] = [n]',
     "a sum": 'n = sum(TIERS["x"])\nn += max(TIERS["x"])\nself.xs[k] = [n]',
     "a pattern": "self.xs[k] = [len(PATTERN.findall(k))]",
 }
 MODULE = """
 import bisect
+import enum
+import functools
 import heapq
 import itertools
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import neg
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from millpond import Map, Partitioned, Program, entry
 
@@ -117,6 +154,103 @@ def grow(xs):
 
 def grow_tiers():
     TIERS["x"].append(1)
+
+
+GIVEN = lambda: TIERS["x"]
+READING = lambda n: [n, len(TIERS)]
+BOUND = functools.partial(lambda xs: xs, TIERS["x"])
+
+
+class Colour(enum.Enum):
+    RED = [1]
+    BLUE = [2]
+
+
+class Classy:
+    shared = [1]
+    limit = 2
+
+    @classmethod
+    def of_class(cls):
+        return cls.shared
+
+    @classmethod
+    def numbers(cls):
+        return [len(cls.shared)]
+
+
+class Derived(Classy):
+    pass
+
+
+class Shadowing(Classy):
+    def __init__(self):
+        self.shared = []
+
+
+class Making:
+    def __init__(self):
+        self.mine = TIERS["x"]
+
+
+class Growing:
+    def __init__(self):
+        TIERS["x"].append(1)
+
+
+class Copying:
+    def __init__(self, xs):
+        self.mine = [len(TIERS), *TIERS["x"], *xs]
+
+
+@dataclass
+class Completed:
+    number: int
+
+    def __post_init__(self):
+        self.mine = TIERS["x"]
+
+
+@dataclass
+class Beside:
+    number: int
+    mine: list[int] = field(default_factory=list)
+    NAMES: ClassVar[list[str]] = ["a"]
+
+
+@dataclass
+class Defaulted:
+    items: list[int] = field(default_factory=lambda: TIERS["x"])
+
+
+class Tupled(NamedTuple):
+    items: list[int] = [1]
+
+
+class Called:
+    def __init__(self):
+        self.mine = [1]
+
+    def __call__(self):
+        return self.mine
+
+    @lru_cache
+    def cached(self) -> list[int]:
+        return [1]
+
+
+CALLED = Called()
+
+
+def each_tier():
+    yield from TIERS.values()
+
+
+def given_by_attribute():
+    return given_by_attribute.xs
+
+
+given_by_attribute.xs = [1]
 
 
 def total(xs):

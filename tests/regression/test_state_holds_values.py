@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from millpond import List, Map, Partial, Partitioned, Program, Value, entry
+from millpond import Counter, List, Map, Partial, Partitioned, Program, Value, entry
 from millpond.cli.check import check_program
 from millpond.compiler.compile import compile_program
 from millpond.errors import StateError
+from millpond.runtime.plan import BadRows
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from tests.sizes import compile_once
@@ -211,6 +212,36 @@ class Outside(Program):
         return self.xs[k]
 
 
+class Chained(Program):
+    a = Partitioned(Map[str, list[int]])
+    b = Partitioned(Map[str, list[int]])
+    log = Partitioned(List[list[int]])
+    last = Partitioned(Value[list[int]])
+
+    @entry
+    def both(self, k: str, n: int) -> list[int]:
+        self.a[k] = self.b[k] = [n]
+        self.a[k].append(0)
+        return self.b[k]
+
+    @entry
+    def more(self, k: str) -> list[int]:
+        self.a[k].append(9)
+        return self.b[k]
+
+    @entry
+    def walk(self, n: int) -> list[int]:
+        self.log.append([n])
+        for one in self.log:
+            self.last.set(one)
+        return self.last.get([])
+
+    @entry
+    def grow(self, n: int) -> list[int]:
+        self.last.get([]).append(n)
+        return self.log[-1]
+
+
 class Carts(Program):
     carts = Partitioned(Map[str, Cart])
 
@@ -302,6 +333,11 @@ STORIES: list[tuple[type[Program], Rows, list[Any]]] = [
             ("add", ("ab", 2)),
         ],
         [2, [1, 2, 3], 2, [1, 2, 3, 4], [1, 2, 5], 1, [2, 1], 1, [2, 2]],
+    ),
+    (
+        Chained,
+        [("both", ("k", 1)), ("more", ("k",)), ("more", ("k",)), ("walk", (1,)), ("grow", (2,)), ("grow", (3,))],
+        [[1, 0], [1, 0], [1, 0], [1], [1], [1]],
     ),
     (
         Carts,
@@ -477,3 +513,141 @@ def test_explain_says_what_ends_as_a_value_and_why():
     assert "what a row touches of self.b is encoded and decoded when it ends: line" in shown
     assert "its values keep what they compute" in Carts.explain()
     assert "encoded and decoded" not in Raising.explain().partition("entry misfit")[0]
+
+
+def number_in(text: str) -> int:
+    return int(text) if text.isdigit() else text  # type: ignore[return-value]
+
+
+class Misfits(Program):
+    numbers = Partitioned(Map[str, int])
+    rates = Partitioned(Map[str, float])
+    lists = Partitioned(Map[str, list[int]])
+    pairs = Partitioned(Map[str, tuple[int, str]])
+    counts = Partitioned(Counter[str])
+    names = Partitioned(Map[str, Customer])
+
+    @entry
+    def number(self, k: str, text: str) -> int:
+        self.numbers[k] = number_in(text)
+        return 1
+
+    @entry
+    def rate(self, k: str, n: int) -> int:
+        self.rates[k] = n if n < 0 else n / 2
+        return 2
+
+    @entry
+    def put(self, k: str, text: str) -> int:
+        self.lists.setdefault(k, []).append(number_in(text))
+        return 3
+
+    @entry
+    def pair(self, k: str, text: str) -> int:
+        self.pairs[k] = (number_in(text), text)
+        return 4
+
+    @entry
+    def count(self, k: str, n: int) -> int:
+        self.counts[k] += n if n > 0 else 0.5  # type: ignore[assignment]
+        return 5
+
+    @entry
+    def name(self, k: str, text: str) -> int:
+        self.names.setdefault(k, Customer("")).name = number_in(text)  # type: ignore[assignment]
+        return 6
+
+    @entry
+    def through(self, k: str, text: str) -> int:
+        held: Any = self.lists.setdefault(k, [0])
+        held.append(number_in(text))
+        self.numbers[k] = held.pop()
+        return 8
+
+    @entry
+    def mended(self, k: str, text: str) -> int:
+        self.numbers[k] = number_in(text)
+        self.numbers[k] = 7
+        return self.numbers[k]
+
+    @entry
+    def sure(self, k: str, n: int) -> int:
+        self.numbers[k] = self.numbers.get(k, 0) + n
+        self.rates[k] = self.rates.get(k, 0.0) + n
+        self.lists.setdefault(k, []).append(len(k) * n)
+        self.pairs[k] = (n + 1, f"{k}!")
+        self.counts[k] += 1
+        return self.numbers[k]
+
+
+MISFITS: Rows = [
+    ("number", ("a", "1")),
+    ("number", ("a", "x")),
+    ("number", ("b", "x")),
+    ("rate", ("a", 3)),
+    ("rate", ("a", -3)),
+    ("put", ("a", "4")),
+    ("put", ("a", "x")),
+    ("pair", ("a", "5")),
+    ("pair", ("a", "x")),
+    ("count", ("a", 2)),
+    ("count", ("a", -1)),
+    ("name", ("a", "x")),
+    ("name", ("b", "5")),
+    ("through", ("a", "x")),
+    ("mended", ("a", "x")),
+    ("sure", ("a", 2)),
+]
+MISFIT_REPLIES = [1, "MP209", "MP209", 2, "MP209", 3, "MP209", 4, "MP209", 5, "MP209", 6, "MP209", "MP209", 7, 9]
+
+
+def _code_or_reply(call: Any, *args: Any) -> Any:
+    try:
+        return call(*args)
+    except StateError as error:
+        return error.code
+
+
+def test_a_misfit_fails_its_row_in_plain_python_and_in_the_sequential_run():
+    plain, run = Misfits(), Sequential(compile_once(Misfits))
+    assert [_code_or_reply(getattr(plain, name), *args) for name, args in MISFITS] == MISFIT_REPLIES
+    assert [_code_or_reply(run.call, name, *args) for name, args in MISFITS] == MISFIT_REPLIES
+    assert (plain.numbers, plain.rates, plain.lists) == ({"a": 9}, {"a": 3.5}, {"a": [4, 2]})
+    assert (plain.pairs, plain.counts, plain.names) == ({"a": (3, "a!")}, {"a": 3}, {"a": Customer("x")})
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_misfit_costs_its_row_alone_on_every_cut(size, partitions, tmp_path):
+    run = Simulated(compile_once(Misfits), tmp_path, partitions, key_groups=16, bad_rows=BadRows.SKIP)
+    for first in range(0, len(MISFITS), size):
+        run.epoch(MISFITS[first : first + size])
+    fine = {number: reply for number, reply in enumerate(MISFIT_REPLIES) if reply != "MP209"}
+    assert run.replies() == fine
+
+
+def test_what_surely_fits_is_not_looked_at():
+    compiled = compile_once(Misfits)
+    assert not any(task.renews for task in compiled.entries["sure"].tasks)
+    assert all(any(task.renews for task in compiled.entries[name].tasks) for name in ("number", "rate", "count"))
+
+
+def test_an_argument_or_reply_that_holds_itself_has_a_code():
+    class Endless(Program):
+        m = Partitioned(Map[str, list[int]])
+
+        @entry
+        def go(self, k: str, given: list[int]) -> list[int]:
+            self.m[k] = [1]
+            reply: Any = [len(given)]
+            if len(given) > 1:
+                reply.append(reply)
+            return reply
+
+    plain, endless = Endless(), [1]
+    endless[0] = endless  # type: ignore[call-overload]
+    for given in (endless, [1, 2]):
+        with pytest.raises(StateError, match="MP209"):
+            plain.go("k", given)
+    assert plain.m == {}
+    assert plain.go("k", [1]) == [1]

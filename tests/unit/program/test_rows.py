@@ -136,21 +136,20 @@ def test_all_of_a_container_is_seen_while_it_may_be_undone():
     assert sorted(program.numbers) == ["b", "gone"]
 
 
-def test_types_are_checked_while_it_may_be_undone():
+def test_types_are_checked_when_a_row_ends():
     class Typed(Program):
         m = Partitioned(Map[str, int])
 
         @entry
-        def go(self, key: str) -> None:
-            try:
-                self.m[key] = "text"  # type: ignore[assignment]
-            except StateError:
+        def go(self, key: str, mends: int) -> None:
+            self.m[key] = "text"  # type: ignore[assignment]
+            if mends:
                 self.m[key] = 1
-            if not key:
-                self.abort("no key")
 
     program = Typed()
-    program.go("a")
+    program.go("a", 1)
+    with pytest.raises(StateError, match="MP209"):
+        program.go("b", 0)
     assert program.m == {"a": 1}
 
 
