@@ -5,7 +5,9 @@ Leaves: the draft as it is. They may be read, and stored as a copy; a method tha
 state that it stored it in, is refused at the line: rows would see it on one worker and not on another.
 
 The method is run over what its values may be, statement by statement: an object of the module itself, or something that
-holds one. Functions of the program's own package are looked into where they are given such an object.
+holds one. Functions of the program's own package are looked into where they are given such an object, and so are
+functions inside a method. Of a function that comes as a value, and is then called, it is not known which it is: every
+one that the method mentions is looked into.
 """
 
 from __future__ import annotations
@@ -33,6 +35,15 @@ _TURNS: Final = 2
 Env = dict[str, Value]
 
 
+@dataclass(frozen=True)
+class _Inner:
+    """A function inside a method: its tree, what its surroundings are, and where it is written."""
+
+    tree: ast.FunctionDef | ast.Lambda
+    env: Env
+    frame: _Frame
+
+
 def check_outside(draft: Draft) -> Draft:
     """Refuse methods that may change what is outside of a row."""
     for method in draft.methods:
@@ -51,6 +62,11 @@ class _Frame:
     source: Source
     self_name: str
     known: dict[Any, Value] = field(default_factory=dict)
+    mentioned: dict[int, Any] = field(default_factory=dict)
+    """Functions that are values somewhere, by what identifies them; all frames of a method share them."""
+    running: set[int] = field(default_factory=set)
+    named: dict[str, list[int]] = field(default_factory=dict)
+    """Those that a variable of this function may be."""
     result: Value = NOTHING
     bound: set[str] = field(default_factory=set)
 
@@ -59,6 +75,16 @@ class _Frame:
         self.bound = {name for one in body for node in ast.walk(one) for name in _bound_by(node)} | set(env)
         self._block(body, env)
         return self.result
+
+    def run_inner(self, tree: ast.FunctionDef | ast.Lambda, given: Value, env: Env) -> Value:
+        """What a function inside may return, if all that it is given is given to each of its parameters."""
+        env = {**env, **{argument.arg: given for argument in _arguments(tree.args)}}
+        if isinstance(tree, ast.Lambda):
+            return self._value(tree.body, env)
+        kept, self.result = self.result, NOTHING
+        self._block(tree.body, env)
+        found, self.result = self.result, kept
+        return found
 
     # --- statements
 
@@ -93,11 +119,9 @@ class _Frame:
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, found, env)
                 return self._block(body, env)
-            case ast.FunctionDef(args=arguments, body=body):
-                inner = {**env, **{argument.arg: NOTHING for argument in _arguments(arguments)}}
-                kept, self.result = self.result, NOTHING
-                self._block(body, inner)
-                self.result = kept
+            case ast.FunctionDef(name=name):
+                self.named.setdefault(name, []).append(self._mention(id(node), _Inner(node, env, self)))
+                self._run_mentioned(id(node), NOTHING)
             case _:
                 self._simple(node, env)
         return env
@@ -106,6 +130,9 @@ class _Frame:
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = self._value(value, env)
+                for target in targets:
+                    if isinstance(target, ast.Name) and (functions := self._functions_of(value, env)):
+                        self.named.setdefault(target.id, []).extend(functions)
                 for target in targets:
                     self._bind(target, found, env)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -219,13 +246,18 @@ class _Frame:
             case None | ast.Constant():
                 return NOTHING
             case ast.Name(id=name):
+                self._functions_of(node, env)
                 return env.get(name, NOTHING) if name in self.bound or name in env else self._global(node)
             case ast.Attribute(value=owner):
                 element = self._element(node)
                 if element:
                     return Value(holds=env.get(element, NOTHING).all)
+                self._functions_of(node, env)
                 found = join(self._constant(node), self._global(node))
-                return found if found.all else self._value(owner, env).part(node.attr)
+                whole = self._value(owner, env)
+                # Whoever takes such a method takes it to call it.
+                self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
+                return found if found.all else whole.part(node.attr)
             case ast.Subscript(value=owner, slice=place):
                 self._value(place, env)
                 element = self._element(owner)
@@ -253,7 +285,8 @@ class _Frame:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, env)
             case ast.Lambda():
-                return self._lambda(node, NOTHING, env)
+                self._functions_of(node, env)
+                return self.run_inner(node, NOTHING, env)
             case ast.Await(value=value) | ast.Yield(value=value):
                 return self._value(value, env)
         return self._walk(node, env)
@@ -269,23 +302,18 @@ class _Frame:
         made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         return Value(holds=join(*(self._value(part, inner) for part in made)).all)
 
-    def _lambda(self, node: ast.Lambda, given: Value, env: Env) -> Value:
-        parameters = {argument.arg: given for argument in _arguments(node.args)}
-        return self._value(node.body, {**env, **parameters})
-
     def _call(self, node: ast.Call, env: Env) -> Value:
-        functions = [one for one in (*node.args, *(k.value for k in node.keywords)) if isinstance(one, ast.Lambda)]
-        args = [self._value(one, env) for one in node.args if one not in functions]
-        named = {k.arg or "": self._value(k.value, env) for k in node.keywords if k.value not in functions}
+        args = [self._value(one, env) for one in node.args]
+        named = {k.arg or "": self._value(k.value, env) for k in node.keywords}
         every = join(*args, *named.values())
-        for function in functions:
-            self._lambda(function, join(every.part(), every.part().part()), env)
+        for one in (*node.args, *(k.value for k in node.keywords)):
+            for function in self._functions_of(one, env):
+                self._run_mentioned(function, join(every.part(), every.part().part()))
         meaning = self._meaning(node.func)
         if meaning is MISSING and isinstance(node.func, ast.Attribute):
             return self._method_call(node, node.func, args, named, env)
         if meaning is MISSING:
-            self._value(node.func, env)
-            return Value(every.is_, every.holds)
+            return self._call_value(node.func, every, env)
         place = changes_argument(meaning)
         if place is not None and place < len(args):
             self._check_changed(node.args[place], args[place])
@@ -318,6 +346,48 @@ class _Frame:
                 results.append(self._enter(own, args, named, first=Value(frozenset((thing,)))))
         return join(*results)
 
+    # --- functions that are values
+
+    def _call_value(self, callee: ast.expr, given: Value, env: Env) -> Value:
+        """Call what is a variable, or the result of something."""
+        functions = self._functions_of(callee, env)
+        if functions:
+            return join(*(self._run_mentioned(one, given) for one in functions))
+        self._value(callee, env)
+        found = [self._run_mentioned(one, given) for one in list(self.mentioned)] if given.all else []
+        return join(given, *found)
+
+    def _functions_of(self, node: ast.expr, env: Env) -> list[int]:
+        """The functions that an expression is known to stand for; they are mentioned by that."""
+        if isinstance(node, ast.Lambda):
+            return [self._mention(id(node), _Inner(node, env, self))]
+        if isinstance(node, ast.Name) and node.id in self.bound:
+            return self.named.get(node.id, [])
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return []
+        meaning = self._meaning(node)
+        function = None if meaning is MISSING else self._own_function(meaning)
+        if function is None:
+            return []
+        return [self._mention(hash(_name_of(function)), function)]
+
+    def _mention(self, identity: int, function: Any) -> int:
+        self.mentioned[identity] = function
+        return identity
+
+    def _run_mentioned(self, identity: int, given: Value) -> Value:
+        """Look into a function that is given something in any of its parameters; one that calls itself, once."""
+        function = self.mentioned[identity]
+        if identity in self.running:
+            return given
+        self.running.add(identity)
+        try:
+            if isinstance(function, _Inner):
+                return function.frame.run_inner(function.tree, given, function.env)
+            return self._enter(function, [given], {}, None)
+        finally:
+            self.running.discard(identity)
+
     # --- functions that are looked into
 
     def _meaning(self, callee: ast.expr) -> Any:
@@ -342,8 +412,7 @@ class _Frame:
         return None
 
     def _enter(self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None) -> Value:
-        name = function.attr if isinstance(function, ast.Attribute) else id(function)
-        call = (name, tuple(args), frozenset(named.items()), first)
+        call = (_name_of(function), tuple(args), frozenset(named.items()), first, frozenset(self.mentioned))
         if call not in self.known:
             # A function may call itself: until it is known, it gives what it is given.
             self.known[call] = join(*args, *named.values())
@@ -372,14 +441,17 @@ class _Frame:
             if isinstance(function, ast.Attribute):
                 helper: Method = read_helper(self.draft.program, function.attr)
                 own = "" if is_static(self.draft.program, function.attr) else helper.self_name
-                return helper.tree, _Frame(self.draft, helper.scope, helper.source, own, self.known)
+                return helper.tree, self._inner_frame(helper.scope, helper.source, own)
             source, tree = parse_function(function, function.__qualname__)
         except (ProgramError, OSError, TypeError):
             # What can't be read can't be looked into.
             return None
         if isinstance(tree, ast.AsyncFunctionDef):
             return None
-        return tree, _Frame(self.draft, scope_of(function, tree), source, "", self.known)
+        return tree, self._inner_frame(scope_of(function, tree), source, "")
+
+    def _inner_frame(self, scope: Scope, source: Source, self_name: str) -> _Frame:
+        return _Frame(self.draft, scope, source, self_name, self.known, self.mentioned, self.running)
 
     # --- what names stand for
 
@@ -422,6 +494,10 @@ class _Frame:
                     found=thing.shown,
                     hint="it is one object for all rows of a process: change a copy, e.g. list(x), or make it state",
                 )
+
+
+def _name_of(function: Any) -> Any:
+    return function.attr if isinstance(function, ast.Attribute) else id(function)
 
 
 def _thing(meaning: Any, text: str) -> Value:
