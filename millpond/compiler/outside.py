@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import _lru_cache_wrapper
 from typing import Any, Final
@@ -62,10 +62,10 @@ class _Frame:
     source: Source
     self_name: str
     known: dict[Any, Value] = field(default_factory=dict)
-    mentioned: dict[int, Any] = field(default_factory=dict)
+    mentioned: dict[Hashable, Any] = field(default_factory=dict)
     """Functions that are values somewhere, by what identifies them; all frames of a method share them."""
-    running: set[int] = field(default_factory=set)
-    named: dict[str, list[int]] = field(default_factory=dict)
+    running: set[Hashable] = field(default_factory=set)
+    named: dict[str, list[Hashable]] = field(default_factory=dict)
     """Those that a variable of this function may be."""
     result: Value = NOTHING
     bound: set[str] = field(default_factory=set)
@@ -357,7 +357,7 @@ class _Frame:
         found = [self._run_mentioned(one, given) for one in list(self.mentioned)] if given.all else []
         return join(given, *found)
 
-    def _functions_of(self, node: ast.expr, env: Env) -> list[int]:
+    def _functions_of(self, node: ast.expr, env: Env) -> list[Hashable]:
         """The functions that an expression is known to stand for; they are mentioned by that."""
         if isinstance(node, ast.Lambda):
             return [self._mention(id(node), _Inner(node, env, self))]
@@ -369,13 +369,13 @@ class _Frame:
         function = None if meaning is MISSING else self._own_function(meaning)
         if function is None:
             return []
-        return [self._mention(hash(_name_of(function)), function)]
+        return [self._mention(_name_of(function), function)]
 
-    def _mention(self, identity: int, function: Any) -> int:
+    def _mention(self, identity: Hashable, function: Any) -> Hashable:
         self.mentioned[identity] = function
         return identity
 
-    def _run_mentioned(self, identity: int, given: Value) -> Value:
+    def _run_mentioned(self, identity: Hashable, given: Value) -> Value:
         """Look into a function that is given something in any of its parameters; one that calls itself, once."""
         function = self.mentioned[identity]
         if identity in self.running:
@@ -496,8 +496,8 @@ class _Frame:
                 )
 
 
-def _name_of(function: Any) -> Any:
-    return function.attr if isinstance(function, ast.Attribute) else id(function)
+def _name_of(function: Any) -> Hashable:
+    return str(function.attr) if isinstance(function, ast.Attribute) else id(function)
 
 
 def _thing(meaning: Any, text: str) -> Value:

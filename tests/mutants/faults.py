@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.damage import DAMAGE
 from tests.mutants.mutant import mutant
 from tests.mutants.places import PLACES
+from tests.mutants.rules import RULES
 from tests.mutants.values import VALUES
 from tests.mutants.windows import WINDOWS
 
@@ -483,4 +484,4 @@ RUNTIME = (
     ),
 )
 
-MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS, *PLACES, *DAMAGE, *VALUES)
+MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS, *PLACES, *DAMAGE, *VALUES, *RULES)
