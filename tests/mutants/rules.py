@@ -25,13 +25,6 @@ RULES = (
         "        if len(places) > 1:\n",
     ),
     mutant(
-        "relaxed: turns of a loop are sent where the method itself goes after them",
-        "compiler/fanout.py",
-        _RELAXED,
-        "        return not own & {element for stop in sent for element in stop.elements}\n",
-        "        return not own & set()\n",
-    ),
-    mutant(
         "guards: nobody looks whether a variable holds a key",
         "compiler/codegen.py",
         "regression/test_guarded_keys.py::test_a_row_that_reaches_it_fails_at_its_line_as_in_plain_python",
