@@ -248,7 +248,9 @@ class _Generator:
         return name
 
     def _is_here(self, text: str) -> bool:
-        """Whether the state that a form asks for can be met here; a method of the program's own meets some too."""
+        """Whether what a form asks for can be met here; a method of the program's own meets state, too."""
+        if not all(self._may(NEEDS.get(kind, "")) for _, kind, _ in HOLE.findall(text)):
+            return False
         return set(STATE.findall(text)) <= set(self._elements.values()) and not (self._cut and "self._mine" in text)
 
     def _observed(self) -> str:

@@ -218,7 +218,7 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("module object", "HOUSE.tags"),
         Form("module object", 'TABLE.get("z", <L!>)'),
         Form("cached function", "grades(<v> % 3)", 2),
-        Form("class object", "self.FIRST", 2),
+        Form("class object", "self.FIRST", 6),
         Form("default of parameter", "self._collect(<v>)", 0.7),
     ),
     "N": (
