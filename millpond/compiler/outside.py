@@ -5,7 +5,9 @@ Leaves: the draft as it is. They may be read, and stored as a copy; a method tha
 state that it stored it in, is refused at the line: rows would see it on one worker and not on another.
 
 The method is run over what its values may be, statement by statement: an object of the module itself, or something that
-holds one. Functions of the program's own package are looked into where they are given such an object.
+holds one. Functions of the program's own package are looked into where they are given such an object, and so are
+functions inside a method. Of a function that comes as a value, and is then called, it is not known which it is: every
+one that the method mentions is looked into.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import ast
 import functools
 import inspect
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import _lru_cache_wrapper
 from typing import Any, Final
@@ -50,6 +52,18 @@ _TURNS: Final = 2
 _FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, ast.Attribute)
 _SHARED_CODE: Final = (type, types.FunctionType, types.ModuleType)
 
+_PARAMETERS_MAX: Final = 16
+"""To so many parameters of a function all that it may be called with is given, where its caller is not known."""
+
+
+@dataclass(frozen=True)
+class _Inner:
+    """A function inside a method: its tree, what its surroundings are, and where it is written."""
+
+    tree: ast.FunctionDef | ast.Lambda
+    env: Env
+    frame: _Frame
+
 
 def check_outside(draft: Draft) -> Draft:
     """Refuse methods that may change what is outside of a row."""
@@ -69,10 +83,13 @@ class _Frame:
     source: Source
     self_name: str
     known: dict[Any, Value] = field(default_factory=dict)
+    mentioned: dict[Hashable, Any] = field(default_factory=dict)
+    """Functions that are values somewhere, by what identifies them; all frames of a method share them."""
+    running: set[Hashable] = field(default_factory=set)
+    named: dict[str, list[Hashable]] = field(default_factory=dict)
+    """Those that a variable of this function may be."""
     result: Value = NOTHING
     bound: set[str] = field(default_factory=set)
-    local: dict[str, ast.FunctionDef | ast.Lambda] = field(default_factory=dict)
-    running: set[int] = field(default_factory=set)
     made_name: str = ""
     made: Value = NOTHING
 
@@ -81,6 +98,23 @@ class _Frame:
         self.bound = {name for one in body for node in ast.walk(one) for name in _bound_by(node)} | set(env)
         self._block(body, env)
         return self.result
+
+    def run_inner(
+        self, tree: ast.FunctionDef | ast.Lambda, args: Sequence[Value], named: Mapping[str, Value], env: Env
+    ) -> Value:
+        """Run a function that the method itself defines, and say what it may return."""
+        parameters = {argument.arg: NOTHING for argument in _arguments(tree.args)}
+        names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+        inner = {**env, **parameters, **dict(zip(names, args, strict=False))}
+        if tree.args.vararg is not None:
+            inner[tree.args.vararg.arg] = Value(holds=join(*args[len(names) :]).all)
+        inner |= {name: value for name, value in named.items() if name in parameters}
+        if isinstance(tree, ast.Lambda):
+            return self._value(tree.body, inner)
+        before, self.result = self.result, NOTHING
+        self._block(tree.body, inner)
+        found, self.result = self.result, before
+        return found
 
     # --- statements
 
@@ -116,8 +150,8 @@ class _Frame:
                         self._bind(item.optional_vars, found, env)
                 return self._block(body, env)
             case ast.FunctionDef(name=name):
-                self.local[name] = node
-                self._call_local(node, [], {}, env)
+                self.named.setdefault(name, []).append(self._mention(id(node), _Inner(node, env, self)))
+                self._run_mentioned(id(node), [], {})
             case _:
                 self._simple(node, env)
         return env
@@ -127,9 +161,10 @@ class _Frame:
             case ast.Assign(targets=targets, value=value):
                 found = self._value(value, env)
                 for target in targets:
+                    if isinstance(target, ast.Name) and (functions := self._functions_of(value, env)):
+                        self.named.setdefault(target.id, []).extend(functions)
+                for target in targets:
                     self._bind(target, found, env)
-                    if isinstance(target, ast.Name) and isinstance(value, ast.Lambda):
-                        self.local[target.id] = value
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._bind(target, self._value(value, env), env)
             case ast.AugAssign(target=target, value=value):
@@ -245,13 +280,18 @@ class _Frame:
             case None | ast.Constant():
                 return NOTHING
             case ast.Name(id=name):
+                self._functions_of(node, env)
                 return env.get(name, NOTHING) if name in self.bound or name in env else self._global(node)
             case ast.Attribute(value=owner):
                 element = self._element(node)
                 if element:
                     return Value(holds=env.get(element, NOTHING).all)
+                self._functions_of(node, env)
                 found = join(self._constant(node), self._global(node))
-                return found if found.all else self._value(owner, env).part(node.attr)
+                whole = self._value(owner, env)
+                # Whoever takes such a method takes it to call it.
+                self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
+                return found if found.all else whole.part(node.attr)
             case ast.Subscript(value=owner, slice=place):
                 self._value(place, env)
                 element = self._element(owner)
@@ -286,7 +326,8 @@ class _Frame:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, env)
             case ast.Lambda():
-                return self._lambda(node, NOTHING, env)
+                self._functions_of(node, env)
+                return self.run_inner(node, [], {}, env)
             case ast.Yield(value=value):
                 # What a generator gives is what it holds.
                 self.result = join(self.result, Value(holds=self._value(value, env).all))
@@ -309,26 +350,17 @@ class _Frame:
         made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         return Value(holds=join(*(self._value(part, inner) for part in made)).all)
 
-    def _lambda(self, node: ast.Lambda, given: Value, env: Env) -> Value:
-        parameters = {argument.arg: given for argument in _arguments(node.args)}
-        return self._value(node.body, {**env, **parameters})
-
     def _call(self, node: ast.Call, env: Env) -> Value:
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        args = [self._value(one, env) for one in node.args if not isinstance(one, ast.Lambda)]
-        named = {k.arg or "": self._value(k.value, env) for k in node.keywords if not isinstance(k.value, ast.Lambda)}
+        args = [self._value(one, env) for one in node.args]
+        named = {k.arg or "": self._value(k.value, env) for k in node.keywords}
         every = join(*args, *named.values())
-        for function in given:
-            self._call_back(function, join(every.part(), every.part().part()), env)
+        for one in (*node.args, *(k.value for k in node.keywords)):
+            self._call_back(one, join(every.part(), every.part().part()), env)
         meaning = self._meaning(node.func)
         if meaning is MISSING and isinstance(node.func, ast.Attribute):
             return self._method_call(node, node.func, args, named, env)
         if meaning is MISSING:
-            found = self._value(node.func, env)
-            local = self.local.get(node.func.id) if isinstance(node.func, ast.Name) else None
-            inside = [] if local is None else [self._call_local(local, args, named, env)]
-            things = [self._result(thing.value, args, named) for thing in found.is_ if callable(thing.value)]
-            return join(Value(every.is_, every.holds), found, *inside, *things)
+            return self._call_value(node.func, args, named, env)
         if meaning is functools.partial and node.args:
             # What it is for is to be called with these.
             first = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
@@ -391,39 +423,6 @@ class _Frame:
         shown = [Value(frozenset((Thing.of(by_class, kind.__name__),)))] if by_class.held else []
         return join(*(Value(holds=one.all) for one in found), *shown)
 
-    def _call_back(self, function: ast.expr, given: Value, env: Env) -> None:
-        """Look into a function that another one is given, and may call with what it is given besides."""
-        if isinstance(function, ast.Lambda):
-            self._lambda(function, given, env)
-        elif isinstance(function, ast.Name) and function.id in self.local and given.all:
-            local = self.local[function.id]
-            self._call_local(local, [given] * len(local.args.args), {}, env)
-        elif isinstance(function, ast.Name | ast.Attribute) and given.all:
-            meaning = self._meaning(function)
-            if changes_argument(meaning) is not None:
-                self._check_changed(function, given)
-            elif isinstance(meaning, types.FunctionType) and self._own_function(meaning) is not None:
-                self._enter(meaning, [given] * meaning.__code__.co_argcount, {}, first=None)
-
-    def _call_local(
-        self, function: ast.FunctionDef | ast.Lambda, args: list[Value], named: Mapping[str, Value], env: Env
-    ) -> Value:
-        """Run a function that the method itself defines."""
-        if id(function) in self.running:
-            return join(*args, *named.values())
-        parameters = {argument.arg: NOTHING for argument in _arguments(function.args)}
-        names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-        inner = {**env, **parameters, **dict(zip(names, args, strict=False))}
-        inner |= {name: value for name, value in named.items() if name in parameters}
-        if isinstance(function, ast.Lambda):
-            return self._value(function.body, inner)
-        self.running.add(id(function))
-        before, self.result = self.result, NOTHING
-        self._block(function.body, inner)
-        found, self.result = self.result, before
-        self.running.discard(id(function))
-        return found
-
     def _method_call(
         self, node: ast.Call, callee: ast.Attribute, args: list[Value], named: Mapping[str, Value], env: Env
     ) -> Value:
@@ -445,6 +444,55 @@ class _Frame:
             elif own is not None:
                 results.append(self._enter(own, args, named, first=Value(frozenset((thing,)))))
         return join(*results)
+
+    # --- functions that are values
+
+    def _call_value(self, callee: ast.expr, args: list[Value], named: Mapping[str, Value], env: Env) -> Value:
+        """Call what is a variable, or the result of something."""
+        functions = self._functions_of(callee, env)
+        if functions:
+            return join(*(self._run_mentioned(one, args, named) for one in functions))
+        found, every = self._value(callee, env), join(*args, *named.values())
+        results = [self._result(thing.value, args, named) for thing in found.is_ if callable(thing.value)]
+        if every.all:
+            results += [self._run_mentioned(one, [every] * _PARAMETERS_MAX, {}) for one in list(self.mentioned)]
+        return join(every, found, *results)
+
+    def _call_back(self, function: ast.expr, given: Value, env: Env) -> None:
+        """Look into a function that another one is given, and may call with what it is given besides."""
+        for one in self._functions_of(function, env):
+            self._run_mentioned(one, [given] * _PARAMETERS_MAX, {})
+        if isinstance(function, ast.Name | ast.Attribute) and changes_argument(self._meaning(function)) is not None:
+            self._check_changed(function, given)
+
+    def _functions_of(self, node: ast.expr, env: Env) -> list[Hashable]:
+        """The functions that an expression is known to stand for; they are mentioned by that."""
+        if isinstance(node, ast.Lambda):
+            return [self._mention(id(node), _Inner(node, env, self))]
+        if isinstance(node, ast.Name) and node.id in self.bound:
+            return self.named.get(node.id, [])
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return []
+        meaning = self._meaning(node)
+        function = None if meaning is MISSING else self._own_function(meaning)
+        return [] if function is None else [self._mention(_name_of(function), function)]
+
+    def _mention(self, identity: Hashable, function: Any) -> Hashable:
+        self.mentioned[identity] = function
+        return identity
+
+    def _run_mentioned(self, identity: Hashable, args: list[Value], named: Mapping[str, Value]) -> Value:
+        """Look into a function that is given something; one that calls itself, once."""
+        function = self.mentioned[identity]
+        if identity in self.running:
+            return join(*args, *named.values())
+        self.running.add(identity)
+        try:
+            if isinstance(function, _Inner):
+                return function.frame.run_inner(function.tree, args, named, function.env)
+            return self._enter(function, args, named, first=None)
+        finally:
+            self.running.discard(identity)
 
     # --- functions that are looked into
 
@@ -482,8 +530,8 @@ class _Frame:
         making: bool = False,
     ) -> Value:
         """What a function may give; with `making`, what it puts into its first argument too."""
-        name = function.attr if isinstance(function, ast.Attribute) else id(function)
-        call = (name, tuple(args), frozenset(named.items()), first, making)
+        mentioned = frozenset(self.mentioned)
+        call = (_name_of(function), tuple(args), frozenset(named.items()), first, making, mentioned)
         if call not in self.known:
             # A function may call itself: until it is known, it gives what it is given.
             self.known[call] = join(*args, *named.values())
@@ -516,7 +564,7 @@ class _Frame:
             if isinstance(function, ast.Attribute):
                 helper: Method = read_helper(self.draft.program, function.attr)
                 own = "" if is_static(self.draft.program, function.attr) else helper.self_name
-                return helper.tree, _Frame(self.draft, helper.scope, helper.source, own, self.known)
+                return helper.tree, self._inner_frame(helper.scope, helper.source, own)
             parse = parse_lambda if function.__name__ == "<lambda>" else parse_function
             source, tree = parse(function, function.__qualname__)
         except (ProgramError, OSError, TypeError):
@@ -524,7 +572,10 @@ class _Frame:
             return None
         if isinstance(tree, ast.AsyncFunctionDef):
             return None
-        return tree, _Frame(self.draft, scope_of(function, tree), source, "", self.known)
+        return tree, self._inner_frame(scope_of(function, tree), source, "")
+
+    def _inner_frame(self, scope: Scope, source: Source, self_name: str) -> _Frame:
+        return _Frame(self.draft, scope, source, self_name, self.known, self.mentioned, self.running)
 
     # --- what names stand for
 
@@ -572,6 +623,10 @@ class _Frame:
                     found=thing.shown,
                     hint="it is one object for all rows of a process: change a copy, e.g. list(x), or make it state",
                 )
+
+
+def _name_of(function: Any) -> Hashable:
+    return str(function.attr) if isinstance(function, ast.Attribute) else id(function)
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -40,6 +40,9 @@ _NOT_BEHIND_QUOTES = re.compile(rf"{_NOT_IN_PATHS.pattern}|@|://", re.IGNORECASE
 
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
 _USER_ANYWHERE = re.compile(r"(://|^//?)[^\s'\"<>]*@")
+_USER_IN_PATH = re.compile(":.*@", re.DOTALL)
+"""Folders may be called so, and are then not shown: an address whose scheme was lost looks the same."""
+
 _OPTIONS_ANYWHERE = re.compile(r"\?[^\s'\"<>)]*")
 
 
@@ -109,7 +112,7 @@ def _shown_path(path: str) -> str:
     """A path of this machine; what is none, and may be an address without its scheme, is not shown up to its host."""
     if "@" in path and not path.startswith(("/", "./", "../", "~")):
         return f"{HIDDEN}@{_shown_base(_parted(path.rpartition('@')[2])[0])}"
-    if "://" in path or (path.startswith("//") and "@" in path):
+    if "://" in path or (path.startswith("//") and "@" in path) or _USER_IN_PATH.search(path):
         return HIDDEN
     return _harmless(path, spaces=True)
 

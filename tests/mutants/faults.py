@@ -6,6 +6,7 @@ from tests.mutants.damage import DAMAGE
 from tests.mutants.mutant import mutant
 from tests.mutants.places import PLACES
 from tests.mutants.raising import RAISING
+from tests.mutants.rules import RULES
 from tests.mutants.values import VALUES
 from tests.mutants.windows import WINDOWS
 
@@ -484,4 +485,4 @@ RUNTIME = (
     ),
 )
 
-MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS, *PLACES, *DAMAGE, *VALUES, *RAISING)
+MUTANTS = (*STORAGE, *EPOCHS, *RUNTIME, *WINDOWS, *PLACES, *DAMAGE, *VALUES, *RAISING, *RULES)

@@ -15,6 +15,7 @@ from tests.sizes import sized
 from tests.values.campaign import case_of
 from tests.values.compare import compare
 from tests.values.grammar import generate
+from tests.values.peers import PEERS
 from tests.values.people import PEOPLE
 from tests.values.pieces import FEATURES, HEAD
 from tests.values.plain import Ended, expect
@@ -22,6 +23,9 @@ from tests.values.shapes import shapes
 
 SEED = 19
 AT_ONCE = 5
+WRITTEN = PEOPLE | PEERS
+REFUSED = {"order book", "feed"}
+"""Of what people wrote: these ask for more than the compiler gives today."""
 
 
 @pytest.mark.parametrize("first", range(0, sized(100, 10), AT_ONCE))
@@ -57,12 +61,13 @@ def test_equal_numbers_give_equal_programs():
     assert [generate(SEED, number) for number in range(10)] == [generate(SEED, number) for number in range(10)]
 
 
-@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_a_program_as_people_write_it_does_what_the_rule_says(name):
-    written = PEOPLE[name]
+    written = WRITTEN[name]
     assert written.features <= set(FEATURES), "the generator would not have written it"
     for seed in range(sized(4, 1)):
         outcome = compare(written.text, written.rows, seed)
+        assert outcome.verdict is Verdict.SAME or name in REFUSED, (outcome.what, outcome.expected, outcome.found)
         assert not outcome.failed, (outcome.what, outcome.expected, outcome.found)
 
 
@@ -71,7 +76,7 @@ def test_the_generators_write_all_that_people_write():
     texts += [generate_steered(number).text for number in range(400)]
     written = set().union(*map(shapes, texts))
     assert {
-        name: sorted(shapes(one.text) - written) for name, one in PEOPLE.items() if shapes(one.text) - written
+        name: sorted(shapes(one.text) - written) for name, one in WRITTEN.items() if shapes(one.text) - written
     } == {}
 
 

@@ -120,6 +120,15 @@ def test_an_address_is_shown_without_its_password(address):
     assert PW not in ascii(shown_url(address))
 
 
+@pytest.mark.parametrize(
+    "address",
+    [f"/user:{PW}@localhost:1/0/recs", f"./user:a/{PW}@localhost/recs", f"spread:///u:a@{PW}@localhost:1/0/recs/?x"],
+)
+def test_a_path_that_may_have_lost_its_scheme_is_not_shown(address):
+    assert PW not in shown_url(address)
+    assert shown_url("/data/mail@home/recs") == "/data/mail@home/recs"
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_no_error_of_opening_an_address_tells_its_password(tmp_path, monkeypatch, address):
     monkeypatch.chdir(tmp_path)

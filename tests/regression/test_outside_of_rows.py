@@ -35,6 +35,25 @@ CHANGES_OUTSIDE = {
     "in a loop": 't = [[0]]\nfor i in range(2):\n    t[0].append(i)\n    t[0] = TIERS["x"]',
     "in a comprehension": "[t.append(1) for t in TIERS.values()]",
     "by a lambda": "list(map(lambda t: t.append(1), TIERS.values()))",
+    "by a lambda with a name": 'put = lambda t: t.append(1)\nput(TIERS["x"])',
+    "by a lambda at once": '(lambda t: t.append(1))(TIERS["x"])',
+    "by a function inside": "def put(t, n=1):\n    t.append(n)\nput(kept(k))",
+    "by a function inside that gives it": 'def pick():\n    return TIERS["x"]\npick().append(1)',
+    "by a lambda with a name that gives it": 'pick = lambda name: TIERS[name]\npick("x").append(1)',
+    "by a function under another name": 'put = grow\nput(TIERS["x"])',
+    "by a function for each": "list(map(grow, TIERS.values()))",
+    "by a function inside for each": "def put(t):\n    t.append(1)\nlist(map(put, TIERS.values()))",
+    "by a key": "max(TIERS.values(), key=popped)",
+    "by a function that is given a function": 'applied(grow, TIERS["x"])',
+    "by a function that is given a lambda": 'applied(lambda t: t.append(1), TIERS["x"])',
+    "by the second that is given": 'applied(total, TIERS["x"])\napplied(grow, TIERS["x"])',
+    "by a function out of a dict": '{"a": grow}["a"](TIERS["x"])',
+    "by a helper for each": "list(map(self._grow, TIERS.values()))",
+    "by a method with a name": 'put = TIERS["x"].append\nput(1)',
+    "by a method for each": 'list(map(TIERS["x"].append, [1, 2]))',
+    "by a function inside that calls itself": (
+        'def put(t, n=2):\n    t.append(n)\n    return put(t, n - 1) if n else t\nput(TIERS["x"])'
+    ),
     "a counter of the module": "next(NUMBERS)",
     "an object of the module": "SETTINGS.limit = 1",
     "by its own method": "SETTINGS.raise_to(3)",
@@ -95,6 +114,12 @@ FINE_OUTSIDE = {
     "a place": 'n = bisect.bisect(TIERS["x"], 1)\nn += 1\nself.xs[k] = [n]',
     "a sum": 'n = sum(TIERS["x"])\nn += max(TIERS["x"])\nself.xs[k] = [n]',
     "a pattern": "self.xs[k] = [len(PATTERN.findall(k))]",
+    "by a lambda that reads": 'size = lambda t: len(t)\nself.xs[k] = [size(TIERS["x"])]',
+    "a copy by a lambda at once": 'self.xs[k] = (lambda t: list(t))(TIERS["x"])\nself.xs[k].append(1)',
+    "a copy by a function inside": 'def new(t):\n    return [*t]\nself.xs[k] = new(TIERS["x"])\nself.xs[k].append(1)',
+    "new ones by a function inside": 'def put(t):\n    t.append(1)\nxs = [1]\nput(xs)\nself.xs[k] = xs + TIERS["x"]',
+    "by a function for each that reads": "self.xs[k] = list(map(total, TIERS.values()))",
+    "by a function that is given one that reads": 'self.xs[k] = [applied(total, TIERS["x"])]',
 }
 MODULE = """
 import bisect
@@ -145,6 +170,14 @@ class Pair(NamedTuple):
 @lru_cache
 def kept(name: str) -> list[int]:
     return [len(name)]
+
+
+def popped(xs):
+    return xs.pop()
+
+
+def applied(function, xs):
+    return function(xs)
 
 
 def grow(xs):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tidy.tree import CODE, Module, modules, parse, statements, texts
 
-FILE_LINES_MAX = 600
+FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 
 # In pieces, or this file would break its own rules.

@@ -1,7 +1,8 @@
 """One program about shared objects, run by the package in all its ways, and compared with the oracle of values.
 
 The ways are: the class called as plain Python, by a caller who changes what he passed and what he got; the sequential
-run; and simulated runs over random epochs and partitions, in which rows that raise are skipped.
+run; and simulated runs over random epochs and partitions, with and without restarts, in which rows that raise are
+skipped or become dead letters.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from typing import Any
 
 from millpond.compiler import CompiledProgram, compile_program
 from millpond.epochs.recovery import read_state
-from millpond.errors import MillpondError, ProgramError
+from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.program import ProgramBase
 from millpond.runtime.plan import BadRows
+from millpond.runtime.portions import ROW_BYTES
 from millpond.runtime.sequential import Sequential
 from millpond.runtime.simulated import Simulated
 from millpond.state.storekey import element_of, unit_of
 from millpond.storage.files import FileStorage
 from millpond.testing.compare import Cuts, Outcome, Verdict
+from millpond.testing.dice import Dice
 from millpond.testing.loading import loaded, temporary_folder
 from tests.values.plain import Ended, Row, expect
 from tests.values.trees import copied, told
 
 KEY_GROUPS = 8
+UNFIT_FOR_A_CUT = "MP601"
 REPLIES = (str, int, list, type(None))
 
 State = dict[str, dict[Any, str]]
@@ -72,6 +76,8 @@ class _Runs:
         self._rows = rows[: len(ends) - self._forbidden]
         self._last = rows[len(ends) - 1] if self._forbidden else None
         self._outside = _outside(program)
+        self._stopped = ""
+        """The code by which a run said that it can't go on with a row."""
 
     def plain(self) -> Outcome | None:
         plain = self._program()
@@ -93,6 +99,8 @@ class _Runs:
             outcome = self._row(number, "sequential", lambda name=name, passed=passed: run.call(name, *passed))
             if outcome is not None:
                 return outcome
+            if self._stopped:
+                return Outcome(Verdict.REFUSED, self._stopped, "a value that can't travel over a cut")
         try:
             outcome = self._settled("sequential", self._read(run.state()))
         except MillpondError as error:
@@ -109,7 +117,8 @@ class _Runs:
         return _wrong(f"sequential: {self._ends[-1].outside} changed", "a refusal", "accepted")
 
     def simulated(self, compiled: CompiledProgram) -> Outcome | None:
-        cuts = Cuts.random(self._seed, len(self._rows))
+        cuts, dice = Cuts.random(self._seed, len(self._rows)), Dice(self._seed)
+        policy, portion = dice.one([BadRows.SKIP, BadRows.DEAD_LETTER]), dice.one([0, 3]) * ROW_BYTES
         points = self._program.entries()
         wanted = {
             number: told(end.reply)
@@ -118,17 +127,23 @@ class _Runs:
         }
         with temporary_folder() as folder:
             found: dict[int, str] = {}
-            start = 0
+            letters: set[int] = set()
+            start, run = 0, None
             for size, partitions in zip(cuts.sizes, cuts.partitions, strict=True):
-                run = Simulated(compiled, folder, partitions, KEY_GROUPS, bad_rows=BadRows.SKIP)
                 try:
+                    if run is None or dice.chance(0.6):
+                        run = Simulated(compiled, folder, partitions, KEY_GROUPS, bad_rows=policy, memory_bytes=portion)
                     run.epoch([(name, tuple(copied(given))) for name, given in self._rows[start : start + size]])
                 except Exception as error:  # noqa: BLE001
                     return _wrong("simulated: the run fails", "no failure", _last(error))
                 found |= {number: told(reply) for number, reply in run.replies().items()}
+                letters |= {letter["order_by"] for sink in run.dead_letters.values() for letter in sink.rows()}
                 start += size
             if found != wanted:
                 return _different("simulated: replies", wanted, found)
+            raised = {number for number, end in enumerate(self._ends[:start]) if end.raised}
+            if policy is BadRows.DEAD_LETTER and letters != raised:
+                return _wrong("simulated: dead letters", str(sorted(raised)), str(sorted(letters)))
             return self._settled("simulated", self._read(read_state(FileStorage(folder / "checkpoint"))))
 
     def _row(self, number: int, way: str, call: Callable[[], Any]) -> Outcome | None:
@@ -137,6 +152,9 @@ class _Runs:
             reply = call()
         except Exception as error:  # noqa: BLE001
             found = f"raised {type(error).__name__}"
+            if isinstance(error, RowError) and error.code == UNFIT_FOR_A_CUT:
+                self._stopped = error.code
+                return None
             # A misfit is an exception of the package's own; of which code it is, other tests ask.
             if end.raised in {type(error).__name__, "MisfitError" if isinstance(error, MillpondError) else ""}:
                 return None

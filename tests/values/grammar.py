@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from millpond.testing.dice import Dice, derive
 from tests.values.pieces import (
+    AROUND,
     BUILTINS,
     CACHED_PROPERTY,
     CHANGES,
@@ -15,6 +16,7 @@ from tests.values.pieces import (
     ELEMENTS,
     EXPRESSIONS,
     FEATURES,
+    GUARDED,
     HEAD,
     KINDS,
     LOOPS,
@@ -27,19 +29,27 @@ from tests.values.pieces import (
 from tests.values.plain import Row
 
 STATE = re.compile(r"<self (.)>")
-HOLE = re.compile(r"<(self )?([LNDSCOPvk])(!?)>")
-ROWS = 18
+HOLE = re.compile(r"<(self )?([LNDSCOPTBvk])(!?)>")
+BODY = re.compile(r"^( *)<body>$", re.MULTILINE)
+ROWS, ROWS_OF_SMALL = 18, 12
 KEYS_MAX = 1
 ONCE = "default of parameter"
 """At most once in a row: the rule does not say whether two calls of one row share a default, as they do in Python."""
 
-NEEDS = {"S": "set", "P": "named tuple"}
+NEEDS = {"S": "set", "P": "named tuple", "T": "tuple", "B": "frozen"}
 """Kinds of values that are features by themselves."""
 
-BEFORE = ("a", "n", "c", "s")
+BEFORE = ("a", "n", "c", "s", "t")
 """Elements that are met before the cut, under one key; the others behind it, under another."""
 
-WAYS = ((5, "store"), (5, "change"), (4, "assign"), (1, "loop"), (0.8, "raise"), (2, "twice"))
+WAYS = ((5, "store"), (5, "change"), (4, "assign"), (1, "loop"), (0.8, "raise"), (2, "twice"), (1.2, "around"))
+
+HELPERS = {
+    "_collect": "    def _collect(self, value, into=[]):\n        into.append(value)\n        return into\n\n",
+    "_mine": "    def _mine(self, key):\n        return self.a.setdefault(key, [])\n\n",
+    "_other": "    def _other(self, items, *, least=1):\n        return items if len(items) > least else [least]\n\n",
+}
+"""Methods that entry points call. A default of a function of the module would be outside of rows, and refused."""
 
 Parameters = tuple[tuple[str, str], ...]
 
@@ -67,13 +77,17 @@ class _Generator:
         self._names: dict[str, list[str]] = {}
         self._keys = ["k", "j"]
         self._collected = False
+        self._around = False
+        self._met: set[str] = set()
         # A program about everything says little about anything.
         self._kinds = dice.some(list(KINDS), dice.between(1, 3))
         self._kinds = [kind for kind in self._kinds if self._may(NEEDS.get(kind, ""))]
         if "L" not in self._kinds:
             self._kinds.append("L")
+        # Most faults show in a few lines, and a small program takes a third of the time.
+        self._small = dice.chance(0.85)
         self._shadowing = self._may("own builtin") and dice.chance(0.12)
-        self._outside = dice.chance(0.3)
+        self._outside = dice.chance(0.2)
         self._elements = ELEMENTS
         self._cut = self._may("cut") and dice.chance(0.25)
         if self._cut:
@@ -81,16 +95,18 @@ class _Generator:
 
     def program(self) -> Generated:
         methods, entries = [], {}
-        for name in ("one", "two", "see")[: self._dice.between(2, 3)]:
+        for name in ("one", "two", "see")[: self._dice.between(1, 2) if self._small else self._dice.between(2, 3)]:
             text, entries[name] = self._method(name)
             methods.append(text)
         body = "\n".join(methods)
-        declared = [f"    {name} = Partitioned(Map[int, {KINDS[kind]}])" for name, kind in ELEMENTS.items()]
+        body = "".join(text for name, text in HELPERS.items() if f"self.{name}(" in body) + body
+        declared = [
+            f"    {name} = Partitioned(Map[int, {KINDS[kind]}])"
+            for name, kind in ELEMENTS.items()
+            if re.search(rf"self\.{name}\b", body)
+        ]
         if "self.FIRST" in body:
             declared.append("    FIRST = [5, 6]")
-        if "self._collect(" in body:
-            # One of a function of the module is outside of rows, and refused.
-            body = f"    def _collect(self, value, into=[]):\n        into.append(value)\n        return into\n\n{body}"
         if "self.here[" in body:
             declared.append("    here = Partial(Counter[int])")
         if "self.i[" in body:
@@ -105,32 +121,43 @@ class _Generator:
             *_lines(declared),
             "\n",
         ]
-        rows = tuple(self._row(entries) for _ in range(ROWS))
+        rows = tuple(self._row(entries) for _ in range(ROWS_OF_SMALL if self._small else ROWS))
         return Generated("".join([*parts, body]), rows, frozenset(self._used), self._dice.between(0, 2**32))
 
     def _method(self, name: str) -> tuple[str, Parameters]:
         parameters = [("k", "int"), ("j", "int"), ("v", "int")]
         self._names, self._keys, self._collected = {}, ["k", "j"], False
         lines = []
-        if self._may("guard") and self._dice.chance(0.15):
+        guarded = self._may("guard") and self._dice.chance(0.2)
+        if guarded:
             self._used.add("guard")
             parameters[1] = ("j", "int | None")
-            lines.append('if j is None:\n    return "none"')
+            if self._cut or self._dice.chance(0.4):
+                lines.append(self._dice.one(['if j is None:\n    return "none"', 'if not j:\n    return "none"']))
+            else:
+                # Behind the guard alone.
+                self._keys = ["k"]
         if self._may("list parameter") and self._dice.chance(0.2):
             self._used.add("list parameter")
             parameters.append(("given", "list[int]"))
             self._names["L"] = ["given"]
         header = ", ".join(f"{one}: {hint}" for one, hint in parameters)
-        count = self._dice.between(2, 6)
+        count = self._dice.between(1, 3) if self._small else self._dice.between(2, 6)
+        unsure = guarded and not lines
         if self._cut:
             self._elements, self._keys = {name: ELEMENTS[name] for name in BEFORE}, ["k"]
         for number in range(count):
             if self._cut and number == count // 2:
                 self._elements, self._keys = {name: ELEMENTS[name] for name in ELEMENTS if name not in BEFORE}, ["j"]
+                if self._dice.chance(0.7):
+                    # What was met before the cut is mostly done with: a shared object on both sides is refused.
+                    self._names = {}
                 lines += ["self.b[j] = [*self.b.get(j, []), v]", "self.here[j] += 1"]
             lines += self._maybe(self._statement)
+            if unsure and self._dice.chance(0.6):
+                lines.append(self._form(GUARDED))
         returns = "str"
-        if self._may("caller") and not lines[0].startswith("if j is") and self._dice.chance(0.25):
+        if self._may("caller") and (unsure or not guarded) and self._dice.chance(0.25):
             self._used.add("caller")
             returns = "list[int]"
             lines.append(f"return {self._of('L')}")
@@ -144,11 +171,31 @@ class _Generator:
         """A statement, or one under a condition; what is bound there has no meaning behind it."""
         if not self._dice.chance(0.15):
             return statement()
-        before = {kind: list(names) for kind, names in self._names.items()}
-        test = self._filled(self._dice.one(["<v> > 3", "<v> <= k", "<v> - k < 2", "not <v>"]), 0)
-        lines = [f"if {test}:", *(f"    {line}" for text in statement() for line in text.splitlines())]
-        self._names = before
-        return ["\n".join(lines)]
+        test = self._filled(
+            self._dice.one(
+                [
+                    "<v> > 3",
+                    "<v> <= k",
+                    "<v> - k < 2",
+                    "not <v>",
+                    "1 < <v> < 6",
+                    "<v> >= j" if "j" in self._keys else "<v> >= k",
+                ]
+            ),
+            0,
+        )
+        return [self._nested(f"if {test}:\n    <body>", statement)]
+
+    def _nested(self, text: str, statement: Callable[[], list[str]]) -> str:
+        """A text with statements in it, which leave no variable behind that others could count on."""
+
+        def body(match: re.Match[str]) -> str:
+            before = {kind: list(names) for kind, names in self._names.items()}
+            lines = [line for part in statement() for line in part.splitlines()]
+            self._names = before
+            return "\n".join(f"{match[1]}{line}" if line else "" for line in lines)
+
+        return BODY.sub(body, text)
 
     def _statement(self) -> list[str]:
         kind = self._dice.one([kind for kind in self._kinds if kind in self._elements.values()] or ["L"])
@@ -157,6 +204,13 @@ class _Generator:
             return [self._form(LOOPS)]
         if way == "raise" and self._may("raising row"):
             return [self._form(RAISES)]
+        if way == "around" and not self._around:
+            allowed = [one for one in AROUND if self._may(one.feature)]
+            if allowed:
+                self._around = True
+                lines = [self._nested(self._form(allowed), self._statement)]
+                self._around = False
+                return lines
         if way == "twice" and self._may("second place"):
             return self._twice(kind)
         if way == "store":
@@ -189,23 +243,38 @@ class _Generator:
         return f"self.{self._element(kind)}[{self._dice.one(self._keys)}]"
 
     def _element(self, kind: str) -> str:
-        return self._dice.one([name for name, of in self._elements.items() if of == kind])
+        name = self._dice.one([name for name, of in self._elements.items() if of == kind])
+        self._met.add(name)
+        return name
 
     def _is_here(self, text: str) -> bool:
-        """Whether the state that a form asks for can be met here."""
-        return set(STATE.findall(text)) <= set(self._elements.values())
+        """Whether what a form asks for can be met here; a method of the program's own meets state, too."""
+        if not all(self._may(NEEDS.get(kind, "")) for _, kind, _ in HOLE.findall(text)):
+            return False
+        return set(STATE.findall(text)) <= set(self._elements.values()) and not (self._cut and "self._mine" in text)
 
     def _observed(self) -> str:
         if "C" in self._kinds and self._may("cached property") and self._dice.chance(0.3):
             self._used.add("cached property")
             return self._filled(CACHED_PROPERTY.text, 1)
+        places = sorted(self._met & set(self._elements))
+        if places and self._dice.chance(0.6):
+            # What earlier rows have left is what this is about.
+            name = self._dice.one(places)
+            held = f"self.{name}.get({self._dice.one(self._keys)})"
+            return f"sorted({held} or [])" if ELEMENTS[name] == "S" else held
         kind = self._dice.one(self._kinds)
         return self._filled(self._dice.one(OBSERVED[kind]), 1)
 
-    def _of(self, kind: str, depth: int = 3) -> str:
+    def _of(self, kind: str, depth: int | None = None) -> str:
+        depth = self._depth() if depth is None else depth
         return self._form(EXPRESSIONS[kind] if depth > 0 else EXPRESSIONS[kind][:2], depth)
 
-    def _form(self, forms: Sequence[Form], depth: int = 3) -> str:
+    def _depth(self) -> int:
+        return 2 if self._small else 3
+
+    def _form(self, forms: Sequence[Form], depth: int | None = None) -> str:
+        depth = self._depth() if depth is None else depth
         allowed = [(one.weight, one) for one in forms if self._may(one.feature) and self._is_here(one.text)]
         if self._collected:
             allowed = [(weight, one) for weight, one in allowed if one.feature != ONCE] or allowed
@@ -229,7 +298,13 @@ class _Generator:
                 return f"self.{self._element(kind)}"
             if variable or depth <= 0:
                 names = self._names.get(kind, [])
-                return self._dice.one(names) if names and self._dice.chance(0.9) else self._filled(NEW[kind], 0)
+                if names and self._dice.chance(0.9):
+                    return self._dice.one(names)
+                new = self._filled(NEW[kind], 0)
+                if not self._may("state") or kind not in self._elements.values() or self._dice.chance(0.6):
+                    return new
+                self._used.add("state")
+                return f"self.{self._element(kind)}.setdefault({self._dice.one(self._keys)}, {new})"
             return self._of(kind, depth)
 
         return HOLE.sub(hole, text)

@@ -1,7 +1,8 @@
 """What programs about shared objects are made of: forms of expressions and statements, each with the feature it shows.
 
 A form has holes: `<L>` is an expression of that kind, `<L!>` a variable of it or else a new object, `<v>` a number,
-`<k>` a key. Kinds are L list[int], N list[list[int]], D dict[str, list[int]], S set[int], C Customer, O Order, P Pair.
+`<k>` a key. Kinds are L list[int], N list[list[int]], D dict[str, list[int]], S set[int], T tuple[int, list[int]],
+C Customer, O Order, P Pair, B Badge.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import functools
 import itertools
 import operator
 from dataclasses import dataclass
+from dataclasses import field
 from functools import cached_property
 from functools import lru_cache
 from typing import NamedTuple
@@ -47,9 +49,18 @@ class Pair(NamedTuple):
     right: list[int]
 
 
+@dataclass(frozen=True)
+class Badge:
+    owner: Customer
+    marks: list[int] = field(default_factory=list)
+
+
 class Box:
     def __init__(self, inside):
         self.inside = inside
+
+    def open(self):
+        return self.inside
 
 
 def same(x):
@@ -58,6 +69,28 @@ def same(x):
 
 def put(into, x):
     into.append(x)
+
+
+def merge(left, *others, extra=()):
+    for other in others:
+        left.extend(other)
+    left.extend(extra)
+    return left
+
+
+def each(items):
+    for item in items:
+        yield item
+
+
+def deep(items, left=2):
+    return deep(items, left - 1) if left else items
+
+
+def sure(value):
+    if value % 4 == 3:
+        raise LookupError(value)
+    return value
 
 """
 
@@ -76,6 +109,12 @@ BUILTINS = {
     "sorted": "def sorted(items):\n    return [100, *items]\n",
     "filter": "def filter(test, items):\n    return [item + 100 for item in items]\n",
     "range": "def range(end):\n    return [100, end]\n",
+    "len": "def len(items):\n    return 100\n",
+    "sum": "def sum(items):\n    return 100\n",
+    "max": "def max(items, key=None):\n    return items[-1]\n",
+    "map": "def map(test, items):\n    return [test(item) for item in items][::-1]\n",
+    "next": "def next(items):\n    return [*items][-1]\n",
+    "any": "def any(items):\n    return False\n",
 }
 """Functions of the program's own under the names of Python's."""
 
@@ -87,8 +126,21 @@ KINDS = {
     "C": "Customer",
     "O": "Order",
     "P": "Pair",
+    "T": "tuple[int, list[int]]",
+    "B": "Badge",
 }
-ELEMENTS = {"a": "L", "b": "L", "n": "N", "d": "D", "s": "S", "c": "C", "o": "O", "t": "P"}
+ELEMENTS = {
+    "a": "L",
+    "b": "L",
+    "n": "N",
+    "d": "D",
+    "s": "S",
+    "c": "C",
+    "o": "O",
+    "p": "P",
+    "t": "T",
+    "g": "B",
+}
 NEW = {
     "L": "[<v>]",
     "N": "[[<v>]]",
@@ -97,6 +149,8 @@ NEW = {
     "C": 'Customer("u", [<v>])',
     "O": 'Order(<v>, Customer("w", []))',
     "P": "Pair([<v>], [])",
+    "T": "(<v>, [<v>])",
+    "B": 'Badge(Customer("z", [<v>]))',
 }
 
 
@@ -140,12 +194,31 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("roundabout", "Box(<L>).inside"),
         Form("roundabout", "(<L> if <v> % 2 else <L>)"),
         Form("roundabout", "(<L> or <L>)"),
+        Form("part", "<T>[1]", 2),
+        Form("part", "<B>.marks"),
+        Form("part", "<B>.owner.tags"),
+        Form("copy", "sorted(<L>)"),
+        Form("copy", "(<L> + <L>)"),
+        Form("copy", "[*reversed(<L>)]"),
+        Form("copy", "copy.deepcopy(<L>)"),
+        Form("comprehension", "[x + <v> for x in <L> if x != <v>]"),
+        Form("comprehension", "[y for x in <N> for y in x]"),
+        Form("comprehension", "[len(x) for x in <D>.values()]"),
+        Form("comprehension", "list(filter(None, <L>))"),
+        Form("set", "sorted(<S>)"),
+        Form("helper", "merge(<L>, <L>)", 2),
+        Form("helper", "merge([], <L>, extra=<L!>)"),
+        Form("helper", "next(each([<L>, <L>]))"),
+        Form("helper", "deep(<L>)"),
+        Form("helper", "Box(<L>).open()"),
+        Form("helper", "self._mine(<k>)", 3),
+        Form("helper", "self._other(<L>)"),
         Form("module object", "BASE", 2),
         Form("module object", 'TABLE["x"]'),
         Form("module object", "HOUSE.tags"),
         Form("module object", 'TABLE.get("z", <L!>)'),
         Form("cached function", "grades(<v> % 3)", 2),
-        Form("class object", "self.FIRST"),
+        Form("class object", "self.FIRST", 6),
         Form("default of parameter", "self._collect(<v>)", 0.7),
     ),
     "N": (
@@ -161,7 +234,13 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("twice in one value", "([<L!>] * 2)"),
         Form("roundabout", "list(map(same, <N>))"),
         Form("roundabout", "list(itertools.islice(<N>, 2))"),
-        Form("roundabout", "[x for x in <N>]"),
+        Form("comprehension", "[x for x in <N>]"),
+        Form("comprehension", "[list(x) for x in <N>]"),
+        Form("comprehension", "[x for x in <D>.values() if x]"),
+        Form("copy", "sorted(<N>)"),
+        Form("copy", "copy.deepcopy(<N>)"),
+        Form("roundabout", "[[*x] for x in zip(<L>, <L>)]"),
+        Form("helper", "list(each(<N>))"),
         Form("module object", "list(TABLE.values())"),
     ),
     "D": (
@@ -174,6 +253,11 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("copy", "dict(<D>)"),
         Form("copy", '{**<D>, "s": <L>}'),
         Form("twice in one value", 'dict.fromkeys("qr", <L>)'),
+        Form("copy", '(<D> | {"q": <L>})'),
+        Form("copy", "copy.deepcopy(<D>)"),
+        Form("comprehension", "{str(y): x for y, x in zip(range(2), <N>)}"),
+        Form("comprehension", "{y: x for y, x in <D>.items() if x}"),
+        Form("copy", "dict(sorted(<D>.items()))"),
         Form("module object", "TABLE", 1),
     ),
     "S": (
@@ -184,6 +268,10 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("set", "<S>.copy()"),
         Form("set", "set(<L>)"),
         Form("set", "(<S> | {<v>})"),
+        Form("set", "(<S> & <S>)"),
+        Form("set", "(<S> - {<v>})"),
+        Form("set", "{x for x in <L> if x}"),
+        Form("set", "{x + 1 for x in <S>}", 0.2),
     ),
     "C": (
         Form("", "<C!>", 3),
@@ -194,6 +282,9 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("replace", 'dataclasses.replace(<C>, name="r")', 3),
         Form("copy", "copy.copy(<C>)"),
         Form("roundabout", "same(<C>)"),
+        Form("part", "<B>.owner"),
+        Form("copy", "copy.deepcopy(<C>)"),
+        Form("constructor", 'Customer(**{"name": "k", "tags": <L>})'),
         Form("module object", "HOUSE"),
     ),
     "O": (
@@ -211,6 +302,23 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("named tuple", "Pair(<L!>, <L!>)", 2),
         Form("named tuple", "<self P>.setdefault(<k>, Pair([], [<v>]))", 4),
         Form("named tuple", "<P>._replace(left=<L>)", 2),
+        Form("named tuple", "Pair(*[<L>, <L>])"),
+        Form("named tuple", "Pair._make([<L!>, <L!>])"),
+    ),
+    "T": (
+        Form("tuple", "<T!>", 3),
+        Form("tuple", "(<v>, <L>)", 5),
+        Form("tuple", "<self T>.setdefault(<k>, (0, []))", 4),
+        Form("tuple", "<self T>.get(<k>, <T!>)"),
+        Form("tuple", "(<T>[0], *[<L>])"),
+    ),
+    "B": (
+        Form("frozen", "<B!>", 3),
+        Form("frozen", "Badge(<C>)", 3),
+        Form("frozen", "Badge(<C>, <L>)", 4),
+        Form("frozen", '<self B>.setdefault(<k>, Badge(Customer("b", [])))', 4),
+        Form("frozen", "dataclasses.replace(<B>, marks=<L>)", 2),
+        Form("frozen", "copy.copy(<B>)"),
     ),
 }
 
@@ -225,6 +333,19 @@ CHANGES: dict[str, tuple[Form, ...]] = {
         Form("roundabout", "x, y = <L>, <L>\nx.append(-<v>)\ny += x[-1:]"),
         Form("roundabout", "put(<L>, <v>)"),
         Form("roundabout", "for x in [<L>]:\n    x.append(<v>)"),
+        Form("", "x = <L>\nx += [<v>]"),
+        Form("", "x = <L>\nif x:\n    x[0] += <v>", 2),
+        Form("", "x = <L>\nif x:\n    del x[-1]"),
+        Form("", "<L>.sort()"),
+        Form("state", "<self L>[<k>] = <self L>.get(<k>, []) + [<v>]", 2),
+        Form("walrus", "if (x := <L>) and len(x) > 1:\n    x.pop()", 2),
+        Form("walrus", "x = (y := <L>) + [<v>]\ny.append(len(x))"),
+        Form("unpacking", "x, *y = [<L>, <L>]\ny[0].append(len(x))"),
+        Form("unpacking", "for y, x in enumerate([<L>, <L>]):\n    x.append(y)"),
+        Form("helper", "merge(<L>, <L>)"),
+        Form("helper", "def add(into, by=<v>):\n    into.append(by)\n\nadd(<L>)"),
+        Form("helper", "x = lambda into: into.append(<v>)\nx(<L>)"),
+        Form("helper", "self._mine(<k>).append(<v>)"),
     ),
     "N": (
         Form("", "<N>.append(<L>)", 3),
@@ -241,6 +362,9 @@ CHANGES: dict[str, tuple[Form, ...]] = {
         Form("", '<D>["q"] = <L>', 3),
         Form("default of setdefault", '<D>.setdefault("z", <L!>).append(<v>)', 2),
         Form("", "<D>.update(u=<L>)"),
+        Form("unpacking", "for y, x in <D>.items():\n    x.append(<v>)"),
+        Form("", '<D>.pop("q", <L!>).append(<v>)'),
+        Form("walrus", 'if x := <D>.get("q"):\n    x.append(<v>)'),
         Form("twice in one value", 'x = <self D>.setdefault(<k>, {})\nx["q"] = x["r"] = <L>', 2),
         Form("state", 'x = <self D>.get(<k>)\nif x is not None and "q" in x:\n    x["q"].append(<v>)', 3),
     ),
@@ -258,7 +382,17 @@ CHANGES: dict[str, tuple[Form, ...]] = {
         Form("", "<O>.number += <v>"),
         Form("", "<O>.customer = <C>", 2),
     ),
-    "P": (Form("named tuple", "<P>.left.append(<v>)", 2), Form("named tuple", "<P>.right.extend(<P>.left)")),
+    "P": (
+        Form("named tuple", "<P>.left.append(<v>)", 2),
+        Form("named tuple", "<P>.right.extend(<P>.left)"),
+        Form("named tuple", "x, y = <P>\nx.append(len(y))"),
+    ),
+    "T": (Form("tuple", "<T>[1].append(<v>)", 2), Form("tuple", "y, x = <T>\nx.append(y)")),
+    "B": (
+        Form("frozen", "<B>.marks.append(<v>)", 2),
+        Form("frozen", '<B>.owner.name = "v"'),
+        Form("frozen", "<B>.owner.tags.extend(<B>.marks)"),
+    ),
 }
 
 LOOPS = (
@@ -268,13 +402,53 @@ LOOPS = (
     Form("own builtin", "for p in sorted(<L>):\n    self.i[p % 3] = self.i.get(p % 3, 0) + p"),
     Form("own builtin", "for p in filter(None, <L>):\n    self.i[p % 3] = self.i.get(p % 3, 0) + p"),
     Form("own builtin", "for p in range(<v> % 3):\n    self.i[p % 3] = self.i.get(p % 3, 0) + p"),
+    Form("own builtin", "x = len(<L>)\nself.i[x % 3] = self.i.get(x % 3, 0) + 1"),
+    Form("own builtin", "x = sum(<L>)\nself.i[x % 3] = self.i.get(x % 3, 0) + 1"),
+    Form("own builtin", "x = max([<v>, 2])\nself.i[x % 3] = self.i.get(x % 3, 0) + x"),
+    Form("own builtin", "for p in map(same, [<v>, 2]):\n    self.i[p % 3] = self.i.get(p % 3, 0) + p"),
+    Form("own builtin", "if not any([1, <v>]):\n    self.i[0] = self.i.get(0, 0) + 1"),
 )
+
+GUARDED = (
+    Form("guard", "if j is not None and j in <self L>:\n    <self L>[j].append(<v>)", 2),
+    Form("guard", "x = -1 if j is None else len(<self L>.get(j, []))\nv += x"),
+    Form("guard", "x = j is None or <self L>.setdefault(j, []).append(<v>)"),
+    Form("guard", "if j:\n    <self L>[j] = [*<self L>.get(j, []), <v>]", 2),
+    Form("guard", "x = j is not None and <self L>.get(j)\nif x:\n    x.append(<v>)", 2),
+    Form("guard", "if j is None:\n    v += 1\nelse:\n    <self L>.setdefault(j, []).append(<v>)", 2),
+    Form(
+        "guard", "for x in (j, None):\n    if x is None:\n        continue\n    <self L>.setdefault(x, []).append(<v>)"
+    ),
+    Form("guard", "match j:\n    case None:\n        v += 2\n    case x:\n        <self L>[x] = [<v>]"),
+)
+"""Accesses under a key that may be None, behind what asks for it."""
 
 RAISES = (
     Form("raising row", 'if <v> % 4 == 3:\n    raise ValueError("no")', 3),
     Form("raising row", "x = 10 // (<v> % 3)"),
     Form("raising row", 'x = {"a": 1}["b" if <v> % 5 == 1 else "a"]'),
+    Form("raising row", "assert <v> % 5, <L>"),
+    Form("raising row", "v = sure(<v>)"),
+    Form("raising row", "if <v> > 6:\n    raise LookupError(k)"),
+    Form("raising row", "x = <self L>[<k>]", 2),
 )
+
+_SURE = "except (LookupError, ValueError) as error:\n    v = len(error.args)\nelse:\n    <body>"
+_NUMBERS = "case 0:\n        v += 1\n    case 1 | 2 as x if x > k:\n        <body>"
+_BOTH = "case []:\n        <body>\n    case [x, *y]:\n        y.append(x)\n        <body>"
+_NAMED = 'case Customer(name="n", tags=x):\n        x.append(<v>)'
+AROUND = (
+    Form("try", "try:\n    x = 6 // (<v> % 3)\nexcept ZeroDivisionError:\n    <body>", 2),
+    Form("try", f"try:\n    x = sure(<v>)\n{_SURE}"),
+    Form("try", "try:\n    v = sure(<v>)\nfinally:\n    <body>"),
+    Form("match", f"match <v> % 3:\n    {_NUMBERS}\n    case _:\n        <body>", 2),
+    Form("match", f"match <L>:\n    {_BOTH}", 2),
+    Form("match", f"match <C>:\n    {_NAMED}\n    case _:\n        <body>"),
+    Form("loop", "for x in range(2):\n    <body>", 2),
+    Form("loop", "x = 0\nwhile x < <v> % 3:\n    x += 1\n    <body>"),
+    Form("loop", "for x in <L>:\n    if x > 6:\n        break\n    v = x\nelse:\n    <body>"),
+)
+"""What stands around other statements, whose place is a line with `<body>` alone."""
 
 OBSERVED = {
     "L": ("<L>",),
@@ -284,6 +458,8 @@ OBSERVED = {
     "C": ("<C>",),
     "O": ("<O>",),
     "P": ("<P>",),
+    "T": ("<T>",),
+    "B": ("<B>",),
 }
 CACHED_PROPERTY = Form("cached property", "<C>.total", 1)
 
@@ -312,5 +488,14 @@ FEATURES = (
     "default of parameter",
     "second place",
     "caller",
+    "tuple",
+    "frozen",
+    "comprehension",
+    "helper",
+    "walrus",
+    "unpacking",
+    "try",
+    "match",
+    "loop",
 )
 """All that can be asked for."""

@@ -10,8 +10,12 @@ UNIMPORTANT = (ast.expr_context, ast.Module, ast.ImportFrom, ast.Import, ast.ali
 
 def shapes(text: str) -> set[str]:
     """What the methods of a program's text show."""
-    methods = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and _is_entry(node)]
-    return {shape for method in methods for part in method.body for node in ast.walk(part) for shape in _of(node)}
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    parts = [part for method in functions if _is_entry(method) for part in method.body]
+    # How a program calls its own methods is its own affair.
+    return {shape for part in parts for node in ast.walk(part) for shape in _of(node)} - {
+        f".{one.name}()" for one in functions
+    }
 
 
 def _is_entry(node: ast.FunctionDef) -> bool:

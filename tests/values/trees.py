@@ -51,8 +51,11 @@ def decode(hint: Any, tree: Any) -> Any:
     if origin in {typing.Union, types.UnionType}:
         place, held = tree
         return decode(given[place], held)
-    if origin in {list, set}:
-        return origin(decode(given[0], item) for item in tree)
+    if origin is set:
+        # In the order of stored bytes, since whoever walks through a set may see it: negative numbers come last.
+        return {decode(given[0], item) for item in sorted(tree, key=_stored_order)}
+    if origin is list:
+        return [decode(given[0], item) for item in tree]
     if origin is dict:
         return {decode(given[0], key): decode(given[1], item) for key, item in tree}
     if origin is tuple:
@@ -87,6 +90,10 @@ def copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     return value
+
+
+def _stored_order(member: Any) -> Any:
+    return member % 2**64 if isinstance(member, int) else member
 
 
 def _first(hints: tuple[Any, ...], value: Any, inside: tuple[int, ...]) -> Any:

@@ -1,0 +1,90 @@
+"""Faults in rules of the language: relaxed moves, guards, names, undoing rows in place, functions as values, sets."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutant
+
+_RELAXED = "regression/test_relaxed_loops.py"
+_NAMES = "regression/test_own_names.py::test_a_program_with_names_of_its_own_gives_what_plain_python_gives"
+_RAISING = "regression/test_rows_that_raise.py::test_rows_that_raise_are_as_if_they_had_never_been_fed"
+_OUTSIDE = "regression/test_outside_of_rows.py::test_a_change_of_what_is_outside_is_refused_at_its_line"
+
+RULES = (
+    mutant(
+        "relaxed: a key under another name is another key",
+        "compiler/dispatch.py",
+        _RELAXED,
+        "(stop.identity == start.identity or self._key_type(stop) == self._key_type(start))",
+        "stop.identity == start.identity",
+    ),
+    mutant(
+        "relaxed: turns of a loop are sent away before partial state is met",
+        "compiler/fanout.py",
+        f"{_RELAXED}::test_a_loop_before_partial_state_is_done_turn_by_turn",
+        "        if len(places) > 1 or any(stop.kind is Kind.LOCAL for stop in later):\n",
+        "        if len(places) > 1:\n",
+    ),
+    mutant(
+        "guards: nobody looks whether a variable holds a key",
+        "compiler/codegen.py",
+        "regression/test_guarded_keys.py::test_a_row_that_reaches_it_fails_at_its_line_as_in_plain_python",
+        "        if self._keys.is_sure(piece.key, self._draft.elements[element]):\n",
+        "        if piece.key:\n",
+    ),
+    mutant(
+        "names: Python's own functions come before those of the program",
+        "compiler/scope.py",
+        _NAMES,
+        "        for where in (self.closure, self.module, vars(builtins)):\n",
+        "        for where in (vars(builtins), self.closure, self.module):\n",
+    ),
+    mutant(
+        "undo: entries that a raising row touched stay as it left them",
+        "runtime/undoing.py",
+        _RAISING,
+        "            overlay.bring_back({unit: known[unit] for unit in units})\n",
+        "            overlay.bring_back({})\n",
+    ),
+    mutant(
+        "undo: rows that met the same entries do not run again",
+        "runtime/inorder.py",
+        _RAISING,
+        "        ran = found[~self._out[found]]\n",
+        "        ran = found[:0]\n",
+    ),
+    mutant(
+        "undo: rows that were left out run again with the others",
+        "runtime/inorder.py",
+        _RAISING,
+        "        self._out[first:last] = True\n",
+        "",
+    ),
+    mutant(
+        "outside: a function that comes as a value is not looked into",
+        "compiler/outside.py",
+        _OUTSIDE,
+        "        found = [self._run_mentioned(one, given) for one in list(self.mentioned)] if given.all else []\n",
+        "        found = [given]\n",
+    ),
+    mutant(
+        "outside: what a function does with another function is taken for what it does with any",
+        "compiler/outside.py",
+        _OUTSIDE,
+        "frozenset(named.items()), first, frozenset(self.mentioned))",
+        "frozenset(named.items()), first)",
+    ),
+    mutant(
+        "outside: a method that is taken as a value changes nothing",
+        "compiler/outside.py",
+        _OUTSIDE,
+        "if is_changer(one, node.attr))))\n",
+        "if one.text == node.attr)))\n",
+    ),
+    mutant(
+        "sets: members are stored in the order in which they are walked",
+        "state/canonical.py",
+        "regression/test_sets_of_epochs.py",
+        "    return sorted(members, key=_encoder_of(members))\n",
+        "    return list(members)\n",
+    ),
+)
