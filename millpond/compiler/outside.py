@@ -15,11 +15,12 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import operator
 import types
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import _lru_cache_wrapper
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from millpond.compiler.callees import is_helper, is_static, read_helper
 from millpond.compiler.diagnostics import refuse
@@ -51,6 +52,20 @@ _TURNS: Final = 2
 
 _FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, ast.Attribute)
 _SHARED_CODE: Final = (type, types.FunctionType, types.ModuleType)
+
+_BY_OPERATORS: Final = (
+    *("__getitem__", "__contains__", "__bool__", "__len__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__floordiv__", "__mod__"),
+    *("__pow__", "__matmul__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__neg__", "__pos__"),
+    *("__invert__", "__enter__", "__exit__", "__missing__"),
+)
+_BY_FUNCTIONS: Final = (
+    *("__len__", "__iter__", "__next__", "__reversed__", "__contains__", "__bool__", "__int__", "__float__", "__abs__"),
+    *("__index__", "__hash__", "__str__", "__repr__", "__format__", "__round__", "__getattr__"),
+)
+"""Methods that operators, statements and Python's own functions call."""
+
+_SETS_ATTRIBUTES: Final = (setattr, delattr, object.__setattr__, type.__setattr__)
 
 _PARAMETERS_MAX: Final = 16
 """To so many parameters of a function all that it may be called with is given, where its caller is not known."""
@@ -90,12 +105,17 @@ class _Frame:
     """Those that a variable of this function may be."""
     result: Value = NOTHING
     bound: set[str] = field(default_factory=set)
+    outer: set[str] = field(default_factory=set)
+    """Its variables that are those of the module, or of a function around it that is outside of the row."""
+    at: ast.AST | None = None
+    """The call that is looked at."""
     made_name: str = ""
     made: Value = NOTHING
 
     def run(self, body: list[ast.stmt], env: Env) -> Value:
         """Run the statements of a function, and say what it may return."""
         self.bound = {name for one in body for node in ast.walk(one) for name in _bound_by(node)} | set(env)
+        self.outer = {name for one in body for name in _outer_names(one)}
         self._block(body, env)
         return self.result
 
@@ -146,6 +166,7 @@ class _Frame:
             case ast.With(items=items, body=body):
                 for item in items:
                     found = self._value(item.context_expr, env)
+                    found = join(found, self._special(found, _BY_OPERATORS))
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, found, env)
                 return self._block(body, env)
@@ -216,6 +237,9 @@ class _Frame:
     def _bind(self, target: ast.expr, value: Value, env: Env) -> None:
         match target:
             case ast.Name(id=name):
+                if name in self.outer:
+                    found = self.scope.resolve(ast.Name(name, ast.Load()))
+                    self._refuse_change(target, f"`{name}`", name if found is MISSING else type(found).__name__)
                 env[name] = value
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
@@ -256,6 +280,8 @@ class _Frame:
 
     def _augment(self, target: ast.expr, value: Value, env: Env) -> None:
         if isinstance(target, ast.Name):
+            if target.id in self.outer:
+                self._bind(target, value, env)
             before = env.get(target.id, NOTHING)
             self._check_changed(target, Value(frozenset(thing for thing in before.is_ if thing.grows)))
             env[target.id] = Value(before.is_, before.holds | value.all)
@@ -291,7 +317,8 @@ class _Frame:
                 whole = self._value(owner, env)
                 # Whoever takes such a method takes it to call it.
                 self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
-                return found if found.all else whole.part(node.attr)
+                given = self._special(whole, (node.attr, "__getattr__"), properties=True)
+                return join(given, found if found.all else whole.part(node.attr))
             case ast.Subscript(value=owner, slice=place):
                 self._value(place, env)
                 element = self._element(owner)
@@ -299,7 +326,8 @@ class _Frame:
                     return env.get(element, NOTHING)
                 whole = self._value(owner, env)
                 self._check_changed(node, Value(frozenset(one for one in whole.is_ if one.fills)))
-                return Value(holds=whole.part().all) if isinstance(place, ast.Slice) else whole.part()
+                given = self._special(whole, ("__getitem__", "__missing__"))
+                return join(given, Value(holds=whole.part().all) if isinstance(place, ast.Slice) else whole.part())
             case ast.Call():
                 return self._call(node, env)
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -322,7 +350,16 @@ class _Frame:
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
                 return Value(holds=join(*(self._value(part, env) for part in parts)).all)
             case ast.BinOp(left=left, right=right):
-                return Value(holds=join(self._value(left, env).part(), self._value(right, env).part()).all)
+                sides = join(self._value(left, env), self._value(right, env))
+                return join(self._special(sides, _BY_OPERATORS), Value(holds=sides.part().all))
+            case ast.Compare(left=left, comparators=others):
+                self._special(join(*(self._value(one, env) for one in (left, *others))), _BY_OPERATORS)
+                return NOTHING
+            case ast.UnaryOp(operand=operand):
+                return self._special(self._value(operand, env), _BY_OPERATORS)
+            case ast.FormattedValue(value=value):
+                self._special(self._value(value, env), _BY_FUNCTIONS)
+                return NOTHING
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, env)
             case ast.Lambda():
@@ -351,6 +388,7 @@ class _Frame:
         return Value(holds=join(*(self._value(part, inner) for part in made)).all)
 
     def _call(self, node: ast.Call, env: Env) -> Value:
+        self.at = node
         args = [self._value(one, env) for one in node.args]
         named = {k.arg or "": self._value(k.value, env) for k in node.keywords}
         every = join(*args, *named.values())
@@ -368,6 +406,11 @@ class _Frame:
         place = changes_argument(meaning)
         if place is not None and place < len(args):
             self._check_changed(node.args[place], args[place])
+        if args and any(meaning is setting for setting in _SETS_ATTRIBUTES):
+            self._check_changed(node.args[0], args[0])
+            self._check_code(node.args[0], args[0])
+        if isinstance(meaning, type | types.BuiltinFunctionType):
+            self._special(every, _BY_FUNCTIONS)
         return self._result(meaning, args, named)
 
     def _result(self, meaning: Any, args: list[Value], named: Mapping[str, Value]) -> Value:
@@ -376,6 +419,15 @@ class _Frame:
             before = [value_of(one, meaning.func.__name__) for one in meaning.args]
             kept = {name: value_of(one, name) for name, one in meaning.keywords.items()}
             return self._result(meaning.func, [*before, *args], {**kept, **named})
+        every = join(*args, *named.values())
+        holder = getattr(meaning, "__self__", None) if isinstance(meaning, types.BuiltinMethodType) else None
+        if holder is not None and not isinstance(holder, types.ModuleType | type):
+            # A method of an object of outside, under a name of its own.
+            return self._called(Value(frozenset((Thing.of(holder, meaning.__name__),))), meaning.__name__, every)
+        if isinstance(meaning, operator.methodcaller):
+            return self._called(args[0] if args else NOTHING, str(meaning.__reduce__()[1][0]), every)
+        if isinstance(meaning, operator.itemgetter | operator.attrgetter):
+            return join(every.part(), every.part().part())
         function = getattr(meaning, "__func__", meaning)
         if isinstance(function, _lru_cache_wrapper):
             hint = returned(getattr(function, "__wrapped__", None))
@@ -389,7 +441,7 @@ class _Frame:
             function, owner = calling, meaning
         inside = self._own_function(function)
         if inside is None:
-            return made_by(meaning, join(*args, *named.values()))
+            return made_by(meaning, every)
         first = None if owner is None else Value(frozenset((Thing.of(owner, type(owner).__name__),)))
         return self._enter(inside, args, named, first=first)
 
@@ -445,6 +497,23 @@ class _Frame:
                 results.append(self._enter(own, args, named, first=Value(frozenset((thing,)))))
         return join(*results)
 
+    def _called(self, owner: Value, method: str, given: Value) -> Value:
+        """What a method of an object gives, that is called by another name."""
+        assert self.at is not None
+        self._check_changed(self.at, Value(frozenset(one for one in owner.is_ if is_changer(one, method))))
+        return join(self._special(owner, (method,)), owner.given_by(method, given))
+
+    def _special(self, owner: Value, names: Iterable[str], *, properties: bool = False) -> Value:
+        """Look into methods of one's own classes that are called without being named."""
+        found = []
+        for thing in owner.is_:
+            for name in names:
+                code = thing.getter(name) if properties and name != "__getattr__" else thing.method(name)
+                own = self._own_function(code)
+                if own is not None:
+                    found.append(self._enter(own, [], {}, first=Value(frozenset((thing,)))))
+        return join(*found)
+
     # --- functions that are values
 
     def _call_value(self, callee: ast.expr, args: list[Value], named: Mapping[str, Value], env: Env) -> Value:
@@ -471,11 +540,30 @@ class _Frame:
             return [self._mention(id(node), _Inner(node, env, self))]
         if isinstance(node, ast.Name) and node.id in self.bound:
             return self.named.get(node.id, [])
+        if isinstance(node, ast.Call) and (made := self._as_lambda(node)) is not None:
+            return [self._mention(ast.dump(node), _Inner(made, env, self))]
         if not isinstance(node, ast.Name | ast.Attribute):
             return []
         meaning = self._meaning(node)
         function = None if meaning is MISSING else self._own_function(meaning)
         return [] if function is None else [self._mention(_name_of(function), function)]
+
+    def _as_lambda(self, node: ast.Call) -> ast.Lambda | None:
+        """What `methodcaller`, `itemgetter` and `attrgetter` make, written as a function."""
+        meaning, first = self._meaning(node.func), node.args[0] if node.args else None
+        given = ast.Name("given", ast.Load())
+        body: ast.expr
+        if meaning is operator.methodcaller and first is not None:
+            # A name that is not known may be that of a method that changes anything.
+            name = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else "clear"
+            body = ast.Call(ast.Attribute(given, name, ast.Load()), node.args[1:], node.keywords)
+        elif (meaning is operator.itemgetter or meaning is operator.attrgetter) and first is not None:
+            # Whichever part it is.
+            body = ast.Subscript(given, ast.Constant(0), ast.Load())
+        else:
+            return None
+        made = ast.Lambda(ast.arguments([], [ast.arg("given")], None, [], [], None, []), body)
+        return ast.fix_missing_locations(ast.copy_location(made, node))
 
     def _mention(self, identity: Hashable, function: Any) -> Hashable:
         self.mentioned[identity] = function
@@ -614,15 +702,18 @@ class _Frame:
     def _check_changed(self, node: ast.AST, value: Value, surely: frozenset[Thing] = frozenset()) -> None:
         for thing in sorted(value.is_, key=lambda one: one.text):
             if thing.changeable or thing in surely:
-                raise refuse(
-                    "MP122",
-                    f"this changes {thing.text}, which is not state",
-                    self.source,
-                    node,
-                    expected="changes to state elements and local variables",
-                    found=thing.shown,
-                    hint="it is one object for all rows of a process: change a copy, e.g. list(x), or make it state",
-                )
+                self._refuse_change(node, thing.text, thing.shown)
+
+    def _refuse_change(self, node: ast.AST, changed: str, found: str) -> NoReturn:
+        raise refuse(
+            "MP122",
+            f"this changes {changed}, which is not state",
+            self.source,
+            node,
+            expected="changes to state elements and local variables",
+            found=found,
+            hint="it is one object for all rows of a process: change a copy, e.g. list(x), or make it state",
+        )
 
 
 def _name_of(function: Any) -> Hashable:
@@ -636,6 +727,15 @@ def _as_load(target: ast.expr) -> ast.expr:
         case ast.Attribute(value=value, attr=name):
             return ast.copy_location(ast.Attribute(value, name, ast.Load()), target)
     return target
+
+
+def _outer_names(node: ast.stmt, inside: bool = False) -> Iterator[str]:
+    """Names that a statement says are of the module, or of a function around that which it stands in."""
+    if isinstance(node, ast.Global) or (isinstance(node, ast.Nonlocal) and not inside):
+        yield from node.names
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from _outer_names(child, inside or isinstance(node, ast.FunctionDef))  # type: ignore[arg-type]
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:

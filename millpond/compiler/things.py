@@ -174,6 +174,13 @@ class Thing:
         found = next((vars(base)[name] for base in type(self.value).__mro__ if name in vars(base)), None)
         return found if isinstance(found, types.FunctionType | _lru_cache_wrapper) else None
 
+    def getter(self, name: str) -> Any:
+        """The function that a property of its class runs; None if there is no such property."""
+        if not self._is_there or isinstance(self.value, _CODE):
+            return None
+        found = next((vars(base)[name] for base in type(self.value).__mro__ if name in vars(base)), None)
+        return found.fget if isinstance(found, property) else getattr(found, "func", None)
+
     @property
     def shown(self) -> str:
         """What it is, for an error."""

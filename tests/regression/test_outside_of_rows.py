@@ -54,6 +54,22 @@ CHANGES_OUTSIDE = {
     "by a function inside that calls itself": (
         'def put(t, n=2):\n    t.append(n)\n    return put(t, n - 1) if n else t\nput(TIERS["x"])'
     ),
+    "by a method of the module": 'look_up("x").append(1)',
+    "by a partial of the module": "put_one()",
+    "by a closure of the module": "count_up()",
+    "by a global": "count_all()",
+    "by setattr of a class": 'setattr(Holder, "seen", 1)',
+    "by its own subscript": "SETTINGS[k]",
+    "by its own operator": "SETTINGS + 1",
+    "by its own comparison": "SETTINGS == 1",
+    "by its own length": "len(SETTINGS)",
+    "by its own text": 'f"{SETTINGS}"',
+    "by its own property": "SETTINGS.asked",
+    "by its own with": "with SETTINGS:\n    pass",
+    "by methodcaller": 'operator.methodcaller("append", 3)(TIERS["x"])',
+    "by methodcaller with a name": 'put = operator.methodcaller("append", 3)\nput(TIERS["x"])',
+    "by methodcaller for each": 'list(map(operator.methodcaller("append", 3), TIERS.values()))',
+    "by itemgetter": 'operator.itemgetter("x")(TIERS).append(1)',
     "a counter of the module": "next(NUMBERS)",
     "an object of the module": "SETTINGS.limit = 1",
     "by its own method": "SETTINGS.raise_to(3)",
@@ -127,6 +143,7 @@ import enum
 import functools
 import heapq
 import itertools
+import operator
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -153,8 +170,55 @@ class Settings:
     def doubled(self):
         return self.limit * 2
 
+    def _ask(self, *given):
+        self.limit += 1
+        return self.limit
+
+    __getitem__ = __add__ = __len__ = _ask
+
+    def __eq__(self, other):
+        self.limit += 1
+        return True
+
+    def __str__(self):
+        self.limit += 1
+        return "settings"
+
+    def __enter__(self):
+        self.limit += 1
+
+    def __exit__(self, *given):
+        pass
+
+    @property
+    def asked(self):
+        return self._ask()
+
 
 SETTINGS = Settings()
+look_up = TIERS.get
+put_one = functools.partial(TIERS["x"].append, 1)
+TOTAL = 0
+
+
+def counting():
+    counted = 0
+
+    def count():
+        nonlocal counted
+        counted += 1
+        return counted
+
+    return count
+
+
+count_up = counting()
+
+
+def count_all():
+    global TOTAL
+    TOTAL += 1
+    return TOTAL
 
 
 @dataclass
