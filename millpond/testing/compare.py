@@ -271,7 +271,7 @@ def _raise(compiled: CompiledProgram, directory: Path, partitions: int, row: Row
     """
     storage = FileStorage(directory / "checkpoint")
     before = read_state(storage)
-    wanted = f"raised {type(error).__name__}:"
+    wanted = f"raised {type(error).__name__}"
     try:
         _simulated(compiled, directory, partitions, len(before)).epoch([row])
     except RowError as found:

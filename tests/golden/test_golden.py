@@ -1,6 +1,6 @@
 """Every pass leaves what its golden files say.
 
-A file has a `== program` and then sections named after what is shown of it. `MILLPOND_GOLDEN=rewrite` writes what the
+A file has a `== program` and then sections named after what is shown of it. `MILLPOND_TEST_GOLDEN=rewrite` writes what the
 passes leave now into the files; read the difference before you keep it.
 """
 
@@ -17,7 +17,7 @@ from tests.golden.render import RENDER
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.txt"))
-REWRITE = os.environ.get("MILLPOND_GOLDEN") == "rewrite"
+REWRITE = os.environ.get("MILLPOND_TEST_GOLDEN") == "rewrite"
 
 
 def sections(text: str) -> dict[str, str]:

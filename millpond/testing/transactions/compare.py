@@ -171,7 +171,7 @@ def _fail(compiled: CompiledProgram, truth: Truth, seed: int) -> Outcome | None:
     first = min(truth.raised)
     dice = Dice(seed)
     before = dice.between(0, first)
-    wanted = f"raised {truth.raised[first]}:"
+    wanted = f"raised {truth.raised[first]}"
     what = f"failure of {truth.rows[first]}"
     with temporary_folder() as folder:
         run = Shuffled.of(compiled, folder, dice.one(PARTITIONS), BadRows.FAIL, seed)
