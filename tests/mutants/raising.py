@@ -38,13 +38,6 @@ RAISING = (
         "                column[count:ran] = column[count:ran] or values\n",
     ),
     mutant(
-        "raising: rows that run again are not looked at again",
-        "runtime/prepared.py",
-        _NEVER_FED,
-        "        self.checked = count\n",
-        "",
-    ),
-    mutant(
         "raising: of rows that have to do with each other only the nearest run again",
         "runtime/links.py",
         "unit/runtime/test_gathered.py",
