@@ -40,6 +40,9 @@ if the feed has one. `exception` and `lines`, the user's own, are of rows on whi
 """
 
 
+_JSON: Final = json.JSONEncoder(default=str, ensure_ascii=False)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRows:
     """The columns of rows as they came in, by their names, and their event times in microseconds, if they have any."""
@@ -95,7 +98,7 @@ def letter_table(letters: Sequence[BadRow], feed: str, entry: str, epoch: int, *
 def row_text(columns: Mapping[str, pa.Array], row: int) -> str:
     """A row as JSON, for people and for a second try."""
     values = {name: _plain(as_python(column, row), column.type) for name, column in columns.items()}
-    return json.dumps(values, default=str, ensure_ascii=False)
+    return _JSON.encode(values)
 
 
 def as_python(column: pa.Array, row: int) -> Any:

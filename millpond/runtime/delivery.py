@@ -140,13 +140,21 @@ class Delivery:
         self._send_on(parcel, work, picked, sorted_out, lane, unfit)
         return parcel
 
+    def fit_plainly(self, work: Work, results: list[Any]) -> bool:
+        """Whether results can leave as can be seen at once: it is asked every few rows where rows raise."""
+        feed = self._plan.feeds[work.feed]
+        point = self._plan.program.entries[feed.entry].point
+        if not work.task.last:
+            return not results
+        return not point.replies or feed.replies is None or _fit_plainly(results, point.returns)
+
     def check(self, work: Work, rows: Rows, results: list[Any], lane: int | None) -> None:
         """Raise `NoParcel` for the first row whose result can't leave."""
         feed = self._plan.feeds[work.feed]
         point = self._plan.program.entries[feed.entry].point
         if not work.task.last:
             self.pack(work, rows, results, lane)
-        elif point.replies and feed.replies is not None and not _fits_plainly(results, point.returns):
+        elif point.replies and feed.replies is not None:
             told = [None if value is Done or type(value) is Refused else value for value in results]
             _converted(told, feed.entry, point.returns, range(len(told)))
 
@@ -360,11 +368,13 @@ def _converted(values: list[Any], entry: str, returns: Any, places: Sequence[int
         raise NoParcel(places[low], unfit) from error
 
 
-def _fits_plainly(values: list[Any], returns: Any) -> bool:
-    """Whether values are replies as can be seen at once: it is asked every few rows where rows raise."""
-    if returns is int and set(map(type, values)) == {int}:
-        return bool(min(values) >= -(2**63) and max(values) < 2**63)
-    return returns in (float, bool) and set(map(type, values)) == {returns}
+def _fit_plainly(values: list[Any], returns: Any) -> bool:
+    if returns not in (int, float, bool, str, bytes) or not {returns}.issuperset(map(type, values)):
+        return not values
+    if returns is int:
+        return min(values, default=0) >= -(2**63) and max(values, default=0) < 2**63
+    # Text may hold what can't be written: half of a pair of surrogates.
+    return returns is not str or all(map(str.isascii, values))
 
 
 def _misfit(values: list[Any], returns: Any) -> str:

@@ -2,7 +2,7 @@
 
 Rows run in long stretches as if none of them raised. If one does, all that it may have touched is brought back to the
 last known point, and the rows since then that touched it too run again. If these become too many, or any row may touch
-anything, there is a known point every few rows. So rows that do not raise cost next to nothing more.
+anything, there are known points as often as rows raise. So rows that do not raise cost next to nothing more.
 
 Whether what rows give can be handed over is seen when many of them have run: a reply of another type than the declared
 one is found then. That row has raised, too, and all rows after it run again, since they may have met what it did. From
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import isqrt
 from typing import Any, Final
 
 import numpy as np
@@ -36,9 +37,8 @@ from millpond.runtime.windowadds import added_at_once
 CHUNK_ROWS: Final = 8192
 """Small enough for a cache, large enough that a chunk costs nothing by itself."""
 
-STRETCH_FIRST: Final = 64
-STRETCH_MIN: Final = 1
-"""So many rows run between known points after one that raised, and at least."""
+KNOW_ROWS: Final = 32
+"""About so many rows cost what it costs to know entries anew."""
 
 AGAIN_MAX: Final = 0.25
 """If more of the rows since a known point have run again, that point lies too far back."""
@@ -71,12 +71,11 @@ Judge = Callable[[Raised], Failure | Left]
 
 @dataclass(slots=True)
 class _Chunk:
-    """Rows that are handed over together: those before `checked` can be."""
+    """Rows that are handed over together."""
 
     start: int
     end: int
     prepared: list[Prepared]
-    checked: int
     left: dict[int, Left] = field(default_factory=dict)
 
 
@@ -111,11 +110,14 @@ class InOrder:
         self._lane = lane
         self._tried = tried
         self._memory: Memory | None = None
-        # Rows that are out did nothing; so many others ran again since entries were known last.
+        # Rows that are out did nothing; so many, with these, were looked at again since entries were known last.
         self._again = 0
         self._dense = False
         self._out = np.zeros(len(owners), dtype=bool)
         self._stretch = CHUNK_ROWS
+        # The row that raised last, and about how many rows lie between two such.
+        self._last = -1
+        self._gap = 0
         # Whether some row gave what can't be handed over.
         self._careful = False
 
@@ -124,7 +126,7 @@ class InOrder:
         start = 0
         while start < len(self._owners):
             end = self._end_of_row(min(start + CHUNK_ROWS, len(self._owners)) - 1)
-            chunk = _Chunk(start, end, self._prepared(slice(start, end)), start)
+            chunk = _Chunk(start, end, self._prepared(slice(start, end)))
             at = start
             while True:
                 failure = self._run_chunk(at, chunk)
@@ -134,7 +136,7 @@ class InOrder:
                     parcels = [parcel for one in chunk.prepared for parcel in one.pack(self._lane)]
                     break
                 except NoParcel:
-                    unfit = self._unfit(chunk, end)
+                    unfit = self._unfit(chunk)
                     assert unfit is not None
                     again = self._leave_unfit(unfit, end, chunk)
                     if isinstance(again, Failure):
@@ -153,7 +155,7 @@ class InOrder:
         while at < chunk.end:
             if self._tried is not None and self._tried[at]:
                 # Before anything is known anew, rows before it must be sure.
-                unfit = None if self._known().apart else self._unfit(chunk, at)
+                unfit = None if self._known().apart else self._unfit(chunk)
                 if unfit is None:
                     at = self._try(at, chunk)
                     continue
@@ -163,7 +165,7 @@ class InOrder:
                 if raised is None:
                     at, unfit = stop, None
                     if self._stretch < CHUNK_ROWS:
-                        unfit = self._unfit(chunk, at) if self._dense or self._careful else None
+                        unfit = self._unfit(chunk) if self._dense or self._careful else None
                         if unfit is None and self._dense:
                             self._know(at)
                         self._stretch = min(2 * self._stretch, CHUNK_ROWS)
@@ -171,15 +173,17 @@ class InOrder:
                     at, why = raised
                     left = self._judge(why)
                     # It may have raised because of a row whose result does not fit.
-                    unfit = self._unfit(chunk, at) if isinstance(left, Failure) else None
+                    unfit = self._unfit(chunk) if isinstance(left, Failure) else None
                     if unfit is None:
                         if isinstance(left, Failure):
                             return left
                         self._undo(at, at + 1)
                         self._leave(at, why.prepared, left, chunk)
                         at += 1
-                        unfit = self._unfit(chunk, at) if self._dense else None
-                        if unfit is None and self._dense:
+                        # More has run again by now than it costs to know better.
+                        late = self._dense and self._again >= KNOW_ROWS
+                        unfit = self._unfit(chunk) if late else None
+                        if unfit is None and late:
                             self._know(at)
             if unfit is not None:
                 again = self._leave_unfit(unfit, at, chunk)
@@ -189,28 +193,27 @@ class InOrder:
         return None
 
     def _leave(self, at: int, one: Prepared, left: Left, chunk: _Chunk) -> None:
-        """Take what becomes of the row at a position, which raised; others like it may be near."""
+        """Take what becomes of the row at a position, which raised; the next one is about as far away."""
         one.take(left.result)
         chunk.left[at] = left
-        self._stretch = max(self._stretch // 2, STRETCH_MIN) if self._stretch < CHUNK_ROWS else STRETCH_FIRST
+        self._gap = max((self._gap + at - self._last) // 2, 1)
+        self._last = at
+        # So long that knowing entries anew costs about as much as running rows again does.
+        self._stretch = min(isqrt(2 * KNOW_ROWS * self._gap), CHUNK_ROWS - 1)
 
     # --- results that can't be handed over
 
-    def _unfit(self, chunk: _Chunk, end: int) -> tuple[int, Raised] | None:
-        """The first row before a position whose result can't be handed over; rows up to there have run."""
+    def _unfit(self, chunk: _Chunk) -> tuple[int, Raised] | None:
+        """The position of the first row that has run whose result can't be handed over."""
         found: list[tuple[int, Raised]] = []
-        alone = len(self._work) == 1
         for own, one in enumerate(chunk.prepared):
-            all_rows = np.arange(chunk.start, end)
-            places = all_rows if alone else all_rows[self._owners[chunk.start : end] == own]
             try:
-                one.check(int(np.searchsorted(places, chunk.checked)), len(places), self._lane)
+                one.check(one.checked, self._lane)
+                one.checked = len(one.results)
             except NoParcel as unfit:
-                found.append((int(places[unfit.at]), Raised(unfit.error, one, unfit.at)))
-        if found:
-            return min(found, key=lambda told: told[0])
-        chunk.checked = end
-        return None
+                place = np.flatnonzero(self._owners[chunk.start : chunk.end] == own)[unfit.at]
+                found.append((chunk.start + int(place), Raised(unfit.error, one, unfit.at)))
+        return min(found, key=lambda told: told[0], default=None)
 
     def _leave_unfit(self, unfit: tuple[int, Raised], end: int, chunk: _Chunk) -> Failure | int:
         """Undo all rows from one that raised to a position; return the next one that is to run then."""
@@ -225,7 +228,6 @@ class InOrder:
         chunk.left = {place: told for place, told in chunk.left.items() if place < at}
         self._leave(at, why.prepared, left, chunk)
         self._careful = True
-        chunk.checked = at + 1
         if self._dense:
             self._know(at + 1)
         return at + 1
@@ -294,7 +296,7 @@ class InOrder:
                 error = self._call(again[int(owners[start])], end - start)
                 assert error is None, "rows that ran before run again in the same way"
         self._out[first:last] = True
-        self._again += len(ran)
+        self._again += len(found)
         # Rows of a few keys, or that may touch anything: then there is little to know, or it costs nothing.
         self._dense = not memory.apart or self._again > AGAIN_MAX * (last - memory.since)
 
@@ -336,7 +338,7 @@ class InOrder:
     def _result_error(self, one: Prepared) -> BaseException | None:
         """Why the last result can't be handed over, if it can't."""
         try:
-            one.check(len(one.results) - 1, len(one.results), self._lane)
+            one.check(len(one.results) - 1, self._lane)
         except NoParcel as unfit:
             return unfit.error
         return None

@@ -47,6 +47,8 @@ class Links:
         self._row_starts = np.searchsorted(place[by_row], np.arange(len(owners) + 1))
         self._rows = place[by_entry]
         self._entry_starts = np.searchsorted(entry[by_entry], np.arange(len(self.entries) + 1))
+        # Then rows that touch one entry have to do with no other one.
+        self._one_each = bool((np.diff(self._row_starts) <= 1).all())
 
     def _number(self, numbers: dict[tuple[int, Any], int], overlay: KeyedOverlay, units: Iterable[Any]) -> Ints:
         numbered = []
@@ -64,9 +66,9 @@ class Links:
 
     def needed_again(self, start: int, end: int) -> list[Entry]:
         """The entries that rows from `start` to `end` touch, and later ones too."""
-        found = np.unique(self._of_row[self._row_starts[start] : self._row_starts[end]])
-        last = self._rows[self._entry_starts[found + 1] - 1]
-        return [self.entries[number] for number in found[last >= end].tolist()]
+        # Mostly a few rows of fewer entries: that is no work for NumPy.
+        found = sorted(set(self._of_row[self._row_starts[start] : self._row_starts[end]].tolist()))
+        return [self.entries[number] for number in found if self._rows[self._entry_starts[number + 1] - 1] >= end]
 
     def joined(self, start: int, first: int, last: int) -> tuple[list[Entry], list[int]]:
         """What rows from `first` to `last` touch, and the rows since `start` that touch it, or what these touch, ..."""
@@ -79,10 +81,11 @@ class Links:
                 if number not in entries:
                     entries.add(number)
                     touching = self._rows[self._entry_starts[number] : self._entry_starts[number + 1]]
-                    since, until = np.searchsorted(touching, (start, first)).tolist()
+                    since, until = touching.searchsorted((start, first)).tolist()
                     fresh = set(touching[since:until].tolist()) - rows
                     rows |= fresh
-                    waiting += fresh
+                    if not self._one_each:
+                        waiting += fresh
         return [self.entries[number] for number in entries], sorted(rows)
 
 

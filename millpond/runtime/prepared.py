@@ -33,6 +33,8 @@ class Prepared:
         self.rows = rows
         self.count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         self.results: list[Any] = []
+        # So many of the results can be handed over.
+        self.checked = 0
         self._delivery = delivery
         self._again = again
         self._tried: list[tuple[int, Any]] = []
@@ -114,9 +116,11 @@ class Prepared:
             parcels.append(self._delivery.pack_tried(self.work, self._some(places), list(tried), lane))
         return parcels
 
-    def check(self, first: int, last: int, lane: int | None) -> None:
-        """Raise `NoParcel` for the first of some rows whose result can't leave the task."""
-        kept = [at for at in range(first, last) if self.results[at] is not LEFT_OUT]
+    def check(self, first: int, lane: int | None) -> None:
+        """Raise `NoParcel` for the first row whose result can't leave the task, from one on."""
+        if self._delivery.fit_plainly(self.work, [one for one in self.results[first:] if one is not LEFT_OUT]):
+            return
+        kept = [at for at in range(first, len(self.results)) if self.results[at] is not LEFT_OUT]
         try:
             self._delivery.check(self.work, self._some(kept), [self.results[at] for at in kept], lane)
         except NoParcel as unfit:
@@ -126,6 +130,7 @@ class Prepared:
         """Forget the results of all rows but the first `count`; the others are to run again, as they came."""
         ran = min(len(self.results) + 1, self.count)
         del self.results[count:]
+        self.checked = count
         self._tried = [(at, result) for at, result in self._tried if at < count]
         self._left_out = sum(result is LEFT_OUT for result in self.results)
         if self.work.task.inputs and "_columns" in vars(self):

@@ -368,7 +368,7 @@ class StepRun:
         fails = plan.feeds[one.work.feed].bad_rows is BadRows.FAIL
         # All that it did was done here; of one that is sent to all instances, others do their part elsewhere.
         whole = one.work.task.index == 0 and one.work.task.dispatch is not Dispatch.ONE_TO_ALL
-        later = (plan.sifts and (fails or not whole)) or (plan.relaxed and not fails and not whole)
+        later = ((fails or not whole) and plan.sifts) or (not fails and not whole and plan.relaxed)
         if raised.tried or later:
             told = msgspec.structs.replace(one.failure(raised.error, raised.at, self.epoch), trace=None)
             return Left(LEFT_OUT, partial(self.raised.append, told))

@@ -38,6 +38,13 @@ RAISING = (
         "                column[count:ran] = column[count:ran] or values\n",
     ),
     mutant(
+        "raising: of rows that have to do with each other only the nearest run again",
+        "runtime/links.py",
+        "unit/runtime/test_gathered.py",
+        "                    if not self._one_each:\n",
+        "                    if self._one_each:\n",
+    ),
+    mutant(
         "raising: a row that is tried may give what does not fit",
         "runtime/inorder.py",
         _NEVER_FED,

@@ -123,7 +123,7 @@ def test_rows_whose_results_do_not_fit_are_as_if_they_had_never_been_fed(tmp_pat
     rows = rows_of(program, dice, 120, share)
     bad = [at for at, (_, (_, n, _)) in enumerate(rows) if n <= 0]
     monkeypatch.setattr(inorder, "CHUNK_ROWS", dice.choice([4, 40, 8192]))
-    monkeypatch.setattr(inorder, "STRETCH_FIRST", dice.choice([1, 3, 64]))
+    monkeypatch.setattr(inorder, "KNOW_ROWS", dice.choice([1, 3, 32]))
     policy, partitions, cut = dice.choice(POLICIES), dice.choice([1, 3]), dice.choice([9, 50, 120])
 
     def run(folder, kept, **options):

@@ -114,7 +114,7 @@ def test_rows_that_raise_are_as_if_they_had_never_been_fed(tmp_path, monkeypatch
     replies, refused, raised = truth(program, rows)
     assert raised or share < 0.1 or SEED, "rows out of a campaign's seed may all be good ones"
     monkeypatch.setattr(inorder, "CHUNK_ROWS", dice.choice([4, 40, 8192]))
-    monkeypatch.setattr(inorder, "STRETCH_FIRST", dice.choice([1, 3, 64]))
+    monkeypatch.setattr(inorder, "KNOW_ROWS", dice.choice([1, 3, 32]))
     policy, partitions = dice.choice(POLICIES), dice.choice([1, 2, 3])
     epochs = cut(rows, dice)
     made, outcome = run(program, tmp_path / "all", epochs, times, partitions, bad_rows=policy)

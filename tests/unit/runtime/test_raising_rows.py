@@ -11,6 +11,7 @@ from millpond import Counter, Map, Partitioned, Program, entry
 from millpond.errors import RowError
 from millpond.runtime.plan import BadRows
 from millpond.runtime.simulated import Simulated
+from millpond.runtime.undoing import Memory
 from tests.sizes import compile_once, sized
 
 
@@ -104,3 +105,30 @@ def test_a_row_that_raises_after_it_changed_what_it_carries_is_not_tried_again_a
         return
     simulated.epoch(rows)
     assert simulated.replies() == {0: [1, 2], 1: [1, 2, 1, 2]}
+
+
+class Full(Program):
+    """Changes state in place, and raises each time."""
+
+    seen = Partitioned(Map[int, list[int]])
+
+    @entry
+    def put(self, group: int, item: int) -> int:
+        self.seen.setdefault(group, []).append(item)
+        raise ValueError("full")
+
+
+def test_to_undo_a_row_costs_the_same_however_many_raise(tmp_path, monkeypatch):
+    looked_at = []
+    go_back = Memory.go_back
+
+    def counted(self, first, last):
+        found = go_back(self, first, last)
+        looked_at.append(len(found))
+        return found
+
+    monkeypatch.setattr(Memory, "go_back", counted)
+    simulated = Simulated(compile_once(Full), tmp_path, 1, bad_rows=BadRows.DEAD_LETTER)
+    simulated.epoch([("put", (1, item)) for item in range(1000)])
+    assert len(simulated.dead_letters["put"].rows()) == len(looked_at) == 1000
+    assert max(looked_at) < 100
