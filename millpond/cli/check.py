@@ -91,8 +91,10 @@ def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
     except SetupError:
         raise
     except MillpondError as error:
-        # A declaration was refused while the module ran. Its tree tells where, and what else is wrong.
-        found = list(_refused(_read(file, text, tree)))
+        # A declaration was refused while the module ran. Its tree tells where, and what else is wrong; but where it
+        # hides something, what it lacks is no error of the file's.
+        seen = _read(file, text, tree)
+        found = [] if seen.hidden else list(_refused(seen))
         if not any(str(known) == str(error) for checked in found for known in checked.errors):
             _tell(found, _class_at(tree, error) or file.stem, error)
         return found

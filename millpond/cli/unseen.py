@@ -81,6 +81,9 @@ class _Reader:
                     self._names[name] = self._function(statement, name)
                 case ast.ClassDef(name=name):
                     self._names[name] = self._class(statement)
+                case ast.If(test=test, orelse=orelse) if self._hints.reference(test) is False:
+                    # TYPE_CHECKING: what is for type checkers alone is not there when the compiler asks for it.
+                    self._read_all(orelse)
                 case _:
                     self._assign(statement)
                     for inner in ("body", "orelse", "finalbody"):

@@ -9,13 +9,16 @@ from __future__ import annotations
 import ast
 import collections
 import copy
+import dataclasses
 import functools
 import inspect
 import operator
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, cast, get_args, get_origin
+
+import msgspec
 
 from millpond.compiler.callees import helper_function, is_helper
 from millpond.compiler.draft import Method
@@ -25,6 +28,7 @@ from millpond.compiler.scope import MISSING
 from millpond.compiler.setkinds import (
     DICTS,
     LISTS,
+    Parts,
     either,
     hint_of_value,
     holds_set,
@@ -32,7 +36,10 @@ from millpond.compiler.setkinds import (
     item_of,
     of,
     part_of,
+    parts_of,
+    plain_hint,
     returned_type,
+    written_type,
 )
 from millpond.program import Element, ProgramBase
 
@@ -43,6 +50,13 @@ _SET_METHODS: Final = frozenset(("union", "intersection", "difference", "symmetr
 _SET_OPERATORS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 _VIEWS: Final = frozenset(("keys", "items"))
 _READS: Final = frozenset(("get", "setdefault", "pop"))
+_SAME_TYPES: Final = (copy.copy, copy.deepcopy, dict, dataclasses.replace, msgspec.structs.replace)
+_TAKES_APART: Final = (
+    dataclasses.asdict,
+    dataclasses.astuple,
+    vars,
+    *(msgspec.structs.asdict, msgspec.structs.astuple),
+)
 _SAME_ITEMS: Final = (sorted, list, tuple, set, frozenset, iter, reversed, collections.deque)
 
 
@@ -184,7 +198,10 @@ class Reading:
         outside = self.method.scope.resolve(node)
         if outside is not MISSING:
             return self._outside(node)
-        return field_of(self.hint(node.value, known), node.attr)
+        hint = self.hint(node.value, known)
+        if node.attr == "__dict__":
+            return parts_of(hint)
+        return dict(hint.fields).get(node.attr) if isinstance(hint, Parts) else field_of(hint, node.attr)
 
     def _call(self, node: ast.Call, known: Hints) -> Any:
         meaning = self.meaning(node.func, known)
@@ -193,8 +210,14 @@ class Reading:
             return of(set, None if given is None else self.item(given, known))
         if given is not None and any(meaning is same for same in _SAME_ITEMS):
             return of(list, self.item(given, known))
-        if given is not None and meaning in (copy.copy, copy.deepcopy, dict):
+        if given is not None and any(meaning is same for same in _SAME_TYPES):
             return self.hint(given, known)
+        if meaning is cast and len(node.args) > 1:
+            return either(self.hint(node.args[1], known), written_type(node.args[0], self.method.scope))
+        if given is not None and any(meaning is one for one in _TAKES_APART):
+            return parts_of(self.hint(given, known))
+        if meaning is types.SimpleNamespace:
+            return Parts(tuple((word.arg, self.hint(word.value, known)) for word in node.keywords if word.arg))
         if meaning is collections.defaultdict:
             made = None if given is None else self.meaning(given, known)
             return of(dict, None, made if made in (set, frozenset) else None)
@@ -216,9 +239,11 @@ class Reading:
             return element.type.value_hint if name in _READS and element.type.operations[name].shares else None
         if is_own(node.func, self.self_name):
             return returned_type(helper_function(self.program, name)) if is_helper(self.program, name) else None
-        hint = self.hint(owner, known)
-        if is_set(hint):
-            return hint if name in _SET_METHODS else None
+        hint = plain_hint(self.hint(owner, known))
+        if is_set(hint) and name in _SET_METHODS:
+            return hint
+        if name == "_asdict":
+            return parts_of(hint)
         if name in _READS:
             default = self.hint(node.args[1], known) if len(node.args) > 1 else None
             return either(get_args(hint)[-1] if get_origin(hint) in (*DICTS, *LISTS) else None, default)
@@ -237,7 +262,7 @@ class Reading:
         """The type of what a loop over an expression gives."""
         match walked:
             case ast.Call(func=ast.Attribute(value=owner, attr="values" | "items" as name)):
-                element, hint = self.element(owner), self.hint(owner, known)
+                element, hint = self.element(owner), plain_hint(self.hint(owner, known))
                 parts: tuple[Any, ...] = get_args(hint) if get_origin(hint) in DICTS else ()
                 if element is not None:
                     parts = (element.type.key_hint, element.type.value_hint)

@@ -21,25 +21,55 @@ _DEPTH_MAX: Final = 8
 """Levels of a type that are looked into; a class may mention itself."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """The type of a value that has lost its class: the dict of an object's fields, or a namespace."""
+
+    fields: tuple[tuple[str, Any], ...]
+
+    @property
+    def mapping(self) -> Any:
+        """The same as a type of dict, which does not tell its fields apart."""
+        return of(dict, None, either(*(hint for _, hint in self.fields)))
+
+
+def parts_of(hint: Any) -> Parts | None:
+    """The fields of a class, as `asdict` and `vars` give them."""
+    kind = get_origin(hint) or hint
+    return Parts(tuple(_hints(kind).items())) if isinstance(kind, type) and _hints(kind) else None
+
+
+def plain_hint(hint: Any) -> Any:
+    """A hint without `Parts` around it."""
+    return hint.mapping if isinstance(hint, Parts) else hint
+
+
 def is_set(hint: Any) -> bool:
     """Whether values of a type may be sets."""
     if get_origin(hint) is Annotated:
         return is_set(get_args(hint)[0])
     if get_origin(hint) in (typing.Union, types.UnionType):
         return any(map(is_set, get_args(hint)))
-    return hint in SETS or get_origin(hint) in SETS
+    kind = get_origin(hint) or hint
+    # A subclass of one's own is walked like a set.
+    return kind in SETS or (isinstance(kind, type) and issubclass(kind, (set, frozenset)))
 
 
-def holds_set(hint: Any, depth: int = 0) -> bool:
-    """Whether the text of a value of a type would show the order of a set."""
+def holds_set(hint: Any, depth: int = 0, *, apart: bool = False) -> bool:
+    """Whether the text of a value of a type would show the order of a set.
+
+    If it is taken `apart`, as by `asdict`, classes have no text of their own.
+    """
     if is_set(hint):
         return True
     if depth > _DEPTH_MAX or hint is None:
         return False
+    if isinstance(hint, Parts):
+        return any(holds_set(part, depth + 1, apart=True) for _, part in hint.fields)
     if get_args(hint):
-        return any(holds_set(part, depth + 1) for part in get_args(hint))
-    shown = isinstance(hint, type) and not _has_own_text(hint) and _has_repr_of_fields(hint)
-    return shown and any(holds_set(part, depth + 1) for part in _fields(hint))
+        return any(holds_set(part, depth + 1, apart=apart) for part in get_args(hint))
+    shown = isinstance(hint, type) and (apart or not _has_own_text(hint)) and _has_repr_of_fields(hint)
+    return shown and any(holds_set(part, depth + 1, apart=apart) for part in _hints(hint).values())
 
 
 def _has_own_text(kind: type) -> bool:
@@ -52,19 +82,19 @@ def _has_repr_of_fields(kind: type) -> bool:
     return is_named_tuple(kind) or hasattr(kind, "__struct_fields__")
 
 
-def _fields(kind: type) -> list[Any]:
+def _hints(kind: type) -> dict[str, Any]:
     try:
-        return list(typing.get_type_hints(kind).values())
+        return typing.get_type_hints(kind)
     except (NameError, TypeError):
-        return []
+        return {}
 
 
 def hint_of_value(value: Any, depth: int = 0) -> Any:
     """The type of an object of the module, as far as it says what sets there are in it."""
     kind = type(value)
-    if kind in (set, frozenset):
+    if isinstance(value, set | frozenset):
         members = {type(member) for member in value}
-        return of(kind, members.pop()) if len(members) == 1 else kind
+        return of(kind, members.pop()) if len(members) == 1 and kind in SETS else kind
     if depth > _DEPTH_MAX:
         return None
     if kind in DICTS:
@@ -104,6 +134,9 @@ def part_of(hint: Any, at: ast.expr) -> Any:
     """The type of `value[at]`."""
     if isinstance(at, ast.Slice):
         return hint
+    if isinstance(hint, Parts):
+        named = isinstance(at, ast.Constant) and isinstance(at.value, str)
+        return dict(hint.fields).get(at.value) if named else part_of(hint.mapping, at)  # type: ignore[attr-defined]
     parts = get_args(hint)
     if get_origin(hint) is tuple and isinstance(at, ast.Constant) and isinstance(at.value, int):
         return parts[at.value] if -len(parts) <= at.value < len(parts) and Ellipsis not in parts else item_of(hint)

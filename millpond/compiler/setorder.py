@@ -225,11 +225,12 @@ class _Walk:
         match node.func:
             case ast.Attribute(value=owner, attr=name):
                 hint = self.reading.hint(owner, known)
+                kind = typing.get_origin(hint) or hint
                 if is_set(hint):
-                    return use_of_member(name)
+                    own = isinstance(kind, type) and is_package_own(kind, module) and not hasattr(set, name)
+                    return Use.OWN if own else use_of_member(name)
                 if is_own(node.func, self.reading.self_name):
                     return Use.OWN if is_helper(self.program, name) else Use.KEEPS
-                kind = typing.get_origin(hint) or hint
                 foreign = isinstance(kind, type) and kind not in (*DICTS, *LISTS) and not is_package_own(kind, module)
                 adds = name == "update" and kind in DICTS
                 return Use.SEES if foreign or adds or name in SEEING_METHODS else Use.KEEPS

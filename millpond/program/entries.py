@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import inspect
 import itertools
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, Union, get_origin, overload
 
 from millpond.errors import ProgramError, SourcePlace, WindowError
 from millpond.program.ambient import as_written, names_used
@@ -205,5 +206,7 @@ def _check_column(where: str, function: Callable[..., Any], parameter: str, hint
             expected="numbers, str, bytes, bool, date, datetime, Decimal, Literal, list, set, dict, tuple, dataclass, "
             "or `| None`",
             found=type_text(unfit),
-            hint="a column has one type: take two parameters that may be None, or a text that says which it is",
+            hint="a column has one type: take two parameters that may be None, or a text that says which it is"
+            if get_origin(unfit) in (Union, types.UnionType, Literal)
+            else "let the column hold a text or a number, and make the value of it: UUID(text), Color(number)",
         )

@@ -20,11 +20,12 @@ from tests.golden.programs import load, program_in
 FRAME = """
 import collections, copy, functools, heapq, itertools, json, math, operator, reprlib, string, pprint
 from collections import Counter, OrderedDict, defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import reduce
 from itertools import chain, combinations
 from operator import methodcaller
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 LEVELS = {{"low", "mid", "high", "top"}}
 BY_KIND = {{"a": {{"x", "y", "z"}}, "b": {{"u", "v", "w"}}}}
@@ -72,6 +73,26 @@ class Shelf:
 
     def size(self) -> int:
         return len(self.items)
+
+class Tags(set):
+    def both(self, others):
+        return len(self) + len(others)
+
+    def line(self) -> str:
+        return ",".join(self)
+
+class Names(frozenset[str]):
+    pass
+
+@dataclass
+class Box:
+    card: Card
+    shelves: list[Shelf] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "box"
+
+ALL_TAGS = Tags(("p", "q", "r"))
 
 def unique(words: list[str]) -> list[str]:
     return list(set(words))
@@ -192,6 +213,32 @@ SEEN = [
     "return str(deque(given, maxlen=1))",
     "return key.join(set(words) - {key})",
     "try:\n    return ''.join(given)\nfinally:\n    pass",
+    "return str(asdict(Card(key, given)))",
+    "return f'{asdict(Shelf(given))}'",
+    "return repr(astuple(Card(key, given)))",
+    "return str(vars(Card(key, given)))",
+    "return str(Card(key, given).__dict__)",
+    "return str(Pair(key, frozenset(given))._asdict())",
+    "return json.dumps(asdict(Card(key, given)), default=list)",
+    "return str(asdict(Box(Card(key, given))))",
+    "return str(asdict(Box(Card(key), [Shelf(given)])))",
+    "return ','.join(asdict(Card(key, given))['tags'])",
+    "d = asdict(Card(key, given))\nreturn str(d)",
+    "return str([list(v) for k, v in vars(Card(key, given)).items() if k == 'tags'])",
+    "return str(replace(Card(key, given), name='x'))",
+    "return str(SimpleNamespace(tags=given))",
+    "ns = SimpleNamespace(tags=given)\nreturn ','.join(ns.tags)",
+    "return str(cast(object, given))",
+    "self.cards[key] = Card(key, given)\nreturn str(asdict(self.cards[key]))",
+    "return str(Tags(given))",
+    "return ','.join(Tags(words))",
+    "return Tags(words).line()",
+    "tags = Tags(words)\nfor tag in tags:\n    return tag\nreturn ''",
+    "return list(Names(given))[0]",
+    "return f'{[Names(given)]}'",
+    "return Tags(words).pop()",
+    "return ','.join(ALL_TAGS)",
+    "return ','.join(Tags(words) | given)",
 ]
 FINE = [
     "return str(sorted(given))",
@@ -229,6 +276,15 @@ FINE = [
     "by = {}\nby[key] = given\nreturn str(sorted(by[key]))",
     "return str(sorted(given)[0] if given else None)",
     "return str({w: len(w) for w in sorted(given)})",
+    "return str(sorted(asdict(Card(key, given))['tags']))",
+    "return ','.join(asdict(Card(key, given))['name'])",
+    "return str(len(asdict(Card(key, given))))",
+    "return str(Box(Card(key, given)))",
+    "return replace(Card(key, given), name='x').name",
+    "return SimpleNamespace(tags=given, name=key).name",
+    "return str(sorted(Tags(words)))",
+    "return str(Tags(words).both(given))",
+    "return str(len(Names(given) & Tags(words)) + len(ALL_TAGS))",
 ]
 ROWS = [
     ("a", {"ape", "bee", "cat", "dog"}, ["one", "two", "three", "ape"]),

@@ -117,6 +117,65 @@ def test_a_type_without_a_column_is_refused_at_its_line_by_check_and_compiler(hi
     assert [str(error) for error in told] == [str(refused.value)]
 
 
+@pytest.mark.parametrize(("hint", "word"), [("uuid.UUID", "make the value"), ("int | str", "may be None")])
+def test_the_next_step_fits_the_type(hint, word):
+    with loaded(PROGRAM.format(hint=hint, kept="int", key="str")) as program, pytest.raises(ProgramError) as refused:
+        compile_program(program)
+    assert word in refused.value.hint
+
+
+STARRED = """from millpond_kinds import *
+from millpond import Map, Partitioned, Program, entry
+
+
+class Made(Program):
+    a = Partitioned(Map[Color, int])
+
+    @entry
+    def go(self, k: Color, v: int) -> int:
+        self.a[k] = v
+        return self.a[k]
+"""
+
+CHECKING = """from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from millpond import Map, Partitioned, Program, entry
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+class Made(Program):
+    a = Partitioned(Map[str, int])
+
+    @entry
+    def go(self, k: str, v: Decimal) -> int:
+        self.a[k] = 1
+        return self.a[k]
+"""
+
+
+def codes_of(file, *, importing):
+    (report,) = check_paths([file], importing=importing)
+    return [error.code for one in report.programs for error in one.errors]
+
+
+def test_what_a_star_brings_is_not_told_to_be_missing(tmp_path, monkeypatch):
+    (tmp_path / "millpond_kinds.py").write_text("import enum\n\nclass Color(enum.Enum):\n    RED = 1\n")
+    file = tmp_path / "starred.py"
+    file.write_text(STARRED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert codes_of(file, importing=True) == ["MP202"]
+
+
+def test_what_is_imported_for_type_checkers_alone_is_missing_to_both_checks(tmp_path):
+    file = tmp_path / "checking.py"
+    file.write_text(CHECKING)
+    assert codes_of(file, importing=True) == codes_of(file, importing=False) == ["MP102"]
+
+
 @dataclasses.dataclass
 class Tree:
     leaf: int

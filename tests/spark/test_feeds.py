@@ -45,6 +45,15 @@ class Journal(Program):
         self.lines[page] = []
 
 
+class Anything(Program):
+    lines = Partitioned(Map[str, str])
+
+    @entry
+    def put(self, key: str, value: str) -> object:
+        self.lines[key] = value
+        return value
+
+
 class Checked(Program):
     total = Partitioned(Map[str, int])
 
@@ -151,6 +160,14 @@ def test_narrow_numbers_are_widened(spark, on, tmp_path, key, amount):
 def test_a_feed_that_does_not_fit_is_refused(spark, on, call, code):
     frame = spark.createDataFrame([], "key string, value string, at long")
     assert code_of(lambda: call(on(Store), frame)) == code
+
+
+def test_a_reply_of_no_type_is_refused_a_sink_and_runs_without_one(spark, on, tmp_path):
+    frame = spark.createDataFrame([("a", "b", 1)], "key string, value string, at long")
+    job = on(Anything)
+    assert code_of(lambda: job.feed("put", frame, order_by="at", to=memory())) == "MP501"
+    job.feed("put", frame, order_by="at").run()
+    assert committed_state(tmp_path / "ck")
 
 
 def test_batch_and_stream_do_not_mix(spark, on, tmp_path):

@@ -79,8 +79,9 @@ def make_feed(
     on_bad_row: OnBadRow,
     name: str | None,
     outputs: Path,
+    unfolds: bool = False,
 ) -> Feed:
-    """Check a feed and describe it."""
+    """Check a feed and describe it; replies that it `unfolds` are lists of rows, whose columns are told elsewhere."""
     compiled = program.entries.get(entry)
     if compiled is None:
         raise FeedError(
@@ -99,6 +100,9 @@ def make_feed(
             found="-> None",
             hint="leave `to` out, or return something",
         )
+    if to is not None and not unfolds:
+        # `-> Any` and `-> object` are for replies that nobody sends anywhere.
+        arrow_type(compiled.point.returns)
     dead = None if isinstance(on_bad_row, str) else on_bad_row
     for sink in (to, dead):
         if sink is not None:

@@ -108,6 +108,7 @@ class TimerFeeds:
                 on_bad_row="fail",
                 name=handler,
                 outputs=outputs,
+                unfolds=self._rows.get(handler) is not None,
             )
             for number, handler in enumerate(self.handlers)
         ]
