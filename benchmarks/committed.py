@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.report import BenchmarkError
-from millpond.epochs.deltas import within
-from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
+from millpond.checkpoint.records.deltas import within
+from millpond.checkpoint.recovery import last_manifest, read_changes, read_genesis, restore_files
 from millpond.storage.open import open_storage
 
 PIECE_BYTES = 512 * 1024 * 1024

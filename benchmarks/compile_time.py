@@ -21,7 +21,7 @@ from benchmarks.report import BenchmarkError, Figures, Teller, timed
 from millpond import Aborted, Program
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 
 PROGRAMS = {
     "bank": "Bank",

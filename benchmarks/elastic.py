@@ -16,7 +16,7 @@ from benchmarks.rising import Followed, follow, rising
 from benchmarks.spark import cluster, session
 from benchmarks.straggler import EXECUTORS, THIEVES, Robbed, pin_executors, robbed
 from benchmarks.workload import warm_up, write_input
-from millpond.elastic import Elastic
+from millpond.engine.elastic import Elastic
 
 NEEDS_SPARK = False
 """It starts its own: one with cores, one with executors."""

@@ -30,10 +30,10 @@ from benchmarks.transform_with_state import (
     transformed,
 )
 from millpond import Map, Partitioned, Program, entry, parquet
-from millpond.epochs.recovery import read_state
-from millpond.state.keycodec import KeyCodec
-from millpond.state.storekey import unit_of
-from millpond.state.valuecodec import ValueCodec
+from millpond.checkpoint.recovery import read_state
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.local.storekey import unit_of
 from millpond.storage.open import open_storage
 
 EVENTS = 2_000_000

@@ -20,9 +20,9 @@ from benchmarks.options import add_seed, positive, positives
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio, timed
 from benchmarks.stage import Stage
 from millpond import Map, Partitioned, Program, entry
-from millpond.state.keycodec import KeyCodec
-from millpond.state.storekey import unit_of
-from millpond.state.valuecodec import ValueCodec
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.local.storekey import unit_of
 
 KEYS = (1_000_000, 5_000_000, 20_000_000)
 

@@ -19,11 +19,11 @@ from benchmarks.options import add_seed, positive
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio, rounded
 from benchmarks.spark import cluster, stream
 from millpond import Map, Partitioned, Program, entry
-from millpond.epochs.recovery import read_state
-from millpond.runtime.spark.progress import EpochReport
-from millpond.state.keycodec import KeyCodec
-from millpond.state.storekey import unit_of
-from millpond.state.valuecodec import ValueCodec
+from millpond.checkpoint.recovery import read_state
+from millpond.spark.progress import EpochReport
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.local.storekey import unit_of
 from millpond.storage.open import open_storage
 
 NEEDS_SPARK = False

@@ -20,8 +20,8 @@ from benchmarks.options import add_seed, positive
 from benchmarks.report import BenchmarkError, Figures, Teller
 from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
 
 NEEDS_SPARK = False
 

@@ -20,17 +20,17 @@ from pyspark.sql import SparkSession
 
 from benchmarks.options import add_seed, positive
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, Parent, PartResult
+from millpond.checkpoint.records.deltas import write_delta
+from millpond.checkpoint.records.manifest import ElementSchema
+from millpond.checkpoint.snapshots.compaction import compact
 from millpond.clock import SystemClock
-from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, Parent, PartResult
-from millpond.epochs.compaction import compact
-from millpond.epochs.deltas import write_delta
-from millpond.epochs.manifest import ElementSchema
+from millpond.engine.local_state import opening
+from millpond.engine.local_state.opening import Restore, open_state
+from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout, hash_ints
-from millpond.runtime import opening
-from millpond.runtime.opening import Restore, open_state
-from millpond.runtime.restoring import Restoring
-from millpond.state.storekey import group_of, store_key, unit_of
+from millpond.state.local.storekey import group_of, store_key, unit_of
 from millpond.storage.open import open_storage
 
 NEEDS_SPARK = False

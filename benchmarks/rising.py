@@ -18,9 +18,9 @@ from benchmarks.committed import commits_in
 from benchmarks.report import BenchmarkError
 from benchmarks.spark import stream
 from benchmarks.workload import Input, Work, check_counts
+from millpond.checkpoint.read.history import History
 from millpond.clock import SystemClock
-from millpond.elastic import Elastic
-from millpond.epochs.reading.history import History
+from millpond.engine.elastic import Elastic
 from millpond.storage.open import open_storage
 
 LATE_SECONDS_MAX = 600.0

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
+from benchmarks.baselines import pairs_plus, reactive
+from benchmarks.baselines.plaintree import PlainFlatFat
 from benchmarks.charts import Points, add_charts, line_chart, write_charts
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.report import BenchmarkError, Figures, Teller, rate, timed
@@ -26,9 +28,7 @@ from millpond.windowing import (
     sliding,
     sum_of,
 )
-from millpond.windowing.baselines import pairs_plus, reactive
-from millpond.windowing.baselines.plaintree import PlainFlatFat
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns.vectorised import ColumnWindows
 
 NEEDS_SPARK = False
 

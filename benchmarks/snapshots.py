@@ -26,11 +26,11 @@ from benchmarks.report import BenchmarkError, Figures, Teller, percentiles, rati
 from benchmarks.spark import stream
 from benchmarks.stage import Stage
 from millpond import Keep, Map, Partitioned, Program, entry
-from millpond.epochs import background, snapshots
-from millpond.runtime.spark.progress import EpochReport
-from millpond.state.keycodec import KeyCodec
-from millpond.state.storekey import unit_of
-from millpond.state.valuecodec import ValueCodec
+from millpond.checkpoint.snapshots import background, snapshots
+from millpond.spark.progress import EpochReport
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.local.storekey import unit_of
 
 GIGABYTES = (0.25, 1.0, 2.0)
 VALUE_BYTES = 1_000

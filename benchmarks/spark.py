@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.data import OUT
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 
 STDERR = 2
 EXECUTOR_MB = 1024

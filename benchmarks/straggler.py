@@ -19,8 +19,8 @@ from benchmarks.pinning import cores, executors_below, pin, thieves
 from benchmarks.report import BenchmarkError
 from benchmarks.spark import stream
 from benchmarks.workload import Input, Work, check_counts
-from millpond.elastic import Elastic
-from millpond.runtime.spark.progress import EpochReport
+from millpond.engine.elastic import Elastic
+from millpond.spark.progress import EpochReport
 
 EXECUTORS = 2
 THIEVES = 3

@@ -23,10 +23,10 @@ from benchmarks.options import seconds as above_zero
 from benchmarks.report import EXCLUDED, BenchmarkError, Figures, Teller, rate, ratio, rounded, timed
 from benchmarks.stage import Stage
 from millpond import Map, Partitioned, Program, entry, parquet
-from millpond.epochs.recovery import read_state
-from millpond.state.keycodec import KeyCodec
-from millpond.state.storekey import unit_of
-from millpond.state.valuecodec import ValueCodec
+from millpond.checkpoint.recovery import read_state
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.local.storekey import unit_of
 from millpond.storage.open import open_storage
 
 TRANSFERS = 1_000_000

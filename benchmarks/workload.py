@@ -17,10 +17,10 @@ from benchmarks.report import BenchmarkError
 from benchmarks.spark import stream
 from millpond import Counter as CounterState
 from millpond import Partitioned, Program, entry
-from millpond.epochs.recovery import read_state
-from millpond.state.keycodec import KeyCodec
-from millpond.state.storekey import unit_of
-from millpond.state.valuecodec import ValueCodec
+from millpond.checkpoint.recovery import read_state
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.local.storekey import unit_of
 from millpond.storage.open import open_storage
 
 KEYS = 5_000

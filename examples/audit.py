@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from millpond.epochs.manifest import MANIFESTS, Manifest, decode_manifest
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.records.manifest import MANIFESTS, Manifest, decode_manifest
+from millpond.checkpoint.recovery import read_state
 from millpond.program import Element
-from millpond.state.storekey import element_of, unit_of
+from millpond.state.local.storekey import element_of, unit_of
 from millpond.storage.contract import Storage
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from examples.refusals import play
 from examples.rows import Row, hot
 from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.engine.simulated import Simulated
+from millpond.storage.backends.files import FileStorage
 
 SEED = 5
 ROWS = 4_000

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from examples.files import OUT, fresh_folder, parts_of, read_rows, stream, write_parts
 from millpond import Map, Partitioned, Program, entry, parquet
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 
 SEED = 7
 KEYS = 40

@@ -24,7 +24,7 @@ from examples.films import FILMS, Evening, Member, Rating, make_evening
 from examples.report import REASON_COLUMNS, EpochLine, Reason, Share, Told, report_page
 from millpond import Matrix, Partial, Partitioned, Program, Vector, each, entry, merged, parquet
 from millpond.clock import SystemClock
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 
 SEED = 20
 RATINGS = 200_000

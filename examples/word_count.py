@@ -16,7 +16,7 @@ from rich.table import Table
 
 from examples.files import OUT, fresh_folder, in_order, read_rows, stream, write_parts
 from millpond import Counter, Partial, Partitioned, Program, each, entry, merged, parquet
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 
 SEED = 3
 LINES = 2_000

@@ -6,10 +6,12 @@ runs the same class as a distributed, checkpointed job with the same results.
 
 from __future__ import annotations
 
-from millpond.epochs.forking import fork
-from millpond.epochs.retention import Keep
+from millpond.checkpoint.forking import fork
+from millpond.checkpoint.retention.retention import Keep
 from millpond.errors import Aborted, MillpondError
-from millpond.front import Program
+from millpond.front.frames import read_changes, read_state
+from millpond.front.program import Program
+from millpond.front.windows import windows
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.durability import Lazy
@@ -18,15 +20,13 @@ from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
 from millpond.program.timers import on_timer
 from millpond.program.windows import on_window
-from millpond.runtime.frames import read_changes, read_state
-from millpond.runtime.windows import windows
-from millpond.state.counter import Counter
-from millpond.state.list import List
-from millpond.state.map import Map
-from millpond.state.matrix import Matrix
-from millpond.state.set import Set
-from millpond.state.value import Value
-from millpond.state.vector import Vector
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.list import List
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
+from millpond.state.containers.vector import Vector
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """A stable hash of keys, key groups, and which partition owns which groups.
 
 The hash is defined by 64-bit arithmetic that never overflows and by CRC-32, so that Python, NumPy and Spark SQL compute
-the same number (Spark's side is `runtime/spark/hashing.py`; a test compares all three).
+the same number (Spark's side is `spark/exchange/hashing.py`; a test compares all three).
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ else
     pip install --editable .
 fi
 
-if ! .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; find_java()' 2>/dev/null; then
+if ! .venv/bin/python -c 'from millpond.spark.java import find_java; find_java()' 2>/dev/null; then
     echo "set-up: no Java 17 or newer was found; installing one into .venv"
     pip install --editable '.[java]'
-    .venv/bin/python -c 'from millpond.runtime.spark.java import find_java; find_java()'
+    .venv/bin/python -c 'from millpond.spark.java import find_java; find_java()'
 fi
 
 [ "${1:-}" = dev ] || exit 0

@@ -18,7 +18,7 @@ if [ ! -e "$ready" ] || [ pyproject.toml -nt "$ready" ]; then
 fi
 
 # Of the environment outside nothing is found here, not even Java if it came as a package; so it is named.
-JAVA_HOME=$(.venv/bin/python -c 'from millpond.runtime.spark.java import find_java; print(find_java().home)')
+JAVA_HOME=$(.venv/bin/python -c 'from millpond.spark.java import find_java; print(find_java().home)')
 export JAVA_HOME
 "$home/bin/python" -c 'import pyspark; print(f"versions: Spark {pyspark.__version__}")'
 

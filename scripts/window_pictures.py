@@ -19,9 +19,9 @@ from millpond.windowing import (
     tumbling,
     varying,
 )
+from millpond.windowing.columns.vectorised import ColumnWindows
 from millpond.windowing.discretiser import Cut
-from millpond.windowing.kinds import Moment
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.kinds.kinds import Moment
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from millpond.testing.campaign import run_one
-from millpond.testing.compare import Outcome
-from millpond.testing.shrink import Case, shrink
+from tests.fuzz.campaign import run_one
+from tests.fuzz.compare import Outcome
+from tests.fuzz.shrink import Case, shrink
 
 PROGRESS_EVERY = 500
 SHRUNK_MAX = 10

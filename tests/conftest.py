@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from millpond.state.localstore import LocalStore
+from millpond.state.local.localstore import LocalStore
 from tests.chance import SEED, Chance, seed_of
 from tests.sizes import EXAMPLES
 

@@ -1,4 +1,8 @@
-"""The `millpond` command."""
+"""The `millpond` command.
+
+In reading order: `commands`, `terminal`, `explain`, `loading`, `check`, `unseen`, `hints`, `imports`, `doctor`,
+`state`, `stateshow`, `stateexport`, `statediff`, `stateverify`, `statekeep`.
+"""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from millpond.compiler.draft import Draft
 from millpond.compiler.independent import independent_errors
 from millpond.errors import MillpondError, ProgramError, SetupError
 from millpond.program import EntryPoint, ProgramBase
-from millpond.program.ambient import as_written
 from millpond.program.entries import HANDLER, MARK, abstract_methods, entry_points, handler_entry
+from millpond.program.semantics.ambient import as_written
 
 
 @dataclass

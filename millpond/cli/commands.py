@@ -14,7 +14,7 @@ from rich.text import Text
 from millpond.cli import doctor as doctors
 from millpond.cli.state import state
 from millpond.cli.terminal import Commands, errors_shown, output_checked
-from millpond.state.shown import ascii_surrogates
+from millpond.state.codec.shown import ascii_surrogates
 
 app = typer.Typer(
     name="millpond", cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False

@@ -117,7 +117,7 @@ def python_finding(found: tuple[int, ...]) -> Finding:
 
 
 def _java() -> Finding:
-    from millpond.runtime.spark.java import find_java
+    from millpond.spark.java import find_java
 
     try:
         java = find_java()
@@ -182,7 +182,7 @@ def _session() -> Finding:
     clock = SystemClock()
     began = clock.ticks()
     try:
-        from millpond.runtime.spark.session import local_session
+        from millpond.spark.session import local_session
 
         spark = local_session("millpond doctor", cores=1)
         rows = spark.range(10).count()

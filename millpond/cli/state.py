@@ -17,7 +17,7 @@ from rich.console import Console
 from millpond.cli.terminal import errors_shown, print_json, progress
 
 if TYPE_CHECKING:
-    from millpond.epochs.reading.history import History
+    from millpond.checkpoint.read.history import History
 
 state = typer.Typer(
     name="state", no_args_is_help=True, help="Look at the state in a checkpoint, without Spark and without the program."
@@ -130,9 +130,9 @@ def diff(
     Elements in the order of their declaration; entries by instance or key group, then by key. With --json, one object
     a line, and the totals in the last one. Exits with 0 whether or not something differs, unless --exit-code is given.
     """
+    from millpond.checkpoint.read.entries import sides
+    from millpond.checkpoint.read.history import names_of
     from millpond.cli import statediff as diffs
-    from millpond.epochs.reading.entries import sides
-    from millpond.epochs.reading.history import names_of
 
     with _errors(json=json):
         history = _open(checkpoint)
@@ -191,8 +191,8 @@ def export(
     Partial state has a column `instance` too; a set has no `value`. The file appears when it is whole, and replaces
     one of the same name.
     """
+    from millpond.checkpoint.read.plain import printable
     from millpond.cli import stateexport as exports
-    from millpond.epochs.reading.plain import printable
 
     with _errors(json=json):
         history = _open(checkpoint)
@@ -271,8 +271,8 @@ def gc(
     In two calls: the first one condemns, one that comes after the grace period deletes. With --grace 0 one call does
     both. Epochs with a savepoint and what forks need always stay.
     """
+    from millpond.checkpoint.retention.retention import Keep
     from millpond.cli import statekeep as keeps
-    from millpond.epochs.retention import Keep
 
     with _errors(json=json):
         report = keeps.collect(checkpoint, Keep(last, every, grace), trial=dry_run)
@@ -313,14 +313,14 @@ def repair(
 
 
 def _open(checkpoint: str) -> History:
-    from millpond.epochs.reading.history import History
+    from millpond.checkpoint.read.history import History
     from millpond.storage.open import open_storage
 
     return History(open_storage(checkpoint))
 
 
 def _errors(*, json: bool) -> AbstractContextManager[None]:
-    from millpond.epochs.reading.plain import printable
+    from millpond.checkpoint.read.plain import printable
 
     return errors_shown(json=json, clean=printable)
 

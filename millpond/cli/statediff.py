@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from millpond.checkpoint.read.entries import Change, Kind, diff, sides
+from millpond.checkpoint.read.history import History, Point
+from millpond.checkpoint.read.plain import as_json, as_text, json_text, printable
 from millpond.cli.stateshow import Begin
-from millpond.epochs.reading.entries import Change, Kind, diff, sides
-from millpond.epochs.reading.history import History, Point
-from millpond.epochs.reading.plain import as_json, as_text, json_text, printable
 
 VALUE_CHARS_MAX = 400
 """Longer values are cut for people; `--json` shows them whole."""

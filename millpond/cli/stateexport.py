@@ -14,13 +14,13 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from millpond.checkpoint.read.elements import ElementReader, Entry
+from millpond.checkpoint.read.entries import entries
+from millpond.checkpoint.read.history import History, Point
+from millpond.checkpoint.read.plain import as_json, json_text
 from millpond.cli.stateshow import Begin
-from millpond.epochs.reading.elements import ElementReader, Entry
-from millpond.epochs.reading.entries import entries
-from millpond.epochs.reading.history import History, Point
-from millpond.epochs.reading.plain import as_json, json_text
+from millpond.engine.statetables import entry_batches, entry_columns
 from millpond.errors import SetupError
-from millpond.runtime.statetables import entry_batches, entry_columns
 
 Writer = Callable[[ElementReader, Iterable[Entry], BinaryIO], int]
 """Writes entries to a file, and tells how many there were."""

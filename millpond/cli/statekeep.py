@@ -9,22 +9,28 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from millpond.checkpoint.forking import Fork, forget_fork, fork
+from millpond.checkpoint.read.history import History, kept_epochs, shown_epochs
+from millpond.checkpoint.read.plain import printable
+from millpond.checkpoint.records.manifest import GENESIS_NAME
+from millpond.checkpoint.repairing import Repair, repair
+from millpond.checkpoint.retention.collection import collect_all
+from millpond.checkpoint.retention.condemned import read_lists, swept_ms
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.retention.savepoints import (
+    Savepoint,
+    add_savepoint,
+    find_savepoint,
+    remove_savepoint,
+    savepoints,
+)
 from millpond.cli.stateshow import Begin, Report
 from millpond.cli.stateverify import print_problems, problem_fields
 from millpond.clock import SystemClock
-from millpond.epochs.collection import collect_all
-from millpond.epochs.condemned import read_lists, swept_ms
-from millpond.epochs.forking import Fork, forget_fork, fork
-from millpond.epochs.manifest import GENESIS_NAME
-from millpond.epochs.reading.history import History, kept_epochs, shown_epochs
-from millpond.epochs.reading.plain import printable
-from millpond.epochs.repairing import Repair, repair
-from millpond.epochs.retention import Keep
-from millpond.epochs.savepoints import Savepoint, add_savepoint, find_savepoint, remove_savepoint, savepoints
 from millpond.errors import MillpondError
 from millpond.storage.addresses import shown_url
+from millpond.storage.composed.layered import TrialStorage
 from millpond.storage.contract import Storage, is_name
-from millpond.storage.layered import TrialStorage
 from millpond.storage.open import accept_rollback, open_storage
 
 _CLOCK = SystemClock()

@@ -14,15 +14,15 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from millpond.checkpoint.read.entries import lookup, sizes
+from millpond.checkpoint.read.history import History, Point
+from millpond.checkpoint.read.keytexts import parse_key
+from millpond.checkpoint.read.plain import as_json, as_text, printable
+from millpond.checkpoint.records.manifest import EpochDeltas, Manifest, StateFile
+from millpond.checkpoint.records.times import EventTimes
 from millpond.cli.terminal import error_fields
-from millpond.epochs.manifest import EpochDeltas, Manifest, StateFile
-from millpond.epochs.reading.entries import lookup, sizes
-from millpond.epochs.reading.history import History, Point
-from millpond.epochs.reading.keytexts import parse_key
-from millpond.epochs.reading.plain import as_json, as_text, printable
-from millpond.epochs.times import EventTimes
 from millpond.errors import MillpondError, StateError
-from millpond.program.epoch_time import moment_of
+from millpond.program.semantics.epoch_time import moment_of
 from millpond.storage.addresses import shown_url
 
 Begin = Callable[[int], Callable[[int], None]]

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.text import Text
 
+from millpond.checkpoint.read.history import shown_epochs
+from millpond.checkpoint.read.plain import printable
+from millpond.checkpoint.read.verify import Findings, Problem, verify
 from millpond.cli.stateshow import Begin
 from millpond.cli.terminal import error_fields
-from millpond.epochs.reading.history import shown_epochs
-from millpond.epochs.reading.plain import printable
-from millpond.epochs.reading.verify import Findings, Problem, verify
-from millpond.runtime.replies import STAGING
+from millpond.engine.publish.replies import STAGING
 from millpond.storage.open import open_storage
 
 STRANGE_SHOWN_MAX = 12

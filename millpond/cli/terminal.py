@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from millpond.errors import MillpondError, SetupError
-from millpond.state.shown import ascii_surrogates
+from millpond.state.codec.shown import ascii_surrogates
 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """What every error about the words of a command line is; Typer brings its own, under no public name."""

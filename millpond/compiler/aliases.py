@@ -19,7 +19,7 @@ from millpond.compiler.patterns import VIEWS, changes, handed_on, is_each
 from millpond.compiler.sharing import Sharing
 from millpond.errors import ProgramError
 from millpond.program import Element
-from millpond.state.typenames import type_text
+from millpond.state.codec.typenames import type_text
 
 _UNTRAVELLED: Mapping[type[ast.AST], str] = {
     ast.Lambda: "a function",

@@ -20,9 +20,9 @@ from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.hoist import FreshNames
 from millpond.compiler.source import parse_function
 from millpond.errors import ProgramError
-from millpond.program.ambient import AMBIENT, may_ask, names_in
-from millpond.program.epoch_time import moment_of, now_us
-from millpond.program.row_random import RowRandom, row_seed
+from millpond.program.semantics.ambient import AMBIENT, may_ask, names_in
+from millpond.program.semantics.epoch_time import moment_of, now_us
+from millpond.program.semantics.row_random import RowRandom, row_seed
 
 _NOW, _RANDOM = "now", "random"
 

@@ -13,8 +13,8 @@ from millpond.compiler.windowadds import only_adds
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
 from millpond.program import Element
 from millpond.program.program import dropped_elements
-from millpond.state.counter import Counter
-from millpond.state.set import Set
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.set import Set
 
 
 def assemble(

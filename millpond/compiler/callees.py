@@ -16,12 +16,12 @@ from millpond.compiler.draft import Method
 from millpond.compiler.rewrite import Renames, Rewrite
 from millpond.compiler.source import parse_function, scope_of
 from millpond.program import Element, EntryPoint, ProgramBase
-from millpond.program.ambient import as_written
-from millpond.program.rows import ABORT, abort, with_own_defaults
+from millpond.program.semantics.ambient import as_written
+from millpond.program.semantics.rows import ABORT, abort, with_own_defaults
 
 MakeFunction = Callable[[ast.FunctionDef, Method, Mapping[str, Any]], types.FunctionType]
 
-OURS: Final = frozenset((ProgramBase.__module__, "millpond.front"))
+OURS: Final = frozenset((ProgramBase.__module__, "millpond.front.program"))
 """Where the classes are written that every program has."""
 
 

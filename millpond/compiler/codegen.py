@@ -45,7 +45,7 @@ from millpond.compiler.rewrite import Loose, Renames, Returns, Rewrite, called, 
 from millpond.compiler.scope import MISSING, Names
 from millpond.compiler.sharing import Sharing
 from millpond.compiler.surekeys import SureKeys
-from millpond.state.matrix import Matrix
+from millpond.state.containers.matrix import Matrix
 from millpond.state.rowentries import end_row
 
 

@@ -12,7 +12,7 @@ from millpond.graph.model import Access, Dispatch, Graph, Mode
 from millpond.program.declare import Element
 from millpond.program.entries import EntryPoint
 from millpond.program.program import ProgramBase
-from millpond.state.element import ElementType
+from millpond.state.containers.element import ElementType
 
 TaskFunction = Callable[..., None]
 """`f(out, *containers, *columns)`: works through the columns row by row and appends exactly one result per row to

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from millpond.compiler.meanings import Meanings
 from millpond.compiler.scope import MISSING, Scope
-from millpond.program.epoch_time import moment_of
+from millpond.program.semantics.epoch_time import moment_of
 
 _CLOCK: Final = "the clock differs at every run; self.now does not"
 _RANDOM: Final = "chance differs at every run; self.random does not"

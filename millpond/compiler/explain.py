@@ -15,10 +15,10 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.draft import Method
 from millpond.compiler.reorder import reorderings
 from millpond.errors import ProgramError
-from millpond.graph.dot import graph_dot
-from millpond.graph.draw import graph_mermaid
-from millpond.graph.page import Listing, graph_page
-from millpond.graph.svg import entry_notes, graph_svg
+from millpond.graph.render.dot import graph_dot
+from millpond.graph.render.draw import graph_mermaid
+from millpond.graph.render.page import Listing, graph_page
+from millpond.graph.render.svg import entry_notes, graph_svg
 from millpond.graph.text import graph_text
 from millpond.program import ProgramBase
 from millpond.state.timers import TimersType

@@ -17,7 +17,7 @@ from millpond.compiler.draft import Method, Site
 from millpond.compiler.kinds import bindings, part_of
 from millpond.compiler.recordtypes import fields_of, is_made_of_fields
 from millpond.program import Element
-from millpond.state.matrix import Matrix
+from millpond.state.containers.matrix import Matrix
 
 _SCALARS: Final = (int, float, str, bytes, bool)
 _NUMBERS: Final = (int, float, bool)

@@ -15,7 +15,7 @@ from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.helpers import is_own
 from millpond.errors import ProgramError
-from millpond.program.rows import ABORT
+from millpond.program.semantics.rows import ABORT
 
 ABORTS = "it may abort, which undoes all that it changed"
 

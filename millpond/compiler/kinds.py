@@ -16,8 +16,8 @@ from millpond.compiler.draft import Method, Site
 from millpond.compiler.mutability import field_of, is_frozen
 from millpond.compiler.scope import MISSING, Scope
 from millpond.program import Element
-from millpond.state.classes import is_plain_dataclass
-from millpond.state.matrix import Matrix
+from millpond.state.codec.classes import is_plain_dataclass
+from millpond.state.containers.matrix import Matrix
 
 UNKNOWN: Final = Any
 

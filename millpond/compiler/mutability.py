@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 import numpy as np
 
-from millpond.state.classes import is_named_tuple, is_record
-from millpond.state.vector import Vector
+from millpond.state.codec.classes import is_named_tuple, is_record
+from millpond.state.containers.vector import Vector
 
 _SCALARS: Final = (
     int,

@@ -17,7 +17,7 @@ from millpond.compiler.mutability import is_frozen
 from millpond.compiler.patterns import FRESH, SHALLOW
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element
-from millpond.state.classes import is_named_tuple
+from millpond.state.codec.classes import is_named_tuple
 
 _READING: Final = frozenset(
     (

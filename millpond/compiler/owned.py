@@ -27,9 +27,9 @@ from millpond.compiler.recordtypes import fields_of, has_code, is_made_of_fields
 from millpond.compiler.scope import MISSING
 from millpond.compiler.sharing import Sharing
 from millpond.program import Element
-from millpond.state.counter import Counter
-from millpond.state.typenames import type_text
-from millpond.state.value import Value
+from millpond.state.codec.typenames import type_text
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.value import Value
 
 _READERS: Final = (
     *(len, sum, min, max, sorted, any, all, abs, round, str, repr, int, float, bool, bytes, range, enumerate, zip),

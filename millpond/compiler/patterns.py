@@ -15,8 +15,8 @@ from millpond.compiler.flow import Branch
 from millpond.compiler.mutability import is_frozen
 from millpond.compiler.scope import Names, Scope
 from millpond.program import Element, each, merged
-from millpond.state.access import Operation
-from millpond.state.matrix import Matrix
+from millpond.state.containers.access import Operation
+from millpond.state.containers.matrix import Matrix
 
 _WALKS: Final = (sorted, list, tuple, set, frozenset, enumerate, iter, sum, min, max, any, all)
 _SUBSCRIPTS: Final = {ast.Load: ("__getitem__",), ast.Store: ("__setitem__",), ast.Del: ("__delitem__",)}

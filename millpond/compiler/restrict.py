@@ -20,8 +20,8 @@ from millpond.compiler.meanings import Meanings
 from millpond.compiler.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
-from millpond.program.ambient import AMBIENT
-from millpond.program.rows import ABORT
+from millpond.program.semantics.ambient import AMBIENT
+from millpond.program.semantics.rows import ABORT
 
 _SUSPENDS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef)
 _STATEMENTS: Final = {

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from millpond.compiler.scope import MISSING, Scope
-from millpond.state.classes import is_named_tuple
+from millpond.state.codec.classes import is_named_tuple
 
 SETS: Final = (set, frozenset, AbstractSet, MutableSet)
 DICTS: Final = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)

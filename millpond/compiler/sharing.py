@@ -20,7 +20,7 @@ from millpond.compiler.mutability import field_of, is_frozen, items_of
 from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites, root_names
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element, merged
-from millpond.state.access import Operation
+from millpond.state.containers.access import Operation
 
 
 @dataclass(frozen=True, slots=True)

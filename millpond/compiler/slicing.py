@@ -33,7 +33,7 @@ from millpond.compiler.slicecode import (
     stored,
 )
 from millpond.program import Element
-from millpond.program.rows import ABORT
+from millpond.program.semantics.rows import ABORT
 
 
 @dataclass

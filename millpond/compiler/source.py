@@ -20,8 +20,8 @@ from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.scope import Names, Scope, mark_inner
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint
+from millpond.program.semantics.written import changed_file
 from millpond.program.timers import handler_point, timer_elements
-from millpond.program.written import changed_file
 
 NOTHING_TOLD: Final = "nothing_told"
 """What a handler returns, by a name that begins so, if no window of its key is over: no reply at all."""

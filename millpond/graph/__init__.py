@@ -1,1 +1,4 @@
-"""The stateful dataflow graph: task elements, state elements, and the edges between them."""
+"""The stateful dataflow graph: task elements, state elements, and the edges between them.
+
+In reading order: `model`, `order`, `cost`, `text`, `allocation`, `render/`.
+"""

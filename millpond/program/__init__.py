@@ -1,4 +1,8 @@
-"""What users write: state declarations, entry points, global access and merging; runs as plain Python by itself."""
+"""What users write: state declarations, entry points, global access and merging; runs as plain Python by itself.
+
+In reading order: `declare`, `entries`, `globals`, `merges`, `sinks`, `timers`, `windows`, `durability`, `evolution`,
+`feeding`, `columntypes`, `places`, `program`, `semantics/`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which types a column can hold: those of parameters and replies, told before anything runs.
 
 What a column holds of a `Literal` is its values, and of `X | None` an X or nothing. How columns look in Arrow is told
-by `runtime/arrowtypes.py`, which supports exactly this.
+by `engine/arrowtypes.py`, which supports exactly this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from millpond.state.vector import Vector
+from millpond.state.containers.vector import Vector
 
 SCALARS: Final = (int, float, str, bytes, bool, datetime.date, datetime.datetime, decimal.Decimal)
 LISTS: Final = (list, set, frozenset)

@@ -15,12 +15,12 @@ from millpond.errors import EpochError, MillpondError, ProgramError
 from millpond.program.durability import ElementLevel, Lazy, element_durability
 from millpond.program.evolution import NOTHING_SAID, Evolves, Migrate, Renamed
 from millpond.program.places import class_body_place
-from millpond.state.element import ElementType
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.list import List
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.value import Value
 from millpond.state.expiry import AgedType, Clock, Refresh, Ttl, expiring_entries
 from millpond.state.journal import Journal
-from millpond.state.list import List
-from millpond.state.matrix import Matrix
-from millpond.state.value import Value
 
 T = TypeVar("T")
 

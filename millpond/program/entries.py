@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_origin, overload
 
 from millpond.errors import ProgramError, SourcePlace, WindowError
-from millpond.program.ambient import as_written, names_used
 from millpond.program.columntypes import without_column
 from millpond.program.places import signature_place
-from millpond.state.typenames import type_text
+from millpond.program.semantics.ambient import as_written, names_used
+from millpond.state.codec.typenames import type_text
 from millpond.windowing.element import ClosedWindow
 
 F = TypeVar("F", bound=Callable[..., Any])

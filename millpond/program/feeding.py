@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from millpond.errors import WindowError
-from millpond.program.ambient import AMBIENT
 from millpond.program.entries import HANDLER, entry_points
 from millpond.program.places import signature_place
 from millpond.program.program import ProgramBase
-from millpond.program.reach import names_reached
+from millpond.program.semantics.ambient import AMBIENT
+from millpond.program.semantics.reach import names_reached
 from millpond.state.cascade import Place
 
 _ADD: Final = "add"

@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from millpond.errors import ProgramError
-from millpond.state.vector import Vector
+from millpond.state.containers.vector import Vector
 
 T = TypeVar("T")
 K = TypeVar("K")

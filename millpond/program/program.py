@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 from millpond.errors import ProgramError
-from millpond.program.ambient import RowClock, now_of, random_of
 from millpond.program.declare import Element
 from millpond.program.entries import MARK, EntryPoint, entry_points
 from millpond.program.evolution import check_dropped
-from millpond.program.row_random import RowRandom
-from millpond.program.rows import JOURNAL, abort, wrap_entries
-from millpond.program.written import note_files
+from millpond.program.semantics.ambient import RowClock, now_of, random_of
+from millpond.program.semantics.row_random import RowRandom
+from millpond.program.semantics.rows import JOURNAL, abort, wrap_entries
+from millpond.program.semantics.written import note_files
 from millpond.state.journal import Journal
-from millpond.state.storekey import ELEMENTS_MAX
+from millpond.state.local.storekey import ELEMENTS_MAX
 
 
 class ProgramBase:

@@ -13,17 +13,17 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from millpond.errors import ProgramError
-from millpond.program.ambient import names_in, now_of
 from millpond.program.declare import Distribution, Element
 from millpond.program.entries import HANDLER, EntryPoint, handler_entry
-from millpond.program.epoch_time import Telling, epoch_time, event_time, moment_of, told_until, us_of
 from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
-from millpond.program.reach import members_of
-from millpond.program.rows import ABORT, as_row
+from millpond.program.semantics.ambient import names_in, now_of
+from millpond.program.semantics.epoch_time import Telling, epoch_time, event_time, moment_of, told_until, us_of
+from millpond.program.semantics.reach import members_of
+from millpond.program.semantics.rows import ABORT, as_row
 from millpond.state.cascade import Cascade, Timer, Turn
+from millpond.state.containers.map import Map
 from millpond.state.expiry import Expiring
-from millpond.state.map import Map
 from millpond.state.timers import DUE, LAST_US, Timers, TimersType
 
 K = TypeVar("K")

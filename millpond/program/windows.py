@@ -13,15 +13,15 @@ from typing import Any, TypeVar, cast
 
 from millpond.errors import WindowError
 from millpond.program.entries import TOLD_WINDOWS
-from millpond.program.epoch_time import adding_us
 from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
+from millpond.program.semantics.epoch_time import adding_us
 from millpond.program.timers import TimerElement, handler_point
 from millpond.state.expiry import Clock
 from millpond.state.journal import Journal
-from millpond.windowing.aggregates import Aggregate, several
+from millpond.windowing.aggregates.aggregates import Aggregate, several
 from millpond.windowing.element import ClosedWindow, WindowRules, Windows, WindowsType
-from millpond.windowing.kinds import FIRST_TIME, LAST_TIME, MICROSECOND
+from millpond.windowing.kinds.kinds import FIRST_TIME, LAST_TIME, MICROSECOND
 
 K = TypeVar("K")
 

@@ -12,9 +12,9 @@ from itertools import compress
 from operator import ne
 from typing import Any
 
+from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType, Clock, Expiring, Ttl, expiring_entries, stamp_of
 from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
-from millpond.state.value import THE_KEY
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
-from millpond.state.counter import Counter
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.map import Map
+from millpond.state.containers.vector import Vector
 from millpond.state.journal import ABSENT, Journal
-from millpond.state.keycodec import KeyCodec
-from millpond.state.map import Map
-from millpond.state.valuecodec import ValueCodec
-from millpond.state.vector import Vector
 
 
 class Checked(Map[Any, Any]):

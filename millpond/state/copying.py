@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 
 from millpond.errors import StateError
-from millpond.state.nesting import NESTED_MAX
-from millpond.state.records import put_together, take_apart
-from millpond.state.shown import shown
+from millpond.state.codec.nesting import NESTED_MAX
+from millpond.state.codec.records import put_together, take_apart
+from millpond.state.codec.shown import shown
 
 _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
 _WHOLE: Final = (enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, range)

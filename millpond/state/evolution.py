@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from millpond.state.oldtypes import SCALARS, OldType
-from millpond.state.shapes import ClassShape, FieldShape, Fillable, Shape, TypeShape, class_text, shape_text
+from millpond.state.codec.oldtypes import SCALARS, OldType
+from millpond.state.codec.shapes import ClassShape, FieldShape, Fillable, Shape, TypeShape, class_text, shape_text
 
 Renamed = Mapping[str, str | None]
 """New names of fields by their old ones, as `field` or `Class.field`; None drops the field."""

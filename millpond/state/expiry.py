@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 import msgspec
 
 from millpond.errors import MillpondError
-from millpond.state.counter import Counter
-from millpond.state.element import ElementType
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.map import Map
+from millpond.state.containers.vector import Vector
 from millpond.state.foreseen import Guard
 from millpond.state.journal import Journal
-from millpond.state.map import Map
-from millpond.state.valuecodec import ValueCodec
-from millpond.state.vector import Vector
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from millpond.errors import EpochError
-from millpond.state.counter import Counter
-from millpond.state.keycodec import KeyCodec
-from millpond.state.lazy import MISSING
-from millpond.state.shown import shown
-from millpond.state.vector import Vector
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.shown import shown
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.lazy import MISSING
+from millpond.state.containers.vector import Vector
 
 
 class Guard:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from millpond.state.lazy import LazyCounter, LazyMap, LazyVector, Source
+from millpond.state.containers.lazy import LazyCounter, LazyMap, LazyVector, Source
 
 
 class Noting(Source, Protocol):

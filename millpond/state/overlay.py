@@ -15,12 +15,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from millpond.errors import EpochError
-from millpond.state.element import ElementType
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.lazy import MISSING
+from millpond.state.containers.map import Map
 from millpond.state.foreseen import Guard, foreseen_entries, unforeseen
 from millpond.state.journaled import JOURNALED
-from millpond.state.lazy import MISSING
-from millpond.state.map import Map
-from millpond.state.storekey import PREFIX_BYTES, store_prefix
+from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.units import Ints, StoreUnits, in_store_order
 
 CHUNK_ENTRIES = 4096

@@ -4,7 +4,7 @@ While a row runs, an object of state is an ordinary Python object. When it ends,
 a checkpoint would give back: a tree of the declared type, whose objects are in no other place and in no variable. The
 cost is that of encoding and decoding what a row touches, so it is spared where the compiler sees that nobody can tell.
 
->>> from millpond.state.map import Map
+>>> from millpond.state.containers.map import Map
 >>> element = ElementType.parse(Map[str, list[int]], None)
 >>> entries = RowEntries(element.bare(), element.values)
 >>> entries["a"] = entries["b"] = [1]
@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from millpond.state.element import ElementType
-from millpond.state.valuecodec import ValueCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.containers.element import ElementType
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
 import msgspec
 
 from millpond.errors import StateError
-from millpond.state.access import READ_KEY, WRITE_KEY, Operation
 from millpond.state.cascade import ALONE, Place
-from millpond.state.element import ElementType
-from millpond.state.map import Map
+from millpond.state.codec.shown import shown
+from millpond.state.containers.access import READ_KEY, WRITE_KEY, Operation
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.map import Map
+from millpond.state.containers.set import Set
+from millpond.state.local.storekey import store_prefix, unit_of
 from millpond.state.overlay import Base, Changes, KeyedOverlay
-from millpond.state.set import Set
-from millpond.state.shown import shown
-from millpond.state.storekey import store_prefix, unit_of
 from millpond.state.units import store_keys_of
 
 K = TypeVar("K")

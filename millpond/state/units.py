@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from millpond.keygroups import hash_ints, hash_texts, stable_hash
-from millpond.state.keycodec import KeyCodec, encode_integers
-from millpond.state.storekey import PREFIX_BYTES, store_prefix
+from millpond.state.codec.keycodec import KeyCodec, encode_integers
+from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 
 Ints = npt.NDArray[np.int64]
 

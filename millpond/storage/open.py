@@ -11,14 +11,14 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from millpond.errors import StorageError
 from millpond.storage.addresses import identity_of, shown_url
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.layouts import Layout, refuse_other_layouts, refuse_part_of_spread
+from millpond.storage.composed.elements import SCHEME as ELEMENTS
+from millpond.storage.composed.elements import open_elements, read_wishes
+from millpond.storage.composed.layered import layered
+from millpond.storage.composed.spread import SCHEME as SPREAD
+from millpond.storage.composed.spread import open_spread, read_roots
 from millpond.storage.contract import Storage, Witnessed, is_name
-from millpond.storage.elements import SCHEME as ELEMENTS
-from millpond.storage.elements import open_elements, read_wishes
-from millpond.storage.files import FileStorage
-from millpond.storage.layered import layered
-from millpond.storage.layouts import Layout, refuse_other_layouts, refuse_part_of_spread
-from millpond.storage.spread import SCHEME as SPREAD
-from millpond.storage.spread import open_spread, read_roots
 
 ENTRY_POINTS = "millpond.storage"
 """The group of entry points by which a package adds a kind of storage: the name is the scheme."""
@@ -170,7 +170,7 @@ def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.sharedlogs import shared_log
+    from millpond.storage.backends.log.sharedlogs import shared_log
 
     path = _local_path(parts)
     return shared_log(Path(path)) if path and not options else None
@@ -190,7 +190,7 @@ def _refuse_faithful(parts: SplitResult, _options: dict[str, str]) -> Storage | 
 
 
 def _open_rocks(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.rocks import RocksStorage
+    from millpond.storage.backends.rocks import RocksStorage
 
     path, owner = _local_path(parts), options.pop("owner", "turns")
     if not path or options or owner not in {"one", "turns"}:
@@ -199,7 +199,7 @@ def _open_rocks(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.memory import open_memory
+    from millpond.storage.backends.memory import open_memory
 
     process = options.pop("process", "")
     fits = is_name(parts.netloc) and not parts.path and not options
@@ -207,21 +207,21 @@ def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_near(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.near import NearStorage
+    from millpond.storage.composed.near import NearStorage
 
     kept, folder = options.pop("kept", ""), options.pop("folder", "")
     return NearStorage(open_storage(kept), folder) if kept and folder and not options else None
 
 
 def _open_redis(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.redis import RedisStorage, read_place
+    from millpond.storage.backends.redis import RedisStorage, read_place
 
     place = read_place(parts, options)
     return None if place is None else RedisStorage(place, parts.geturl())
 
 
 def _open_objects(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.objects import ObjectStorage, read_place
+    from millpond.storage.backends.objects import ObjectStorage, read_place
 
     place = read_place(parts, options)
     return None if place is None else ObjectStorage(place)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from millpond.errors import StorageError
 from millpond.storage.addresses import shown_url
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, inside, missing
 from millpond.storage.diskerrors import coded
-from millpond.storage.files import FileStorage
 
 _FILE_CHARS_MAX = 200
 """File systems take names of 255 bytes; a longer key is cut into folders."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
+from millpond.storage.composed.elements import SCHEME as ELEMENTS
+from millpond.storage.composed.layered import LayeredStorage
+from millpond.storage.composed.spread import SCHEME as SPREAD
 from millpond.storage.contract import Storage
-from millpond.storage.elements import SCHEME as ELEMENTS
-from millpond.storage.layered import LayeredStorage
 from millpond.storage.open import folder_of, roots_of
-from millpond.storage.spread import SCHEME as SPREAD
 
 Place = tuple[str, PurePosixPath]
 """A machine or a bucket, and a folder there, with no links on the way."""

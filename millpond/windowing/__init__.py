@@ -2,27 +2,16 @@
 
 `SharedWindows` takes records one by one, in order, for any kinds of windows; `vectorised` takes columns, in any order,
 for windows over time. docs/WINDOWS.md says which to use.
+
+In reading order: `kinds/`, `aggregates/`, `stores/`, `discretiser`, `shared`, `element`, `keyed/`, `columns/`,
+`joins/`.
 """
 
 from __future__ import annotations
 
-from millpond.windowing.aggregates import Aggregate, aggregate, several
-from millpond.windowing.counters import Counters
-from millpond.windowing.driven import landmark, punctuation, session, varying
-from millpond.windowing.element import ClosedWindow
-from millpond.windowing.gathering import collect, top_k
-from millpond.windowing.kinds import Moment, Window
-from millpond.windowing.periodic import (
-    count_sliding,
-    count_tumbling,
-    days,
-    measured,
-    months,
-    sliding,
-    tumbling,
-    weeks,
-)
-from millpond.windowing.plain import (
+from millpond.windowing.aggregates.aggregates import Aggregate, aggregate, several
+from millpond.windowing.aggregates.gathering import collect, top_k
+from millpond.windowing.aggregates.plain import (
     argmax,
     argmin,
     count,
@@ -34,9 +23,23 @@ from millpond.windowing.plain import (
     sum_of,
     variance_of,
 )
+from millpond.windowing.aggregates.sketches import distinct_count, quantiles_of
+from millpond.windowing.element import ClosedWindow
+from millpond.windowing.kinds.driven import landmark, punctuation, session, varying
+from millpond.windowing.kinds.kinds import Moment, Window
+from millpond.windowing.kinds.periodic import (
+    count_sliding,
+    count_tumbling,
+    days,
+    measured,
+    months,
+    sliding,
+    tumbling,
+    weeks,
+)
+from millpond.windowing.kinds.userdefined import last_every, user_defined, viewed
 from millpond.windowing.shared import Result, SharedWindows, exported_type
-from millpond.windowing.sketches import distinct_count, quantiles_of
-from millpond.windowing.userdefined import last_every, user_defined, viewed
+from millpond.windowing.stores.counters import Counters
 
 __all__ = [
     "Aggregate",

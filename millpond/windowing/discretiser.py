@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from millpond.errors import WindowError
-from millpond.windowing.kinds import Bounds, Moment, Quiet, Window, Windowing, backwards, no_time
+from millpond.windowing.kinds.kinds import Bounds, Moment, Quiet, Window, Windowing, backwards, no_time
 
 
 @dataclass(frozen=True, slots=True)

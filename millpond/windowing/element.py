@@ -19,18 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from millpond.errors import WindowError
-from millpond.state.access import READ_KEY, WRITE_KEY, Operation
 from millpond.state.cascade import ALONE, Place
-from millpond.state.map import Map
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.codec.wire import carry
+from millpond.state.containers.access import READ_KEY, WRITE_KEY, Operation
+from millpond.state.containers.map import Map
 from millpond.state.timers import TimersType, microseconds
-from millpond.state.valuecodec import ValueCodec
-from millpond.state.wire import carry
-from millpond.windowing.aggregates import ANY, Aggregate
-from millpond.windowing.keycells import Columns
-from millpond.windowing.keyrows import KeyRows
-from millpond.windowing.keyslices import KeySlices, Told
-from millpond.windowing.notes import Carried, WindowNote, WindowsNote
-from millpond.windowing.userdefined import Viewed
+from millpond.windowing.aggregates.aggregates import ANY, Aggregate
+from millpond.windowing.keyed.keycells import Columns
+from millpond.windowing.keyed.keyrows import KeyRows
+from millpond.windowing.keyed.keyslices import KeySlices, Told
+from millpond.windowing.keyed.notes import Carried, WindowNote, WindowsNote
+from millpond.windowing.kinds.userdefined import Viewed
 
 K = TypeVar("K")
 

@@ -18,13 +18,13 @@ from functools import reduce
 from typing import Any, TypedDict
 
 from millpond.errors import WindowError
-from millpond.windowing.aggregates import Aggregate, must_be_aggregate
-from millpond.windowing.counters import Counters
+from millpond.windowing.aggregates.aggregates import Aggregate, must_be_aggregate
 from millpond.windowing.discretiser import Cut, Discretiser, Ended, taken_name
-from millpond.windowing.kinds import Bounds, Moment, Window, bad_window
-from millpond.windowing.stores import AUTO, LAZY, PREFIX, Store, choose_store, make_store
-from millpond.windowing.userdefined import Viewed
-from millpond.windowing.views import Views
+from millpond.windowing.kinds.kinds import Bounds, Moment, Window, bad_window
+from millpond.windowing.kinds.userdefined import Viewed
+from millpond.windowing.kinds.views import Views
+from millpond.windowing.stores.counters import Counters
+from millpond.windowing.stores.stores import AUTO, LAZY, PREFIX, Store, choose_store, make_store
 
 RECONSIDERED_EVERY = 64
 """So many slices are added before the store is chosen anew; moving them to another costs a combination each."""

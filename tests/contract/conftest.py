@@ -117,7 +117,7 @@ def backend(request, tmp_path):
         if name == "perkey-faithful":
             storage = FaithfulPerKeyStorage(place)
         elif name == "log-small-files":
-            from millpond.storage.log import LogStorage
+            from millpond.storage.backends.log.log import LogStorage
 
             storage = LogStorage(place, file_bytes_max=2000, index_records_min=3)
         else:

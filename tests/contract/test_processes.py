@@ -11,9 +11,9 @@ import time
 import pytest
 
 from millpond.errors import StorageError
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.contract import PutOutcome
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
 from millpond.storage.open import open_storage
 from millpond.storage.perkey import FaithfulPerKeyStorage, PerKeyStorage
 from tests.contract.conftest import BACKENDS, redis_url
@@ -121,8 +121,8 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged_and_leaves_nothing_
 def dies_in_the_middle_of_a_put(storage):
     """A process that the system ends when a file grows above 4 KB: in the middle of the write of a put."""
     script = (
-        "import resource, signal, sys; from millpond.storage.files import FileStorage\n"
-        "from millpond.storage.log import LogStorage\n"
+        "import resource, signal, sys; from millpond.storage.backends.files import FileStorage\n"
+        "from millpond.storage.backends.log.log import LogStorage\n"
         "from millpond.storage.perkey import FaithfulPerKeyStorage, PerKeyStorage\n"
         "storage = globals()[sys.argv[1]](sys.argv[2])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"

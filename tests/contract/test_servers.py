@@ -8,20 +8,20 @@ from urllib.parse import quote
 
 import pytest
 
+from millpond.checkpoint.forking import fork
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.retention.retention import Keep
 from millpond.clock import ManualClock
-from millpond.epochs.forking import fork
-from millpond.epochs.recovery import read_state
-from millpond.epochs.retention import Keep
 from millpond.errors import EpochError, StorageError
-from millpond.storage import objects
 from millpond.storage.addresses import shown_url
+from millpond.storage.backends import objects
+from millpond.storage.backends.redis import PASSWORD_VARIABLE
 from millpond.storage.contract import PutOutcome
 from millpond.storage.open import open_storage
-from millpond.storage.redis import PASSWORD_VARIABLE
 from tests.contract.conftest import redis_url, s3_url
 from tests.contract.s3_server import CREDENTIALS
 from tests.contract.servers import REDIS_PASSWORD, RedisServer, free_port
-from tests.unit.epochs.keeping import Driver, stored
+from tests.unit.checkpoint.keeping import Driver, stored
 
 SECRETS = (REDIS_PASSWORD, quote(REDIS_PASSWORD, safe=""), CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
 
@@ -198,7 +198,7 @@ def test_a_missing_package_is_a_coded_error_that_names_its_extra(monkeypatch, ur
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *args)
 
-    monkeypatch.setattr("millpond.storage.remote.importlib.import_module", without)
+    monkeypatch.setattr("millpond.storage.backends.remote.importlib.import_module", without)
     with pytest.raises(StorageError) as caught:
         open_storage(url)
     assert caught.value.code == "MP330"

@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 
 from millpond import parquet
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.compiler.compile import compile_program
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from millpond.keygroups import Layout
-from millpond.runtime import working
-from millpond.runtime.simulated import Simulated
 from tests.frozen import programs
 
 KEYS = ("", "a", "ä", "日本", 0, -1, 2**63 - 1, ("a", 1), True, b"\x00", datetime.date(2024, 2, 29))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
-from millpond.epochs.deltas import write_changes
-from millpond.epochs.manifest import ElementSchema, OutputFile
-from millpond.epochs.recovery import read_changes, restore_files
-from millpond.state.storekey import group_of, store_key
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.records.deltas import write_changes
+from millpond.checkpoint.records.manifest import ElementSchema, OutputFile
+from millpond.checkpoint.recovery import read_changes, restore_files
+from millpond.state.local.storekey import group_of, store_key
+from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind
-from millpond.storage.memory import MemoryStorage
 
 ELEMENTS = (ElementSchema("seen", "counter", "partitioned", "", "str", "int"),)
 KEY_GROUPS = 8

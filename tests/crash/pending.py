@@ -6,7 +6,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
 from tests.frozen import programs
 from tests.sizes import compile_once
 

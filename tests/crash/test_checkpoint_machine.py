@@ -11,19 +11,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millpond.epochs import snapshots
-from millpond.epochs.checkpoint import Checkpoint, EpochWork, JobAborted, Offer, PartResult
-from millpond.epochs.compaction import compact
-from millpond.epochs.deltas import within, write_changes
-from millpond.epochs.manifest import decode_manifest, manifest_hash
-from millpond.epochs.recovery import read_changes, read_state, restore_files
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, JobAborted, Offer, PartResult
+from millpond.checkpoint.records.deltas import within, write_changes
+from millpond.checkpoint.records.manifest import decode_manifest, manifest_hash
+from millpond.checkpoint.recovery import read_changes, read_state, restore_files
+from millpond.checkpoint.snapshots import snapshots
+from millpond.checkpoint.snapshots.compaction import compact
 from millpond.errors import EpochError
 from millpond.keygroups import Layout
-from millpond.state.storekey import group_of, store_key
+from millpond.state.local.storekey import group_of, store_key
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.door import Door
-from millpond.storage.files import FileStorage
 from millpond.storage.frame import FrameKind
-from millpond.storage.log import LogStorage
 from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import PowerCutError
 

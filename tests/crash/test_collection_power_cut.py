@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from millpond.checkpoint.commit import commit
+from millpond.checkpoint.read.history import kept_epochs
+from millpond.checkpoint.retention import collection
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
-from millpond.epochs import collection, commit, snapshots
-from millpond.epochs.reading.history import kept_epochs
-from millpond.epochs.retention import Keep
 from millpond.errors import MillpondError
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.crash.model_disk import ModelDoor
-from tests.unit.epochs.keeping import Driver, after, check_kept
+from tests.unit.checkpoint.keeping import Driver, after, check_kept
 
 ROOT = "/data/checkpoint"
 KEEP = Keep(last=2, grace_s=0)

@@ -7,34 +7,34 @@ import shutil
 
 import pytest
 
+from millpond.checkpoint.read.history import kept_epochs
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import EpochInput, decode_manifest
+from millpond.checkpoint.records.notes import decode_note
+from millpond.checkpoint.records.saves import read_save, saves_of
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.retention.collection import collect_all
+from millpond.checkpoint.retention.condemned import Swept, read_lists, swept_ms
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.retention.retired import Retired
+from millpond.checkpoint.retention.savepoints import savepoints
 from millpond.clock import ManualClock
-from millpond.epochs.collection import collect_all
-from millpond.epochs.condemned import Swept, read_lists, swept_ms
-from millpond.epochs.manifest import EpochInput, decode_manifest
-from millpond.epochs.notes import decode_note
-from millpond.epochs.reading.history import kept_epochs
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.epochs.retention import Keep
-from millpond.epochs.retired import Retired
-from millpond.epochs.savepoints import savepoints
-from millpond.epochs.saves import read_save, saves_of
+from millpond.engine.durability.inputlog import read_input
+from millpond.engine.plan import Durability
 from millpond.errors import MillpondError, StorageError
 from millpond.ids import ManifestHash
-from millpond.runtime.inputlog import read_input
-from millpond.runtime.plan import Durability
-from millpond.state.storekey import element_of
+from millpond.state.local.storekey import element_of
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.memory import MemoryStorage
+from millpond.storage.composed.layered import BASE_NAME, read_base
 from millpond.storage.door import through
-from millpond.storage.files import FileStorage
-from millpond.storage.layered import BASE_NAME, read_base
-from millpond.storage.memory import MemoryStorage
 from millpond.storage.open import open_storage
 from tests.crash.mutations import spoilt
 from tests.crash.stories.driven import Drawn, models
 from tests.crash.stories.place import UnsyncedDoor
 from tests.frozen.cases import LATER, Frozen
 from tests.spark.programs import fresh_seed, say
-from tests.unit.epochs.keeping import check_kept
+from tests.unit.checkpoint.keeping import check_kept
 
 BITS = [1, pytest.param(8, marks=pytest.mark.slow)]
 """How many bits of each byte are flipped, one at a time."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from millpond.epochs.compaction import last_merged
-from millpond.epochs.manifest import decode_manifest
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots.compaction import last_merged
+from millpond.engine.durability.pending import read_pending
 from millpond.errors import EpochError, StorageError
-from millpond.runtime.pending import read_pending
-from millpond.storage.log import LogStorage
-from millpond.storage.memory import MemoryStorage
+from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.memory import MemoryStorage
 from tests.crash.mutations import spoilt
 from tests.crash.pending import pending_plan
 from tests.spark.programs import fresh_seed

@@ -8,15 +8,15 @@ import signal
 
 import pytest
 
-from millpond.epochs import background, snapshots
-from millpond.epochs.checkpoint import EpochWork, Offer, PartResult
-from millpond.epochs.compaction import last_merged
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.commit.checkpoint import EpochWork, Offer, PartResult
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import background, snapshots
+from millpond.checkpoint.snapshots.compaction import last_merged
+from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
-from millpond.runtime.simulated import Simulated
-from millpond.state.localstore import LocalStore
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
+from millpond.state.local.localstore import LocalStore
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.perkey import PerKeyStorage
 from tests.children import in_child
 from tests.crash.ledger import FEEDS, KEY_GROUPS, QUERY, key_of, open_ledger

@@ -12,17 +12,17 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from millpond.epochs.manifest import FileRef, decode_manifest, manifest_name
+from millpond.checkpoint.records.manifest import FileRef, decode_manifest, manifest_name
+from millpond.engine.publish.publish import Publisher
 from millpond.errors import MillpondError
 from millpond.program.sinks import memory, parquet
-from millpond.runtime.publish import Publisher
 from millpond.storage.addresses import shown_url
 from millpond.storage.contract import is_name
 from millpond.storage.open import open_storage
 from tests.regression.test_forged_names import set_output, tampered
 from tests.regression.test_no_secrets_in_errors import PW, told_by
 from tests.spark.programs import fresh_seed
-from tests.unit.runtime.test_publish import Stage
+from tests.unit.engine.publish.test_publish import Stage
 
 pytestmark = pytest.mark.campaign
 
@@ -122,7 +122,7 @@ def test_no_address_tells_its_password(tmp_path, monkeypatch, chance):
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
-    monkeypatch.setattr("millpond.storage.objects.PUT_PAUSE_S", 0.0)
+    monkeypatch.setattr("millpond.storage.backends.objects.PUT_PAUSE_S", 0.0)
     for _ in range(ADDRESSES):
         address = address_of(chance)
         if PW not in address or FOLDER.search(unquote(address)):

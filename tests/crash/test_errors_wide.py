@@ -7,13 +7,13 @@ import os
 
 import pytest
 
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
 from millpond.errors import StorageError
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.door import Door
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
 from millpond.storage.perkey import PerKeyStorage
 from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
 

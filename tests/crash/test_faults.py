@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.contract import PutOutcome
 from millpond.storage.door import Door, through, usual_door
-from millpond.storage.files import FileStorage
-from millpond.testing.dice import derive
-from millpond.testing.faults import run as running
-from millpond.testing.faults.__main__ import main
-from millpond.testing.faults.campaign import run
-from millpond.testing.faults.disk import FaultyDoor
-from millpond.testing.faults.run import run_seed
-from millpond.testing.faults.sites import FIRE_SHARE, ON_SHARE, DiedError, Sites
+from tests.fuzz.dice import derive
+from tests.fuzz.faults import run as running
+from tests.fuzz.faults.__main__ import main
+from tests.fuzz.faults.campaign import run
+from tests.fuzz.faults.disk import FaultyDoor
+from tests.fuzz.faults.run import run_seed
+from tests.fuzz.faults.sites import FIRE_SHARE, ON_SHARE, DiedError, Sites
 from tests.spark.programs import fresh_seed
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
-from millpond.storage.memory import MemoryStorage
+from millpond.storage.backends.memory import MemoryStorage
 from tests.crash.ledger import BATCHES, open_ledger, small_checkpoint, state_after
 
 pytestmark = pytest.mark.slow

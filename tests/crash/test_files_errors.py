@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_genesis, read_state
+from millpond.checkpoint.recovery import read_genesis, read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import StorageError
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.door import Door
-from millpond.storage.files import FileStorage
 from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ import traceback
 
 import pytest
 
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.crashpoints import VARIABLE
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.crash.ledger import open_ledger, run_batch, state_after
 from tests.crash.model_disk import FolderSynced, ModelDoor, Named, PowerCutError
 

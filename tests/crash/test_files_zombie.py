@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.epochs import snapshots
-from millpond.epochs.compaction import compact
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
+from millpond.checkpoint.snapshots.compaction import compact
 from millpond.errors import EpochError
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.door import Door
-from millpond.storage.files import FileStorage
 from tests.crash.ledger import KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 
 STALLS = ("create", "write", "sync", "close", "link", "entry", "sync_folder")

@@ -16,29 +16,29 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from millpond.epochs.compaction import MERGED, last_merged
-from millpond.epochs.condemned import Condemned, Swept
-from millpond.epochs.deltas import FOLDERS
-from millpond.epochs.manifest import EpochInput, SaveRef, StateFile, decode_genesis, decode_manifest
-from millpond.epochs.notes import decode_note
-from millpond.epochs.reachable import SAVES
-from millpond.epochs.recovery import read_changes
-from millpond.epochs.retired import Retired
-from millpond.epochs.savepoints import Savepoint
-from millpond.epochs.saves import read_save
+from millpond.checkpoint.records.deltas import FOLDERS
+from millpond.checkpoint.records.manifest import EpochInput, SaveRef, StateFile, decode_genesis, decode_manifest
+from millpond.checkpoint.records.notes import decode_note
+from millpond.checkpoint.records.saves import read_save
+from millpond.checkpoint.recovery import read_changes
+from millpond.checkpoint.retention.condemned import Condemned, Swept
+from millpond.checkpoint.retention.reachable import SAVES
+from millpond.checkpoint.retention.retired import Retired
+from millpond.checkpoint.retention.savepoints import Savepoint
+from millpond.checkpoint.snapshots.compaction import MERGED, last_merged
+from millpond.engine.durability.inputlog import read_input
+from millpond.engine.durability.pending import read_pending
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.ids import EpochId
-from millpond.runtime.inputlog import read_input
-from millpond.runtime.pending import read_pending
-from millpond.state.keycodec import KeyCodec
-from millpond.state.valuecodec import ValueCodec
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.log.logindex import LogIndex
+from millpond.storage.backends.log.logrecord import FILE_HEADER_BYTES, Replay, acknowledged_after
+from millpond.storage.backends.memory import MemoryStorage
+from millpond.storage.composed.layered import BASE_NAME, read_base
 from millpond.storage.content import put_content
 from millpond.storage.frame import FrameKind, seal, unseal
-from millpond.storage.layered import BASE_NAME, read_base
-from millpond.storage.log import LogStorage
-from millpond.storage.logindex import LogIndex
-from millpond.storage.logrecord import FILE_HEADER_BYTES, Replay, acknowledged_after
-from millpond.storage.memory import MemoryStorage
 from tests.crash.mutations import BOMBS, spoilt
 from tests.crash.pending import pending_plan
 from tests.spark.programs import fresh_seed

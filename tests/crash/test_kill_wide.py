@@ -10,12 +10,12 @@ import traceback
 
 import pytest
 
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import SystemClock
 from millpond.crashpoints import VARIABLE
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.perkey import PerKeyStorage
 from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 from tests.spark.programs import fresh_seed

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from millpond import Counter, Keep, Lazy, Partitioned, Program, entry
-from millpond.epochs import snapshots
-from millpond.epochs.manifest import decode_manifest
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.runtime import working
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of
-from millpond.storage.files import FileStorage
-from millpond.storage.near import NearStorage
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from millpond.state.local.storekey import element_of
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.near import NearStorage
 from tests.children import in_child
 from tests.sizes import compile_once
 from tests.spark.programs import fresh_seed, oracle, say

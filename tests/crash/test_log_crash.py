@@ -9,14 +9,14 @@ import traceback
 
 import pytest
 
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
 from millpond.crashpoints import VARIABLE
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
 from millpond.errors import StorageError
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.contract import PutOutcome
 from millpond.storage.door import Door
-from millpond.storage.log import LogStorage
 from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 from tests.crash.log_disk import LogModelDoor
 from tests.crash.model_disk import Named, PowerCutError

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.epochs.manifest import Offer
-from tests.unit.epochs.test_machine_exhaustive import World, all_done, check, explore, successors
+from millpond.checkpoint.records.manifest import Offer
+from tests.unit.checkpoint.test_machine_exhaustive import World, all_done, check, explore, successors
 
 QUICK = World(epochs=2, crashes=1, aborts=0, mistakes=0, leftovers=1)
 

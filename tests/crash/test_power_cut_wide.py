@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from millpond.epochs import snapshots
-from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
-from millpond.epochs.deltas import write_changes
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.records.deltas import write_changes
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
-from millpond.state.storekey import store_key
-from millpond.storage.files import FileStorage
+from millpond.state.local.storekey import store_key
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.frame import FrameKind
 from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import ModelDoor

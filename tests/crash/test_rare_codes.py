@@ -7,10 +7,10 @@ import os
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
+from millpond.engine.simulated import Simulated
 from millpond.errors import FeedError, RowError, StateError
-from millpond.runtime.simulated import Simulated
-from millpond.runtime.spark.checks import check_memory, check_steps
-from millpond.state.localstore import LocalStore
+from millpond.spark.checks import check_memory, check_steps
+from millpond.state.local.localstore import LocalStore
 from tests.sizes import compile_once
 
 

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.epochs import snapshots
-from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer
-from millpond.epochs.commit import DELTAS_KEPT
-from millpond.epochs.deltas import write_changes
-from millpond.epochs.manifest import StateFile
-from millpond.epochs.recovery import read_changes
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
+from millpond.checkpoint.commit.commit import DELTAS_KEPT
+from millpond.checkpoint.records.deltas import write_changes
+from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.recovery import read_changes
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import StorageError
-from millpond.state.localstore import KEY_BYTES_MAX, LocalStore
-from millpond.state.standing import Stamp, Standing
-from millpond.state.storekey import store_key
+from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
+from millpond.state.local.standing import Stamp, Standing
+from millpond.state.local.storekey import store_key
+from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.frame import FrameKind
-from millpond.storage.memory import MemoryStorage
 
 
 @pytest.mark.parametrize("every", [1, 3, 5, DELTAS_KEPT, DELTAS_KEPT + 3])

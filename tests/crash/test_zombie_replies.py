@@ -7,9 +7,9 @@ import contextlib
 import pytest
 
 from millpond import parquet
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import delivery
 from millpond.errors import MillpondError
-from millpond.runtime import delivery
-from millpond.runtime.simulated import Simulated
 from tests.sizes import compile_once
 from tests.spark.programs import Store, committed_state, oracle, random_rows
 

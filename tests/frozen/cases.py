@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from millpond.epochs.retention import Keep
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.storage.layered import BASE_NAME, encode_base, read_base
-from millpond.storage.near import NearStorage
+from millpond.checkpoint.retention.retention import Keep
+from millpond.engine.simulated import Simulated
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.layered import BASE_NAME, encode_base, read_base
+from millpond.storage.composed.near import NearStorage
 from millpond.storage.open import open_storage
 from tests.frozen.make_later import compiled
 

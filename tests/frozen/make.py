@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.compiler.compile import compile_program
-from millpond.epochs import snapshots
-from millpond.epochs.manifest import decode_manifest
-from millpond.epochs.recovery import read_state
-from millpond.runtime import working
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from tests.crash.ledger import BATCHES, MemorySink, open_ledger, run_batch
 from tests.frozen import programs
 

@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from millpond.checkpoint.commit import commit
+from millpond.checkpoint.forking import fork
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.retention.savepoints import add_savepoint
+from millpond.checkpoint.snapshots import snapshots
 from millpond.compiler.compile import compile_program
-from millpond.epochs import commit, snapshots
-from millpond.epochs.forking import fork
-from millpond.epochs.retention import Keep
-from millpond.epochs.savepoints import add_savepoint
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime import working
-from millpond.runtime.plan import Durability
-from millpond.runtime.simulated import Simulated
+from millpond.engine.plan import Durability
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.near import NearStorage
 from millpond.storage.contract import Storage
-from millpond.storage.files import FileStorage
-from millpond.storage.near import NearStorage
 from millpond.storage.open import open_storage
 from tests.crash.stories.driven import Drawn
 from tests.frozen import later_programs, programs

@@ -15,19 +15,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.recovery import read_state
 from millpond.compiler.compile import compile_program
-from millpond.epochs.checkpoint import Checkpoint
-from millpond.epochs.manifest import decode_manifest
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
+from millpond.engine.schema import element_schemas
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, StorageError
-from millpond.runtime.schema import element_schemas
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.frame import FrameKind, seal, unseal
-from millpond.storage.log import LogStorage
 from tests.crash.ledger import BATCHES, KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 from tests.frozen import programs
 

@@ -10,27 +10,27 @@ import shutil
 
 import pytest
 
-from millpond.epochs.collection import collect_all
-from millpond.epochs.manifest import decode_manifest
-from millpond.epochs.reading.history import History, kept_epochs
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.epochs.retention import Keep
-from millpond.epochs.retired import given_away
-from millpond.epochs.savepoints import find_savepoint, savepoints
+from millpond.checkpoint.read.history import History, kept_epochs
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.retention.collection import collect_all
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.retention.retired import given_away
+from millpond.checkpoint.retention.savepoints import find_savepoint, savepoints
+from millpond.engine.plan import Durability
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StorageError
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime.plan import Durability
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of
-from millpond.storage.files import FileStorage
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.state.local.storekey import element_of
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.frame import FrameKind, unseal
 from tests.crash.stories.driven import Drawn, models
 from tests.frozen.cases import LATER, Frozen
 from tests.frozen.make_later import KEY_GROUPS, compiled, moment
 from tests.frozen.test_frozen import files_below, newer_frame
-from tests.unit.epochs.keeping import check_kept
+from tests.unit.checkpoint.keeping import check_kept
 
 CASES = sorted(path.name for path in LATER.iterdir())
 

@@ -13,13 +13,13 @@ from millpond.program import ProgramBase
 HEAD = """\
 from __future__ import annotations
 from millpond.program import Partial, Partitioned, ProgramBase as Program, each, entry, merged
-from millpond.state.counter import Counter
-from millpond.state.list import List
-from millpond.state.map import Map
-from millpond.state.matrix import Matrix
-from millpond.state.set import Set
-from millpond.state.value import Value
-from millpond.state.vector import Vector
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.list import List
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
+from millpond.state.containers.vector import Vector
 """
 
 

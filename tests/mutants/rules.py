@@ -40,21 +40,21 @@ RULES = (
     ),
     mutant(
         "undo: entries that a raising row touched stay as it left them",
-        "runtime/undoing.py",
+        "engine/task/undoing.py",
         _RAISING,
         "            overlay.bring_back({unit: known[unit] for unit in units})\n",
         "            overlay.bring_back({})\n",
     ),
     mutant(
         "undo: rows that met the same entries do not run again",
-        "runtime/inorder.py",
+        "engine/task/inorder.py",
         _RAISING,
         "        ran = found[~self._out[found]]\n",
         "        ran = found[:0]\n",
     ),
     mutant(
         "undo: rows that were left out run again with the others",
-        "runtime/inorder.py",
+        "engine/task/inorder.py",
         _RAISING,
         "        self._out[first:last] = True\n",
         "",
@@ -82,7 +82,7 @@ RULES = (
     ),
     mutant(
         "sets: members are stored in the order in which they are walked",
-        "state/canonical.py",
+        "state/codec/canonical.py",
         "regression/test_sets_of_epochs.py",
         "    return sorted(members, key=_encoder_of(members))\n",
         "    return list(members)\n",

@@ -38,14 +38,14 @@ VALUES = (
     ),
     mutant(
         "values: a caller gets the reply itself",
-        "program/rows.py",
+        "program/semantics/rows.py",
         f"{_VALUES}test_a_reply_that_is_an_object_of_outside_is_a_copy",
         "            return copied(reply)\n",
         "            return reply\n",
     ),
     mutant(
         "values: a row gets the argument itself",
-        "program/rows.py",
+        "program/semantics/rows.py",
         f"{_VALUES}test_what_a_caller_does_to_an_argument_changes_nothing",
         "function(self, *map(copied, own), **{",
         "function(self, *own, **{",

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from millpond.errors import ProgramError
-from millpond.testing.campaign import run_one
-from millpond.testing.compare import Outcome, Verdict
-from millpond.testing.dice import derive
 from tests.campaigns import SHRINK_TRIES, Made, Make, Program, Tried, parser_of, run
+from tests.fuzz.campaign import run_one
+from tests.fuzz.compare import Outcome, Verdict
+from tests.fuzz.dice import derive
 from tests.property.chained import Spec, text_of
 from tests.property.relaxed_programs import Maker
 from tests.property.test_relaxed import compare as compare_relaxed

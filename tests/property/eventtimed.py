@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from millpond.program.epoch_time import event_time, moment_of
+from millpond.engine.time.eventtime import FIRST_US, LAST_US
+from millpond.program.semantics.epoch_time import event_time, moment_of
 from millpond.program.timers import fire_timers
-from millpond.runtime.eventtime import FIRST_US, LAST_US
 from tests.property.timed import Plain
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from millpond.joining import IntervalJoin, WindowJoin
-from millpond.joining.bykey import KeyIntervals, key_windows
+from millpond.windowing.joins import IntervalJoin, WindowJoin
+from millpond.windowing.joins.bykey import KeyIntervals, key_windows
 
 HOWS = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
 LATER = 2**62

@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, each, entry, merged
+from millpond.engine.sequential import Sequential
 from millpond.keygroups import Layout
 from millpond.program.merges import concatenate, greatest, total, union
-from millpond.runtime.sequential import Sequential
-from millpond.state.storekey import element_of, group_of, unit_of
+from millpond.state.local.storekey import element_of, group_of, unit_of
 from tests.sizes import compile_once
 
 KEY_GROUPS = 12

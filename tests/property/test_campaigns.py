@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from millpond.testing.compare import Outcome, Verdict
+from tests.fuzz.compare import Outcome, Verdict
 from tests.property import campaign as property_campaign
 from tests.tidy.tree import ROOT
 from tests.values import campaign as values_campaign

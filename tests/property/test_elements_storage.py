@@ -11,22 +11,24 @@ from datetime import datetime, timedelta
 import pytest
 
 from millpond import Counter, List, Map, Partial, Partitioned, Program, entry, on_timer
+from millpond.checkpoint.read.entries import entries
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records import deltas
+from millpond.checkpoint.recovery import read_changes
+from millpond.checkpoint.repairing import repair
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.snapshots import compaction, snapshots
 from millpond.compiler.compile import compile_program
-from millpond.epochs import compaction, deltas, snapshots
-from millpond.epochs.reading.entries import entries
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_changes
-from millpond.epochs.repairing import repair
-from millpond.epochs.retention import Keep
+from millpond.engine import plan
+from millpond.engine.plan import Durability
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from millpond.errors import MillpondError
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime import plan, working
-from millpond.runtime.plan import Durability
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of
-from millpond.storage.elements import ElementsStorage
-from millpond.storage.layered import TrialStorage
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.state.local.storekey import element_of
+from millpond.storage.composed.elements import ElementsStorage
+from millpond.storage.composed.layered import TrialStorage
 from millpond.storage.open import open_storage
 from tests.spark.programs import fresh_seed
 

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime.eventtime import FIRST_US, FeedTime
-from millpond.runtime.plan import BadRows
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
+from millpond.engine.plan import BadRows
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FIRST_US, FeedTime
+from millpond.program.semantics.epoch_time import epoch_time
 from tests.property.eventtimed import EventPlain
 from tests.property.test_time import HANDLERS, KEYS, PHASES, ROWS, SMALL
 from tests.property.timed import (

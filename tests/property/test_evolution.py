@@ -10,17 +10,18 @@ import msgspec
 import pytest
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
-from millpond.epochs import snapshots
-from millpond.epochs.checkpoint import Checkpoint, EpochWork, Offer, PartResult
-from millpond.epochs.manifest import elements_of
-from millpond.epochs.reading.entries import Kind, check_feed, diff, entries
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.verify import verify
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.read.entries import Kind, check_feed, diff, entries
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import elements_of
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine import schema, simulated
+from millpond.engine.local_state import evolving
+from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
 from millpond.ids import PartitionId
-from millpond.runtime import evolving, schema, simulated
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.sizes import compile_once
 from tests.spark.programs import committed_state
 

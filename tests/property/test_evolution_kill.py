@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry, parquet
-from millpond.epochs import rescale, snapshots
-from millpond.epochs.recovery import last_manifest, read_genesis
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.checkpoint.recovery import last_manifest, read_genesis
+from millpond.checkpoint.snapshots import snapshots
+from millpond.checkpoint.upkeep import rescale
+from millpond.engine.simulated import Simulated
+from millpond.storage.backends.files import FileStorage
 from tests.children import in_child
 from tests.sizes import compile_once
 from tests.spark.programs import committed_state, fresh_seed, say

@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-from millpond.runtime.ordering import Places
-from millpond.testing.campaign import Campaign, Report, case_of, run_one, told
-from millpond.testing.compare import Outcome, Verdict
-from millpond.testing.shrink import shrink
+from millpond.engine.task.ordering import Places
+from tests.fuzz.campaign import Campaign, Report, case_of, run_one, told
+from tests.fuzz.compare import Outcome, Verdict
+from tests.fuzz.shrink import shrink
 
 SEED = 20_261_116
 PROGRAMS = 180

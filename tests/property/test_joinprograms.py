@@ -10,11 +10,11 @@ from functools import cache
 import pytest
 
 from millpond import windowing as w
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import EpochError
-from millpond.program.epoch_time import us_of
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.joinprograms import join_program
-from millpond.runtime.simulated import Simulated
+from millpond.program.semantics.epoch_time import us_of
+from millpond.spark.frames.joinprograms import join_program
 from tests.property.joined import HOWS, Spec, batch_join
 from tests.property.timed import committed_state
 from tests.sizes import compile_once

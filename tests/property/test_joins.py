@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.joining import IntervalJoin, WindowJoin
-from millpond.windowing import ordering
+from millpond.windowing.columns import ordering
+from millpond.windowing.joins import IntervalJoin, WindowJoin
 from tests.sizes import sized
 
 LEFT, RIGHT = 0, 1

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond import Lazy
-from millpond.epochs.manifest import MANIFESTS, decode_manifest
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime import working
-from millpond.runtime.lazily import lazy_settings
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of
-from millpond.testing.transactions.worlds.bank import Bank
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import MANIFESTS, decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.engine.durability.lazily import lazy_settings
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.state.local.storekey import element_of
+from tests.fuzz.transactions.worlds.bank import Bank
 from tests.property import test_eventtime, test_time
 from tests.property.test_lazy_level import both, kept, lose, start
 from tests.property.test_time import HANDLERS, many

@@ -12,23 +12,23 @@ import pytest
 from msgspec.structs import replace
 
 from millpond import Counter, Lazy, List, Map, Partitioned, Program, entry
-from millpond.epochs import snapshots
-from millpond.epochs.compaction import compact, last_merged
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.epochs.saves import read_save
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.saves import read_save
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
+from millpond.checkpoint.snapshots.compaction import compact, last_merged
+from millpond.engine.durability.lazily import Saving, lazy_settings
+from millpond.engine.durability.replaying import check_durability
+from millpond.engine.plan import Durability
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from millpond.errors import MillpondError
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime import working
-from millpond.runtime.lazily import Saving, lazy_settings
-from millpond.runtime.plan import Durability
-from millpond.runtime.replaying import check_durability
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of
-from millpond.storage.files import FileStorage
-from millpond.storage.near import NearStorage
-from millpond.testing.transactions.worlds.bank import Bank
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.state.local.storekey import element_of
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.near import NearStorage
+from tests.fuzz.transactions.worlds.bank import Bank
 from tests.sizes import compile_once
 from tests.spark.programs import PROGRAMS, Recommender, Totals, Words, fresh_seed, oracle, random_rows, say
 

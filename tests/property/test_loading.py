@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, each, entry, merged
-from millpond.epochs.reading.entries import entries
-from millpond.epochs.reading.history import History
+from millpond.checkpoint.read.entries import entries
+from millpond.checkpoint.read.history import History
+from millpond.engine.arrowtypes import to_arrow
+from millpond.engine.local_state.loading import load_columns
+from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
 from millpond.keygroups import Layout
-from millpond.runtime.arrowtypes import to_arrow
-from millpond.runtime.loading import load_columns
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.testing import oracle
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz import oracle
 from tests.sizes import compile_once
 from tests.spark.programs import committed_state
 

@@ -9,13 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import Aborted, parquet
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import last_manifest, read_genesis, read_state
-from millpond.runtime import opening, working
-from millpond.runtime.plan import Durability
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine.local_state import opening
+from millpond.engine.plan import Durability
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from millpond.storage.backends.files import FileStorage
 from tests.children import in_child
 from tests.property.rescaled import Kinds
 from tests.property.test_rescale_partitions import Transfers, row_of

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from millpond.compiler import CompiledProgram, compile_program
+from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
 from millpond.keygroups import Layout
 from millpond.program import ProgramBase
-from millpond.runtime.sequential import Sequential
-from millpond.state.element import THE_KEY
-from millpond.state.storekey import element_of, store_key, unit_of
+from millpond.state.containers.element import THE_KEY
+from millpond.state.local.storekey import element_of, store_key, unit_of
 from tests.golden.programs import load, program_in
 
 LAYOUT = Layout(key_groups=16, partitions=1, instances=4, aligned=True)

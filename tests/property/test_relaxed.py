@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from millpond.checkpoint.recovery import read_state
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
-from millpond.epochs.recovery import read_state
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import ProgramError
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of, unit_of
-from millpond.storage.files import FileStorage
-from millpond.testing.compare import Outcome, Verdict
-from millpond.testing.loading import loaded, temporary_folder
+from millpond.state.local.storekey import element_of, unit_of
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.compare import Outcome, Verdict
+from tests.fuzz.loading import loaded, temporary_folder
 from tests.property.relaxed_oracle import Relaxed, Row, TooManyError, shown
 from tests.property.relaxed_programs import Maker
 

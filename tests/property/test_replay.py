@@ -13,19 +13,19 @@ import pytest
 
 from examples.baskets import Baskets
 from millpond import Counter, Partial, Partitioned, Program, entry
-from millpond.epochs import snapshots
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine.durability.replaying import check_durability, could_replay, replay_lost
+from millpond.engine.plan import Durability
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from millpond.errors import MillpondError
-from millpond.runtime import working
-from millpond.runtime.plan import Durability
-from millpond.runtime.replaying import check_durability, could_replay, replay_lost
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.storage.near import NearStorage
-from millpond.testing.transactions.worlds.bank import Bank
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.near import NearStorage
 from tests.children import in_child
+from tests.fuzz.transactions.worlds.bank import Bank
 from tests.sizes import compile_once, sized
 from tests.spark.programs import PROGRAMS, Store, fresh_seed, oracle, random_rows, say
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.epochs import rescale, snapshots
-from millpond.runtime import working
-from millpond.runtime.simulated import Simulated
+from millpond.checkpoint.snapshots import snapshots
+from millpond.checkpoint.upkeep import rescale
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from tests.property.rescaled import (
     COMPILED,
     KEY_GROUPS,

@@ -9,12 +9,12 @@ import random
 import pytest
 
 from millpond import Aborted, List, Map, Partitioned, Program, Value, entry
-from millpond.epochs import snapshots
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from millpond.errors import StateError
 from millpond.graph.model import Dispatch
-from millpond.runtime import working
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
 from tests.property.rescaled import Kinds
 from tests.property.rescaled import random_row as kinds_row
 from tests.sizes import compile_once

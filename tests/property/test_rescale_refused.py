@@ -8,16 +8,16 @@ import os
 import pytest
 
 from millpond import Counter, List, Map, Partial, Partitioned, Program, Set, Value, entry
-from millpond.epochs.rescale import Rescale
+from millpond.checkpoint.upkeep.rescale import Rescale
+from millpond.engine import simulated as simulated_module
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, ProgramError, StateError
 from millpond.keygroups import Succession
-from millpond.runtime import simulated as simulated_module
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
 from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
 from tests.sizes import compile_once
 from tests.spark.programs import Totals, Words, committed_state
-from tests.unit.runtime.test_relaxed import Bank
+from tests.unit.engine.test_relaxed import Bank
 
 
 class Best(Program):

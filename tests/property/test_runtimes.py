@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.epochs import snapshots
-from millpond.runtime import working
-from millpond.runtime.simulated import Simulated
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from tests.sizes import compile_once, sized
 from tests.spark.programs import (
     PROGRAMS,

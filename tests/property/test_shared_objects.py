@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from millpond.testing.compare import Verdict, compare
+from tests.fuzz.compare import Verdict, compare
 
 HEAD = """
 from __future__ import annotations

@@ -9,14 +9,14 @@ import pytest
 
 from millpond import Counter, Partitioned, Program, entry
 from millpond.compiler.routing import argument_hash
+from millpond.engine.elastic.loads import task_loads
+from millpond.engine.messages import decode_control
+from millpond.engine.plan import EpochPlan
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.whole import run_whole
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
-from millpond.runtime.loads import task_loads
-from millpond.runtime.messages import decode_control
-from millpond.runtime.plan import EpochPlan
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.runtime.whole import run_whole
 from tests.property.test_ownership import random_owners
 from tests.sizes import compile_once
 from tests.spark.programs import committed_state, fresh_seed, shown

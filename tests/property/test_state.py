@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from millpond.errors import MillpondError, StateError
-from millpond.state.counter import Counter
-from millpond.state.element import ElementType
-from millpond.state.list import List
-from millpond.state.map import Map
-from millpond.state.matrix import Matrix
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.list import List
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
+from millpond.state.containers.vector import Vector
+from millpond.state.local.storekey import store_key
 from millpond.state.overlay import DictBase, KeyedOverlay, LazyOverlay
-from millpond.state.set import Set
-from millpond.state.storekey import store_key
-from millpond.state.value import Value
-from millpond.state.vector import Vector
 from tests.sizes import sized
 
 INDEX = 3

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from millpond.epochs.compaction import compact
-from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
-from millpond.epochs.times import Times, is_over
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
+from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.recovery import last_manifest, read_changes, read_genesis, restore_files
+from millpond.checkpoint.snapshots.compaction import compact
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.program.semantics.epoch_time import epoch_time
 from tests.property.timed import (
     SECOND,
     START,

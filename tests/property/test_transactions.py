@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from millpond.compiler.compile import compile_program
+from millpond.engine.task.ordering import Places
 from millpond.graph.model import Dispatch
-from millpond.runtime.ordering import Places
-from millpond.testing.campaign import run_one
-from millpond.testing.compare import Verdict
-from millpond.testing.loading import program_in
-from millpond.testing.transactions.campaign import TransactionReport, case_of, told, world_case
-from millpond.testing.transactions.worlds import WORLDS
+from tests.fuzz.campaign import run_one
+from tests.fuzz.compare import Verdict
+from tests.fuzz.loading import program_in
+from tests.fuzz.transactions.campaign import TransactionReport, case_of, told, world_case
+from tests.fuzz.transactions.worlds import WORLDS
 from tests.sizes import sized
 
 SEED = 20_261_117

@@ -8,11 +8,11 @@ import pytest
 
 from examples.audit import constant, kept_manifests, measured
 from millpond import Map, Partitioned, Program, entry
-from millpond.epochs import snapshots
-from millpond.runtime import working
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
-from millpond.testing.transactions.worlds import bank, inventory, matching, social
+from millpond.checkpoint.snapshots import snapshots
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from tests.fuzz.transactions.worlds import bank, inventory, matching, social
 from tests.sizes import compile_once
 
 HELD = {

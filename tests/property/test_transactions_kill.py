@@ -11,17 +11,17 @@ import pytest
 
 from examples.audit import constant, measured
 from millpond import parquet
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import snapshots
 from millpond.crashpoints import IN_EPOCHS
-from millpond.epochs import snapshots
-from millpond.epochs.recovery import read_state
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
-from millpond.runtime import working
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.testing.transactions.truth import truth_of
-from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
+from millpond.storage.backends.files import FileStorage
 from tests.children import in_child
+from tests.fuzz.transactions.truth import truth_of
+from tests.fuzz.transactions.worlds.bank import Bank, make_rows, surplus
 from tests.sizes import compile_once
 from tests.spark.programs import fresh_seed, say
 

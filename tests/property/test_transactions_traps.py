@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from millpond.testing.compare import Verdict
-from millpond.testing.helpers import HEAD
-from millpond.testing.transactions.compare import compare
+from tests.fuzz.compare import Verdict
+from tests.fuzz.helpers import HEAD
+from tests.fuzz.transactions.compare import compare
 from tests.property.transaction_traps import TRAPS
 
 pytestmark = pytest.mark.slow

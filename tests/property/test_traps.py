@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, each, entry, merged
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StateError
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.state.keycodec import KeyCodec
+from millpond.state.codec.keycodec import KeyCodec
 
 pytestmark = pytest.mark.slow
 

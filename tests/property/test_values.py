@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from millpond.testing.compare import Verdict
-from millpond.testing.grammar import generate as generate_steered
+from tests.fuzz.compare import Verdict
+from tests.fuzz.grammar import generate as generate_steered
 from tests.sizes import sized
 from tests.values.campaign import case_of
 from tests.values.compare import compare

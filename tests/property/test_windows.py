@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.baselines import Naive, pairs, pairs_plus, panes, reactive
 from millpond import windowing as w
-from millpond.state.valuecodec import ValueCodec
-from millpond.windowing.baselines import Naive, pairs, pairs_plus, panes, reactive
-from millpond.windowing.stores import CHOICES, PREFIX
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.windowing.stores.stores import CHOICES, PREFIX
 from tests.property.windows_oracle import (
     AGGREGATES,
     DAY,

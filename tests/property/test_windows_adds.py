@@ -11,13 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millpond import Program, entry, on_window
-from millpond.program.epoch_time import epoch_time, moment_of
-from millpond.runtime import windowadds
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
-from millpond.state.map import Map
-from millpond.state.valuecodec import ValueCodec
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import windowadds
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import epoch_time, moment_of
+from millpond.state.codec.valuecodec import ValueCodec
+from millpond.state.containers.map import Map
 from millpond.windowing import (
     ClosedWindow,
     argmax,
@@ -28,8 +28,6 @@ from millpond.windowing import (
     days,
     distinct_count,
     first_of,
-    keycells,
-    keysessions,
     last_of,
     max_of,
     mean_of,
@@ -44,6 +42,7 @@ from millpond.windowing import (
     variance_of,
 )
 from millpond.windowing.element import WindowRules, Windows
+from millpond.windowing.keyed import keycells, keysessions
 from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.property.test_windows_element import EPOCHS, feeds
 from tests.property.timed import SECOND, committed_state, fired_by, live_state

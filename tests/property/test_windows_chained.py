@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from millpond.compiler import compile_program
-from millpond.program.epoch_time import epoch_time, event_time, moment_of
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import epoch_time, event_time, moment_of
 from millpond.program.timers import fire_timers
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.testing.loading import loaded, temporary_folder
+from tests.fuzz.loading import loaded, temporary_folder
 from tests.property.chained import BEGIN, SECOND, Brute, rows_of, spec_of, text_of
 from tests.property.timed import fired_by
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond import Program, entry, on_window
-from millpond.program.epoch_time import epoch_time, us_of
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import epoch_time, us_of
 from millpond.windowing import ClosedWindow, collect, count, count_sliding, max_of, session, sliding, sum_of
 from tests.property.test_eventtime import fresh, many, with_times  # noqa: F401
 from tests.property.timed import SECOND

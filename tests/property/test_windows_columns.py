@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.windowing import vectorised
-from millpond.windowing.columnsessions import ColumnSessions
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns import vectorised
+from millpond.windowing.columns.columnsessions import ColumnSessions
+from millpond.windowing.columns.vectorised import ColumnWindows
 from tests.property.windows_oracle import DAY, periodic
 from tests.property.windows_oracle import session as brute_session
 from tests.sizes import sized

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.baselines import Naive, pairs, pairs_plus, panes, reactive
+from benchmarks.baselines.plaintree import PlainFlatFat
 from millpond import windowing as w
-from millpond.windowing.baselines import Naive, pairs, pairs_plus, panes, reactive
-from millpond.windowing.baselines.plaintree import PlainFlatFat
-from millpond.windowing.flatfat import CAPACITY_MIN
-from millpond.windowing.stores import EAGER, LAZY, PREFIX
+from millpond.windowing.stores.flatfat import CAPACITY_MIN
+from millpond.windowing.stores.stores import EAGER, LAZY, PREFIX
 from tests.sizes import sized
 
 SHAPES = st.tuples(st.integers(1, 200), st.integers(1, 60))

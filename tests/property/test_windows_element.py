@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.epochs.compaction import compact
-from millpond.epochs.recovery import last_manifest, read_changes, read_genesis, restore_files
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime import working
-from millpond.runtime.eventtime import FIRST_US, FeedTime
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
+from millpond.checkpoint.recovery import last_manifest, read_changes, read_genesis, restore_files
+from millpond.checkpoint.snapshots.compaction import compact
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import working
+from millpond.engine.time.eventtime import FIRST_US, FeedTime
+from millpond.program.semantics.epoch_time import epoch_time
 from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.property.timed import SECOND, Plain, committed_state, fired_by, live_state, replies_of
 from tests.property.windowed import (

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.windowing import keyrows
+from millpond.windowing.keyed import keyrows
 from millpond.windowing.shared import SharedWindows
-from millpond.windowing.stores import EAGER, LAZY, PREFIX
+from millpond.windowing.stores.stores import EAGER, LAZY, PREFIX
 from tests.property.test_eventtime import fresh, many  # noqa: F401
 from tests.property.windows_kinds import (
     AGGREGATES,

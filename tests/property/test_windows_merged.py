@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.state.valuecodec import ValueCodec
+from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing import aggregate, count, days, max_of, mean_of, min_of, several, sliding, sum_of, tumbling
-from millpond.windowing.keyslices import KeySlices
+from millpond.windowing.keyed.keyslices import KeySlices
 from tests.property.test_eventtime import many
 from tests.property.test_windows_blocks import DAY, VALUES, bits
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.state.valuecodec import ValueCodec
+from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing import count, session, several, sliding, sum_of, tumbling
-from millpond.windowing.keyslices import KeySlices
+from millpond.windowing.keyed.keyslices import KeySlices
 from tests.property.test_eventtime import many
 
 pytestmark = pytest.mark.slow

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from millpond import Counter, Map, Partitioned, Program, Set, Value, Vector, entry, on_timer
-from millpond.epochs.recovery import last_manifest, read_genesis, read_state
-from millpond.epochs.times import Times, is_over
+from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.errors import Aborted
-from millpond.program.epoch_time import epoch_time
+from millpond.program.semantics.epoch_time import epoch_time
 from millpond.program.timers import fire_timers
 from millpond.state.expiry import Expiring
-from millpond.state.storekey import element_of, unit_of
+from millpond.state.local.storekey import element_of, unit_of
 from tests.sizes import compile_once
 
 START = 1_700_000_000_000_000

@@ -6,7 +6,7 @@ from ast import literal_eval
 from datetime import datetime, timedelta
 
 from millpond import Counter, Partitioned, Program, entry, on_timer, on_window
-from millpond.program.epoch_time import now_us, us_of
+from millpond.program.semantics.epoch_time import now_us, us_of
 from millpond.windowing import (
     ClosedWindow,
     collect,

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from millpond import Program, entry, on_window
 from millpond.compiler.compile import compile_program
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.simulated import Simulated
-from millpond.state.localstore import LocalStore
-from millpond.storage.memory import MemoryStorage
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.state.local.localstore import LocalStore
+from millpond.storage.backends.memory import MemoryStorage
 from millpond.windowing import ClosedWindow
 from tests.property.timed import SECOND, START
 from tests.property.windowed import lines

@@ -13,8 +13,8 @@ import textwrap
 from pathlib import Path
 
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
-from millpond.runtime.sequential import Sequential
 from tests.golden.programs import load, program_in
 
 FRAME = """

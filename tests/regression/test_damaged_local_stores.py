@@ -12,13 +12,13 @@ import pytest
 
 from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
+from millpond.engine.simulated import Simulated
 from millpond.errors import StateError
-from millpond.runtime.simulated import Simulated
-from millpond.state import storeuse
-from millpond.state.localstore import LocalStore
-from millpond.state.standing import Stamp
-from millpond.state.storecheck import damage_in
-from millpond.state.storesums import is_whole, summed, summed_all, values_of
+from millpond.state.local import storeuse
+from millpond.state.local.localstore import LocalStore
+from millpond.state.local.standing import Stamp
+from millpond.state.local.storecheck import damage_in
+from millpond.state.local.storesums import is_whole, summed, summed_all, values_of
 from tests.children import in_child
 
 STAMP = Stamp("u", 1, "h1")

@@ -7,15 +7,15 @@ import stat
 
 import pytest
 
+from millpond.engine.local_state import opening
 from millpond.errors import StateError
 from millpond.ids import PartitionId
-from millpond.runtime import opening
-from millpond.runtime.spark import executor
-from millpond.runtime.spark.workroot import WorkRoot
-from millpond.state import ownfolders
-from millpond.state.localstore import LocalStore
-from millpond.state.ownfolders import make_private, own_folder
-from millpond.storage.log import LogStorage
+from millpond.spark.placement import executor
+from millpond.spark.streaming.workroot import WorkRoot
+from millpond.state.local import ownfolders
+from millpond.state.local.localstore import LocalStore
+from millpond.state.local.ownfolders import make_private, own_folder
+from millpond.storage.backends.log.log import LogStorage
 
 
 def code_of(call, *arguments):

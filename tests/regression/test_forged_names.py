@@ -5,14 +5,21 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from millpond.epochs.manifest import FileRef, Manifest, OutputFile, decode_manifest, encode_manifest, manifest_name
+from millpond.checkpoint.records.manifest import (
+    FileRef,
+    Manifest,
+    OutputFile,
+    decode_manifest,
+    encode_manifest,
+    manifest_name,
+)
+from millpond.engine.plan import SinkPlan
+from millpond.engine.publish.publish import Publisher
 from millpond.errors import MillpondError, StorageError
 from millpond.program.sinks import memory, parquet
-from millpond.runtime.plan import SinkPlan
-from millpond.runtime.publish import Publisher
 from millpond.storage.contract import is_name
 from millpond.storage.frame import FrameKind, seal, unseal
-from tests.unit.runtime.test_publish import Stage
+from tests.unit.engine.publish.test_publish import Stage
 
 FORGED = ("../victim", "../../victim", "/etc/victim", "a/../../victim", "..", ".", "", "x\0y", "a/b", "-/../v", "~/v")
 FORGED += ("..\\victim", "victim\n", "%2e%2e/victim", "\u2024\u2024/victim", "x" * 600, "./victim", "sub//victim")

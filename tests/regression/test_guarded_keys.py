@@ -10,10 +10,10 @@ import pytest
 
 from millpond import Counter, Map, Matrix, Partitioned, Program, Set, entry
 from millpond.compiler.compile import compile_program
+from millpond.engine.plan import BadRows
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import RowError, StateError
-from millpond.runtime.plan import BadRows
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
 
 
 class Guarded(Program):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from millpond.storage import logtail, sharedlogs
+from millpond.storage.backends.log import logtail, sharedlogs
+from millpond.storage.backends.log.log import INDEX_RECORDS_MIN, LogStorage
 from millpond.storage.door import Door, through
-from millpond.storage.log import INDEX_RECORDS_MIN, LogStorage
 from millpond.storage.open import open_storage
 from tests.children import in_child
 

@@ -8,13 +8,13 @@ import traceback
 import pytest
 from typer.testing import CliRunner
 
+from millpond.checkpoint.forking import fork
 from millpond.cli import app
-from millpond.epochs.forking import fork
 from millpond.errors import MillpondError
 from millpond.program.sinks import parquet
-from millpond.runtime.spark.workroot import _folder
+from millpond.spark.streaming.workroot import _folder
 from millpond.storage.addresses import identity_of, scrubbed, shown_url
-from millpond.storage.objects import ObjectStorage, read_place
+from millpond.storage.backends.objects import ObjectStorage, read_place
 from millpond.storage.open import folder_of, open_storage, urlsplit
 
 PW = "hunter2"
@@ -134,7 +134,7 @@ def test_no_error_of_opening_an_address_tells_its_password(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
-    monkeypatch.setattr("millpond.storage.objects.PUT_PAUSE_S", 0.0)
+    monkeypatch.setattr("millpond.storage.backends.objects.PUT_PAUSE_S", 0.0)
     assert PW not in told_by(open_storage, address)
     assert list(tmp_path.iterdir()) == [], "nothing is made of a mistyped address"
 

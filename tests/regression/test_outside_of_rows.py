@@ -8,8 +8,8 @@ import pytest
 
 from millpond import Program
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
-from millpond.runtime.sequential import Sequential
 from tests.golden.programs import load, program_in
 
 CHANGES_OUTSIDE = {

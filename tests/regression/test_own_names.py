@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.testing.loading import loaded
+from tests.fuzz.loading import loaded
 
 HEAD = """import builtins as b
 from builtins import enumerate as e

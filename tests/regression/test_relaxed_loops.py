@@ -11,8 +11,8 @@ import pytest
 
 from millpond import Counter, Map, Matrix, Partial, Partitioned, Program, Set, Value, entry
 from millpond.compiler.compile import compile_program
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from tests.property.relaxed_oracle import Relaxed
 
 ROWS = 5

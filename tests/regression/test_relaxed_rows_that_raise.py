@@ -7,10 +7,10 @@ import random
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
+from millpond.engine import failures, simulated
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
 from millpond.errors import RowError
-from millpond.runtime import failures, simulated
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
 from tests.property.relaxed_oracle import Relaxed
 from tests.sizes import compile_once, sized
 from tests.spark.programs import committed_state

@@ -10,19 +10,19 @@ import zlib
 import pytest
 from typer.testing import CliRunner
 
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import manifest_name
+from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
+from millpond.checkpoint.retention.retention import Keep
 from millpond.cli import app
 from millpond.clock import ManualClock
-from millpond.epochs.manifest import manifest_name
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import last_manifest, read_genesis, read_state
-from millpond.epochs.retention import Keep
 from millpond.errors import MillpondError
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.rocks import RocksStorage
 from millpond.storage.open import accept_rollback, open_storage
-from millpond.storage.rocks import RocksStorage
 from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
-from tests.unit.epochs.keeping import Driver
+from tests.unit.checkpoint.keeping import Driver
 
 REFUSED = {"MP301", "MP304", "MP334", "MP361", "MP362", "MP414", "MP457"}
 EPOCHS = len(BATCHES)
@@ -143,7 +143,7 @@ def test_a_whole_log_from_before_witnesses_is_read_and_has_one_after_the_next_co
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 @pytest.mark.parametrize("scheme", ["", "perkey://", "log://", "memory"])
 def test_a_young_checkpoint_that_lost_manifests_is_never_taken_for_a_new_one(tmp_path, scheme, epochs, lost):
-    from millpond.storage.memory import MemoryStorage
+    from millpond.storage.backends.memory import MemoryStorage
 
     storage = MemoryStorage() if scheme == "memory" else open_storage(f"{scheme}{tmp_path / 'c'}")
     for batch in range(epochs):

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from millpond import Counter, List, Map, Partial, Partitioned, Program, each, entry, merged
+from millpond.engine.failures import LINES_FIRST, LINES_LAST
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import inorder
 from millpond.errors import Passing, RowError
-from millpond.runtime import inorder
-from millpond.runtime.failures import LINES_FIRST, LINES_LAST
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
 from tests.sizes import compile_once, sized
 from tests.spark.programs import committed_state
 

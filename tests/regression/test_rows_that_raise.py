@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from millpond.engine import simulated
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
+from millpond.engine.task import inorder
+from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import Aborted, RowError
-from millpond.program.epoch_time import event_time
-from millpond.runtime import inorder, simulated
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
+from millpond.program.semantics.epoch_time import event_time
 from tests.chance import SEED, seed_of
 from tests.regression.raising import (
     HANDLERS,

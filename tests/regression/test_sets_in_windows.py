@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from millpond.windowing import aggregate, several
-from millpond.windowing.aggregates import Aggregate
+from millpond.windowing.aggregates.aggregates import Aggregate
 
 
 def gathered(whole: Aggregate, records: list[int], dice: random.Random) -> object:

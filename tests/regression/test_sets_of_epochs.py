@@ -7,7 +7,7 @@ import random
 import pytest
 
 from millpond import Map, Partitioned, Program, Value, entry
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
 from tests.sizes import compile_once
 
 

@@ -8,11 +8,11 @@ import shutil
 import msgspec
 import pytest
 
+from millpond.engine.publish.keptreplies import HANDED
+from millpond.engine.publish.replies import STAGING
 from millpond.errors import StorageError
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
-from millpond.runtime.keptreplies import HANDED
-from millpond.runtime.replies import STAGING
-from tests.unit.runtime.test_publish import REPLIES, Stage
+from tests.unit.engine.publish.test_publish import REPLIES, Stage
 
 SEEDS = range(60)
 

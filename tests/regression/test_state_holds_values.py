@@ -13,10 +13,10 @@ import pytest
 from millpond import Counter, List, Map, Partial, Partitioned, Program, Value, entry
 from millpond.cli.check import check_program
 from millpond.compiler.compile import compile_program
+from millpond.engine.plan import BadRows
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import StateError
-from millpond.runtime.plan import BadRows
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
 from tests.sizes import compile_once
 
 Rows = list[tuple[str, tuple[Any, ...]]]

@@ -15,12 +15,12 @@ import pytest
 
 from millpond.cli.check import check_paths, check_program
 from millpond.compiler.compile import compile_program
+from millpond.engine.arrowtypes import arrow_type
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
 from millpond.errors import FeedError, ProgramError, RowError
 from millpond.program.columntypes import without_column
-from millpond.runtime.arrowtypes import arrow_type
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
-from millpond.testing.loading import loaded
+from tests.fuzz.loading import loaded
 
 PROGRAM = """from __future__ import annotations
 
@@ -293,7 +293,7 @@ def test_an_entry_point_without_a_program_is_refused_in_whichever_order(kind, or
 
 def test_hints_that_are_text_travel_with_their_class():
     """Where a class arrives there may be no module that knows the names in its hints."""
-    ship = pytest.importorskip("millpond.runtime.spark.ship")
+    ship = pytest.importorskip("millpond.spark.ship")
     head, _, _ = PROGRAM.format(hint="int", kept="int", key="str").partition("class Made")
     module = types.ModuleType("gone_by_then")
     sys.modules[module.__name__] = module

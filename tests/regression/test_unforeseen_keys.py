@@ -12,9 +12,9 @@ import pytest
 from millpond import Counter, Map, Matrix, Partitioned, Program, Set, entry
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
 
 
 class Shop(Program):

@@ -10,11 +10,11 @@ import pytest
 from millpond import Counter, Partitioned, Program, entry, on_timer, on_window
 from millpond.compiler import compile_program
 from millpond.compiler.explain import explain
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import MillpondError
-from millpond.program.epoch_time import epoch_time, event_time, moment_of
+from millpond.program.semantics.epoch_time import epoch_time, event_time, moment_of
 from millpond.program.timers import fire_timers
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.simulated import Simulated
 from millpond.windowing import ClosedWindow, count, count_tumbling, session, sum_of, tumbling
 
 SECOND = 1_000_000

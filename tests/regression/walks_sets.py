@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from millpond import Map, Partitioned, Program, entry, memory
 from millpond.errors import MillpondError
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 
 FRUITS = {"apple", "banana", "cherry", "date", "elder", "fig"}
 walk = functools.partial(str.join, " ")

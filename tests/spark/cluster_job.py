@@ -19,10 +19,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from millpond import parquet
-from millpond.runtime.spark.executor import ON_EXECUTOR
-from millpond.runtime.spark.job import Job
-from millpond.runtime.spark.progress import EpochReport, Progress
-from millpond.runtime.spark.session import local_session
+from millpond.spark.job import Job
+from millpond.spark.placement.executor import ON_EXECUTOR
+from millpond.spark.progress import EpochReport, Progress
+from millpond.spark.session import local_session
 from tests.property.windowed import Corrected
 from tests.spark.continued_job import Walks
 from tests.spark.feeding import feed_all, stream_of, streams

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 from tests.spark.connectserver import ConnectServer
 
 HERE = Path(__file__).parent

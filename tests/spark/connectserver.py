@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyspark
 
-from millpond.runtime.spark.java import find_java
-from millpond.runtime.spark.session import LOOPBACK, TASK_FAILURES_MAX, local_settings
+from millpond.spark.java import find_java
+from millpond.spark.session import LOOPBACK, TASK_FAILURES_MAX, local_settings
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent

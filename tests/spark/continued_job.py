@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 from tests.spark.drivers import Driver
 from tests.spark.feeding import feed_all, tables
 

@@ -15,9 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from millpond import Counter, Partitioned, Program, entry
-from millpond.elastic import Elastic
-from millpond.runtime.spark.progress import EpochReport, Progress
-from millpond.runtime.spark.session import local_session
+from millpond.engine.elastic import Elastic
+from millpond.spark.progress import EpochReport, Progress
+from millpond.spark.session import local_session
 from tests.spark.feeding import feed_all, streams
 
 FOLDER: str | None = None

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from millpond import Counter, Map, Partitioned, Program, entry, on_timer, parquet
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 from tests.spark.drivers import Driver
 from tests.spark.feeding import stream_of
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond import Program, parquet
-from millpond.runtime.arrowtypes import arrow_type
-from millpond.runtime.spark.job import Job
+from millpond.engine.arrowtypes import arrow_type
+from millpond.spark.job import Job
 from tests.sizes import compile_once
 from tests.spark.programs import Row
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from millpond import Counter, Lazy, Partitioned, Program, entry
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 from tests.spark.feeding import feed_all, streams
 
 PARTITIONS = 2

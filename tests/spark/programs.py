@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import msgspec
 
 from millpond import Counter, Map, Matrix, Partial, Partitioned, Program, Vector, each, entry, merged
-from millpond.epochs.recovery import read_state
-from millpond.runtime.arrowtypes import to_arrow
-from millpond.runtime.sequential import Sequential
-from millpond.storage.files import FileStorage
+from millpond.checkpoint.recovery import read_state
+from millpond.engine.arrowtypes import to_arrow
+from millpond.engine.sequential import Sequential
+from millpond.storage.backends.files import FileStorage
 from tests.chance import seed_of
 from tests.sizes import compile_once
 

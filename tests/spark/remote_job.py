@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 from tests.spark.feeding import feed_all, streams
 from tests.spark.programs import Store
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from millpond.runtime.spark.java import find_java
-from millpond.runtime.spark.session import LOOPBACK
+from millpond.spark.java import find_java
+from millpond.spark.session import LOOPBACK
 from tests.spark.connectserver import ROOT, SPARK_HOME, free_port
 from tests.spark.listening import below
 

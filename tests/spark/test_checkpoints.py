@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from millpond import parquet
-from millpond.epochs import snapshots
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import EpochError, MillpondError, StorageError
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.spark.feeding import stream_of, visible, write_part
 from tests.spark.programs import Store, Totals, committed_state, oracle
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from millpond.compiler.compile import compile_program
-from millpond.program.epoch_time import moment_of
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.sequential import Sequential
-from millpond.storage.files import FileStorage
+from millpond.engine.sequential import Sequential
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import moment_of
+from millpond.storage.backends.files import FileStorage
 from tests.property.timed import SECOND, START
 from tests.property.timed import committed_state as state_by_element
 from tests.property.windowed import Corrected, Watched

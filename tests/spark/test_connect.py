@@ -13,9 +13,9 @@ from pyspark.sql.functions import udf
 
 from millpond import foreach_epoch
 from millpond.errors import MillpondError
-from millpond.runtime.spark.connect import Relay, over_connect
-from millpond.runtime.spark.executor import ON_EXECUTOR, STORES, local_folder, root_on_executor
-from millpond.runtime.spark.placement import one_host
+from millpond.spark.placement.executor import ON_EXECUTOR, STORES, local_folder, root_on_executor
+from millpond.spark.placement.placement import one_host
+from millpond.spark.streaming.connect import Relay, over_connect
 from millpond.storage.open import open_storage
 from tests.spark.conftest import CONNECT
 from tests.spark.drivers import Driver, wait_for

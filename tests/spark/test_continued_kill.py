@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 from tests.sizes import compile_once
 from tests.spark.continued_job import STEPS, ContinuedDriver, Walks
 from tests.spark.feeding import replies_in, write_parts

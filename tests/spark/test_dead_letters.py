@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import memory, parquet
 from millpond.errors import FeedError
-from millpond.runtime.spark import compute
+from millpond.spark.exchange import compute
 from tests.regression.raising import Chain
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.mending import Broken, Late, Mended, Mild

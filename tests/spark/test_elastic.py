@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from millpond import Counter, Partitioned, Program, entry, parquet
-from millpond.elastic import Decision, Elastic, Reason
-from millpond.epochs.recovery import last_manifest, read_genesis
+from millpond.checkpoint.recovery import last_manifest, read_genesis
+from millpond.engine.elastic import Decision, Elastic, Reason
 from millpond.errors import ElasticError
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.property.test_spread import Words, random_row
 from tests.spark.drivers import wait_for
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, visible, write_parts

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import Counter, Partitioned, Program, entry, memory, parquet
-from millpond.epochs.recovery import last_manifest, read_genesis
-from millpond.epochs.times import Times
+from millpond.checkpoint.records.times import Times
+from millpond.checkpoint.recovery import last_manifest, read_genesis
+from millpond.engine.time.eventtime import LAST_US, FeedTime
 from millpond.errors import MillpondError
-from millpond.program.epoch_time import epoch_time, moment_of
-from millpond.runtime.eventtime import LAST_US, FeedTime
-from millpond.storage.files import FileStorage
+from millpond.program.semantics.epoch_time import epoch_time, moment_of
+from millpond.storage.backends.files import FileStorage
 from tests.property.eventtimed import EventPlain
 from tests.property.timed import SECOND, START, Alarms, Moves, Pledges, committed_state
 from tests.spark.drivers import wait_for
@@ -86,7 +86,7 @@ def test_bounded_runs_equal_plain_python_with_the_same_watermarks(
     spark, tmp_path, monkeypatch, program, small_epoch, spread
 ):
     if spread:
-        monkeypatch.setattr("millpond.runtime.spark.placement.one_host", lambda _: False)
+        monkeypatch.setattr("millpond.spark.placement.placement.one_host", lambda _: False)
     names = {Alarms: ("touch", "stop", "repeat"), Moves: ("fill", "move"), Pledges: ("fill", "give")}[program]
     handlers = {Alarms: ("idle", "again"), Moves: (), Pledges: ("grow",)}[program]
     feed = FeedTime(disorder_us=2 * SECOND, lateness_us=SECOND, idle_us=3 * SECOND)

@@ -17,9 +17,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import Counter, List, Map, Partitioned, Program, Value, entry, memory, parquet
-from millpond.epochs import snapshots
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import FeedError, MillpondError, RowError
-from millpond.runtime.spark import compute
+from millpond.spark.exchange import compute
 from tests.spark.farewell import without_farewell
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.programs import Store, Totals, committed_state, fresh_seed, oracle
@@ -378,7 +378,7 @@ def test_user_code_that_raises_is_told_with_its_row_and_goes_on_once_mended(spar
 
 MAIN = """
 from millpond import Map, Partitioned, Program, entry, memory
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 
 def twice(value):
     return 2 * value

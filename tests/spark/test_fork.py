@@ -6,9 +6,9 @@ import shutil
 
 import millpond
 from millpond import Counter, Keep, Partitioned, Program, entry, memory, parquet
-from millpond.epochs.recovery import read_state as stored_state
-from millpond.runtime.spark.job import Job
-from millpond.storage.files import FileStorage
+from millpond.checkpoint.recovery import read_state as stored_state
+from millpond.spark.job import Job
+from millpond.storage.backends.files import FileStorage
 
 
 class Words(Program):

@@ -6,15 +6,15 @@ import shutil
 
 import pytest
 
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
 from millpond.errors import ProgramError
 from millpond.keygroups import Layout
-from millpond.runtime.spark.job import Job
-from millpond.storage.files import FileStorage
-from millpond.testing.campaign import case_of
-from millpond.testing.grammar import Knobs
-from millpond.testing.loading import loaded
-from millpond.testing.oracle import call, committed_state, expect, plain_state
+from millpond.spark.job import Job
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.campaign import case_of
+from tests.fuzz.grammar import Knobs
+from tests.fuzz.loading import loaded
+from tests.fuzz.oracle import call, committed_state, expect, plain_state
 from tests.sizes import compile_once
 from tests.spark.feeding import feed_all, replies_in, tables, write_parts
 

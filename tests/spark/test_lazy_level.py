@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from millpond import Lazy
-from millpond.epochs.manifest import decode_manifest
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.state.storekey import element_of
-from millpond.storage.files import FileStorage
-from millpond.storage.near import NearStorage
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.state.local.storekey import element_of
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.near import NearStorage
 from tests.spark.drivers import Driver
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts
 from tests.spark.lazy_job import Visits

@@ -7,8 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from millpond.runtime.spark import placement
-from millpond.runtime.spark.placement import Anchors
+from millpond.spark.placement import placement
+from millpond.spark.placement.placement import Anchors
 
 PARTITIONS = 5
 

@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql.types import StructType
 
-from millpond.epochs import snapshots
+from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
-from millpond.runtime.frames import read_changes, read_state
+from millpond.front.frames import read_changes, read_state
 from tests.unit.cli.state_program import run
 
 EPOCHS = 4

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from millpond import foreach_epoch, memory, parquet
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
 from millpond.errors import EpochError, FeedError, RowError, StorageError
-from millpond.runtime.spark import handing
+from millpond.spark.streaming import handing
 from millpond.storage.open import open_storage
 from millpond.storage.secret import FILE_VARIABLE
 from tests.contract import s3_server as s3

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from millpond.errors import MillpondError
-from millpond.runtime.spark import progress
-from millpond.storage.files import FileStorage
+from millpond.spark import progress
+from millpond.storage.backends.files import FileStorage
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts
 from tests.spark.programs import Recommender, committed_state, oracle, random_rows
 

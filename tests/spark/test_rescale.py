@@ -7,11 +7,11 @@ import shutil
 import pytest
 
 from millpond import Counter, Partial, Partitioned, Program, each, entry, merged
-from millpond.epochs.recovery import last_manifest, read_genesis
+from millpond.checkpoint.recovery import last_manifest, read_genesis
+from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.testing.transactions.worlds.bank import Bank, make_rows
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.transactions.worlds.bank import Bank, make_rows
 from tests.sizes import compile_once
 from tests.spark import transactions_feeding as transactions
 from tests.spark.feeding import feed_all, streams, visible, write_parts

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from millpond.errors import SetupError
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 from tests.spark.listening import LOOPBACK, addresses, below
 
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
-from millpond.runtime.spark.session import local_session
+from millpond.spark.session import local_session
 spark = local_session(cores=1)
 print(spark.range(7).count())
 spark.stop()

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from millpond import console, foreach_epoch, memory, parquet
+from millpond.engine.publish import publish
 from millpond.errors import EpochError, RowError, StorageError
-from millpond.runtime import publish
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.spark.feeding import stream_of, visible, write_part
 from tests.spark.programs import Totals
 

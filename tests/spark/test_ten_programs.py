@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from millpond import parquet
+from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
-from millpond.runtime.arrowtypes import arrow_type, to_arrow
 from tests.sizes import compile_once
 from tests.spark.feeding import streams, tables, visible, write_part
 from tests.spark.programs import committed_state

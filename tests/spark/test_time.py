@@ -10,8 +10,8 @@ import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry, memory, on_timer, parquet
 from millpond.errors import MillpondError
-from millpond.program.epoch_time import epoch_time
-from millpond.storage.files import FileStorage
+from millpond.program.semantics.epoch_time import epoch_time
+from millpond.storage.backends.files import FileStorage
 from tests.property.timed import SECOND, START, Alarms, Plain, Pledges, committed_state
 from tests.spark.drivers import wait_for
 from tests.spark.feeding import stream_of, write_part
@@ -44,7 +44,7 @@ def run_epoch(spark, folder, number, rows, sinks, **options):
 def test_bounded_runs_equal_plain_python_with_the_same_times(spark, tmp_path, monkeypatch, spread):
     if spread:
         # As on a cluster: the stores are looked into by their hosts, and no epoch runs in one task.
-        monkeypatch.setattr("millpond.runtime.spark.placement.one_host", lambda _: False)
+        monkeypatch.setattr("millpond.spark.placement.placement.one_host", lambda _: False)
     plain = Plain(Alarms)
     sinks = {"idle": memory(), "again": memory()}
     for number, (seconds, rows) in enumerate(EPOCHS[: 3 if spread else 5]):

@@ -9,13 +9,13 @@ import pytest
 
 from examples.audit import constant, measured
 from millpond.errors import ProgramError, RowError
-from millpond.runtime.spark import job
-from millpond.storage.files import FileStorage
-from millpond.testing.loading import loaded, program_in
-from millpond.testing.transactions.campaign import case_of
-from millpond.testing.transactions.truth import truth_of
-from millpond.testing.transactions.worlds import WORLDS
-from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
+from millpond.spark import job
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.loading import loaded, program_in
+from tests.fuzz.transactions.campaign import case_of
+from tests.fuzz.transactions.truth import truth_of
+from tests.fuzz.transactions.worlds import WORLDS
+from tests.fuzz.transactions.worlds.bank import Bank, make_rows, surplus
 from tests.sizes import compile_once
 from tests.spark.listening import LOOPBACK, addresses
 from tests.spark.programs import fresh_seed
@@ -52,7 +52,7 @@ def test_a_stream_of_the_bank_equals_plain_python(spark, tmp_path, partitions, s
 
 @pytest.mark.parametrize("chain", [True, False], ids=["one component", "many components"])
 def test_rows_go_to_their_component_as_on_several_hosts(spark, tmp_path, monkeypatch, chain):
-    monkeypatch.setattr("millpond.runtime.spark.placement.one_host", lambda _: False)
+    monkeypatch.setattr("millpond.spark.placement.placement.one_host", lambda _: False)
     accounts = [f"account-{number}" for number in range(40)]
     rows = [("deposit", (account, 20)) for account in accounts]
     rows += [("transfer", (accounts[at], accounts[at + (chain or at % 2 == 0)], at)) for at in range(39)]

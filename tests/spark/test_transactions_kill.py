@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.audit import constant, measured
-from millpond.storage.files import FileStorage
-from millpond.testing.transactions.truth import truth_of
-from millpond.testing.transactions.worlds.bank import Bank, make_rows, surplus
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.transactions.truth import truth_of
+from tests.fuzz.transactions.worlds.bank import Bank, make_rows, surplus
 from tests.spark.programs import fresh_seed, say
 from tests.spark.transactions_feeding import LAYOUT, ROW, compare, write
 from tests.spark.transactions_job import BankDriver

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import millpond
 from millpond import Counter, Map, Partitioned, Program, entry, memory, parquet
 from millpond import windowing as w
-from millpond.runtime.frames import read_state
+from millpond.front.frames import read_state
 from tests.spark.feeding import stream_of, write_part
 
 pytestmark = [pytest.mark.connect, pytest.mark.usefixtures("in_utc")]

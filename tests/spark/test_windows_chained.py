@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from millpond import memory
-from millpond.program.epoch_time import moment_of
+from millpond.program.semantics.epoch_time import moment_of
 from tests.regression.test_windows_that_feed_windows import Trades, by_force, rows_of
 from tests.spark.feeding import stream_of, write_part
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from millpond import memory
-from millpond.program.epoch_time import epoch_time, moment_of
-from millpond.runtime.eventtime import FeedTime
-from millpond.storage.files import FileStorage
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import epoch_time, moment_of
+from millpond.storage.backends.files import FileStorage
 from tests.property.timed import SECOND, START, committed_state
 from tests.property.windowed import Corrected, Ordered, Watched
 from tests.spark.feeding import stream_of, write_part

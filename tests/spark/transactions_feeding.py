@@ -9,14 +9,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from millpond import parquet
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
 from millpond.program import ProgramBase
-from millpond.runtime.arrowtypes import arrow_type, to_arrow
-from millpond.runtime.spark.job import Job
-from millpond.storage.files import FileStorage
-from millpond.testing.rows import Row
-from millpond.testing.transactions.truth import Truth, truth_of
+from millpond.spark.job import Job
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.rows import Row
+from tests.fuzz.transactions.truth import Truth, truth_of
 from tests.sizes import compile_once
 from tests.spark.feeding import stream_of, visible, write_part
 

@@ -23,8 +23,8 @@ class BankDriver(Driver):
 
 
 def main(folder: Path, small_epoch: int, master: str | None) -> None:
-    from millpond.runtime.spark.session import local_session
-    from millpond.testing.transactions.worlds.bank import Bank
+    from millpond.spark.session import local_session
+    from tests.fuzz.transactions.worlds.bank import Bank
 
     spark = local_session("bank", master=master)
     (folder / "started").touch()

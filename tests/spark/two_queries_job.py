@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from millpond.runtime.spark.job import Job
-from millpond.runtime.spark.session import local_session
+from millpond.spark.job import Job
+from millpond.spark.session import local_session
 from tests.spark.cluster_job import SETTINGS, stores_of
 from tests.spark.feeding import feed_all, streams
 from tests.spark.gated import Gated

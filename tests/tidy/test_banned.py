@@ -11,7 +11,7 @@ from tests.tidy.tree import Module, calls, imports, modules, nodes, parse
 
 SERIALISERS = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "jsonpickle"})
 # Ships functions to Spark's own workers, which unpickle them anyway; nothing of it is durable.
-SHIPS_CODE = "millpond/runtime/spark/ship.py"
+SHIPS_CODE = "millpond/spark/ship.py"
 RUNS_CODE = "millpond/compiler/codegen.py"
 TELLS_TIME = "millpond/clock.py"
 JVM_ATTRIBUTES = frozenset({"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "rdd", "sparkContext"})
@@ -156,18 +156,18 @@ BAD: dict[Rule, tuple[str, ...]] = {
 
 FINE: dict[Rule, tuple[str, str]] = {
     serialisers: (SHIPS_CODE, "import cloudpickle"),
-    loading_code: ("millpond/state/arrays.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
+    loading_code: ("millpond/state/codec/arrays.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
     running_text: (RUNS_CODE, "exec(code, names)"),
     unstable_hash: ("millpond/keygroups.py", "keygroups.hash(key)\nself.hash()"),
     hidden_time: (TELLS_TIME, "import time"),
     printing: ("millpond/cli/commands.py", "print('x')"),
-    shells: ("millpond/runtime/spark/java.py", "subprocess.run(['java'], shell=False)"),
-    jvm_access: ("millpond/runtime/spark/step.py", "from pyspark import TaskContext\nTaskContext.get().partitionId()"),
+    shells: ("millpond/spark/java.py", "subprocess.run(['java'], shell=False)"),
+    jvm_access: ("millpond/spark/step.py", "from pyspark import TaskContext\nTaskContext.get().partitionId()"),
     private_spark: (
-        "millpond/runtime/spark/step.py",
+        "millpond/spark/step.py",
         "from pyspark.sql import functions as F\nfrom pyspark import TaskContext\nself._client_of.x",
     ),
-    left_undone: ("millpond/state/map.py", "raise StateError('MP201', 'x')"),
+    left_undone: ("millpond/state/containers/map.py", "raise StateError('MP201', 'x')"),
 }
 
 

@@ -76,7 +76,7 @@ def test_tests_draw_nothing_that_nobody_can_repeat():
 def test_the_package_draws_from_the_system_only_names_that_nobody_compares():
     """UUIDs of checkpoints, staged files and jobs; what programs and campaigns draw follows from seeds."""
     drawing = {module.path for module in modules("millpond") for _ in chance(module)}
-    assert {path.split("/")[1] for path in drawing} <= {"epochs", "storage", "runtime"}
+    assert {path.split("/")[1] for path in drawing} <= {"checkpoint", "storage", "engine", "spark"}
     assert not any(name.split(".")[0] == "secrets" for module in modules("millpond") for _, name in imports(module))
 
 

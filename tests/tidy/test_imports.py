@@ -15,22 +15,21 @@ ROOMS = (
     "clock",
     "crashpoints",
     "keygroups",
-    "elastic",
     "graph",
     "state",
     "windowing",
-    "joining",
     "program",
     "compiler",
     "storage",
-    "epochs",
-    "runtime",
+    "checkpoint",
+    "engine",
     "testing",
+    "spark",
     "front",
     "cli",
 )
 
-WITHOUT_SPARK = ("elastic", "windowing", "program", "compiler", "storage", "epochs", "cli")
+WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "engine", "testing", "cli")
 
 
 def wrong_rooms(module: Module) -> list[str]:
@@ -52,10 +51,10 @@ def wrong_rooms(module: Module) -> list[str]:
 
 
 def spark_outside_its_room(module: Module) -> list[str]:
-    if module.path.startswith("millpond/runtime/spark/"):
+    if module.path.startswith("millpond/spark/"):
         return []
     return [
-        module.at(node, f"`{name}` is imported outside millpond/runtime/spark")
+        module.at(node, f"`{name}` is imported outside millpond/spark")
         for node, name in imports(module)
         if name.split(".")[0] in {"pyspark", "py4j"}
     ]
@@ -64,11 +63,11 @@ def spark_outside_its_room(module: Module) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        ("millpond/graph/model.py", "import millpond.state.map"),
-        ("millpond/graph/model.py", "from millpond.runtime import spark"),
+        ("millpond/graph/model.py", "import millpond.state.containers.map"),
+        ("millpond/graph/model.py", "from millpond import spark"),
         ("millpond/graph/model.py", "from millpond import cli"),
-        ("millpond/graph/model.py", "from ..epochs import manifest"),
-        ("millpond/graph/model.py", "from .. import epochs"),
+        ("millpond/graph/model.py", "from ..checkpoint import recovery"),
+        ("millpond/graph/model.py", "from .. import checkpoint"),
         ("millpond/graph/model.py", "def late():\n    from millpond.program import Program"),
         ("millpond/cli/main.py", "from millpond import Program"),
         ("millpond/attic/old.py", "x = 1"),
@@ -82,10 +81,10 @@ def test_an_import_against_the_order_is_found(path, line):
     ("path", "line"),
     [
         ("millpond/__init__.py", "from millpond.cli import main"),
-        ("millpond/state/map.py", "from millpond.graph import model"),
-        ("millpond/state/map.py", "from .codec import encode"),
-        ("millpond/state/map.py", "from ..errors import StateError"),
-        ("millpond/state/map.py", "from millpond import errors"),
+        ("millpond/state/containers/map.py", "from millpond.graph import model"),
+        ("millpond/state/containers/map.py", "from .codec import encode"),
+        ("millpond/state/containers/map.py", "from ..errors import StateError"),
+        ("millpond/state/containers/map.py", "from millpond import errors"),
         ("millpond/cli/main.py", "import typer, millpond.errors"),
     ],
 )
@@ -97,8 +96,8 @@ def test_an_import_along_the_order_is_fine(path, line):
     "line", ["import pyspark", "from pyspark.sql import Row", "def f():\n    import py4j.java_gateway"]
 )
 def test_spark_in_another_room_is_found(line):
-    assert len(spark_outside_its_room(parse(line, "millpond/epochs/commit.py"))) == 1
-    assert spark_outside_its_room(parse(line, "millpond/runtime/spark/step.py")) == []
+    assert len(spark_outside_its_room(parse(line, "millpond/checkpoint/commit/commit.py"))) == 1
+    assert spark_outside_its_room(parse(line, "millpond/spark/step.py")) == []
 
 
 def test_every_room_imports_only_rooms_before_it():

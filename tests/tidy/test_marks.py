@@ -43,5 +43,5 @@ def test_every_crash_point_is_visited_and_every_reason_is_reached():
     assert "assert {case.point for case in CASES} == set(POINTS)" in kill
     assert '@pytest.mark.parametrize("case", some_cases(2)' in kill
     assert 'assert ended == -signal.SIGKILL or occurrence > 1, "the point was not passed"' in kill
-    machine = (ROOT / "tests/unit/epochs/test_machine_exhaustive.py").read_text(encoding="utf-8")
+    machine = (ROOT / "tests/unit/checkpoint/test_machine_exhaustive.py").read_text(encoding="utf-8")
     assert "assert reached == set(Reason)" in machine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from millpond.testing.compare import Outcome
 from tests.campaigns import Made, Program, parser_of, run
+from tests.fuzz.compare import Outcome
 from tests.values.compare import compare
 from tests.values.grammar import generate
 from tests.values.pieces import FEATURES

@@ -13,19 +13,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from millpond.checkpoint.recovery import read_state
 from millpond.compiler import CompiledProgram, compile_program
-from millpond.epochs.recovery import read_state
+from millpond.engine.plan import BadRows
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.task.portions import ROW_BYTES
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.program import ProgramBase
-from millpond.runtime.plan import BadRows
-from millpond.runtime.portions import ROW_BYTES
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import element_of, unit_of
-from millpond.storage.files import FileStorage
-from millpond.testing.compare import Cuts, Outcome, Verdict
-from millpond.testing.dice import Dice
-from millpond.testing.loading import loaded, temporary_folder
+from millpond.state.local.storekey import element_of, unit_of
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.compare import Cuts, Outcome, Verdict
+from tests.fuzz.dice import Dice
+from tests.fuzz.loading import loaded, temporary_folder
 from tests.values.plain import Ended, Row, expect
 from tests.values.trees import copied, told
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from millpond.testing.dice import Dice, derive
+from tests.fuzz.dice import Dice, derive
 from tests.values.pieces import (
     AROUND,
     BUILTINS,

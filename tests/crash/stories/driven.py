@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 
+from millpond.checkpoint.commit.checkpoint import Offer
+from millpond.checkpoint.forking import forget_fork, fork
+from millpond.checkpoint.read.history import History, kept_epochs
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import GENESIS_NAME, manifest_name
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.repairing import repair
+from millpond.checkpoint.retention.collection import collect_all
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.retention.savepoints import add_savepoint, savepoints
+from millpond.checkpoint.snapshots import background, snapshots
 from millpond.clock import ManualClock
-from millpond.epochs import background, snapshots
-from millpond.epochs.checkpoint import Offer
-from millpond.epochs.collection import collect_all
-from millpond.epochs.forking import forget_fork, fork
-from millpond.epochs.manifest import GENESIS_NAME, manifest_name
-from millpond.epochs.reading.history import History, kept_epochs
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.epochs.repairing import repair
-from millpond.epochs.retention import Keep
-from millpond.epochs.savepoints import add_savepoint, savepoints
 from millpond.errors import MillpondError
-from millpond.storage.layered import TrialStorage
-from millpond.storage.log import LogStorage
+from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.composed.layered import TrialStorage
 from millpond.storage.open import forks
 from tests.crash.stories.place import redraw, some_keep
-from tests.unit.epochs.keeping import QUERY, Driver, after, check_kept, garbage, stored
+from tests.unit.checkpoint.keeping import QUERY, Driver, after, check_kept, garbage, stored
 
 CYCLE = 14
 """Deltas come again after so many epochs: their names may be condemned by then."""

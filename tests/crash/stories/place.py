@@ -6,11 +6,15 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from millpond.epochs import background, collection, commit, rescale, retired, snapshots
-from millpond.epochs.retention import Keep
-from millpond.runtime import opening, working
+from millpond.checkpoint.commit import commit
+from millpond.checkpoint.retention import collection, retired
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.snapshots import background, snapshots
+from millpond.checkpoint.upkeep import rescale
+from millpond.engine.local_state import opening
+from millpond.engine.task import working
+from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.door import Door
-from millpond.storage.log import LogStorage
 from millpond.storage.open import open_storage
 
 BACKENDS = ("files", "perkey", "log", "spread")

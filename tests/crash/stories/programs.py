@@ -9,14 +9,14 @@ from collections import Counter as Counted
 import pyarrow.parquet as pq
 
 from millpond import Counter, Keep, Lazy, Map, Partial, Partitioned, Program, entry, parquet
-from millpond.epochs.manifest import GENESIS_NAME, decode_manifest
-from millpond.epochs.reading.verify import verify
-from millpond.epochs.recovery import read_state
-from millpond.runtime.consolidation import Consolidation
-from millpond.runtime.plan import Durability
-from millpond.runtime.simulated import Simulated
-from millpond.state.storekey import PREFIX_BYTES, element_of
-from millpond.storage.near import NearStorage
+from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.manifest import GENESIS_NAME, decode_manifest
+from millpond.checkpoint.recovery import read_state
+from millpond.engine.local_state.consolidation import Consolidation
+from millpond.engine.plan import Durability
+from millpond.engine.simulated import Simulated
+from millpond.state.local.storekey import PREFIX_BYTES, element_of
+from millpond.storage.composed.near import NearStorage
 from tests.crash.stories.place import redraw, some_keep
 from tests.sizes import compile_once
 

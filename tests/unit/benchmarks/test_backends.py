@@ -10,7 +10,7 @@ from rich.console import Console
 from benchmarks import backends
 from benchmarks.__main__ import make_parser
 from benchmarks.report import BenchmarkError, Teller
-from millpond.storage.memory import MemoryStorage
+from millpond.storage.backends.memory import MemoryStorage
 
 KINDS = "memory,log,files,perkey,perkey_faithful,rocksdb_one_owner,redis"
 

@@ -9,8 +9,8 @@ import pytest
 from benchmarks import raising_rows
 from benchmarks.raising_rows import CONTESTANTS, EVERY, OneStep, Options, check, make_rows, plain_loop
 from benchmarks.report import BenchmarkError, Teller, json_line
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
 from tests.sizes import compile_once
 
 SMALL = Options(rows=400, keys=20, repeat=1)

@@ -8,10 +8,10 @@ import pytest
 from benchmarks import committed, snapshots
 from benchmarks.report import BenchmarkError
 from benchmarks.snapshots import Data, Store, Way, check_state, snapshots_taken
+from millpond.checkpoint.snapshots import background
+from millpond.checkpoint.snapshots import snapshots as due
 from millpond.compiler.compile import compile_program
-from millpond.epochs import background
-from millpond.epochs import snapshots as due
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from benchmarks import transfers
 from benchmarks.report import BenchmarkError
 from benchmarks.transfers import Bank, Options, check_replies, check_state, plain_loop, write_transfers
 from millpond.compiler.compile import compile_program
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
 
 COUNT, ACCOUNTS = 900, 40
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
 from tests.sizes import compile_once
 
 

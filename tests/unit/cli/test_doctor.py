@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from millpond.cli import app, doctor
 from millpond.cli.doctor import Finding, Status, package_finding, python_finding, resource_finding, temporary_finding
 from millpond.errors import SetupError
-from millpond.runtime.spark import java
+from millpond.spark import java
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
@@ -100,7 +100,7 @@ def test_a_spark_that_does_not_start_is_reported(monkeypatch):
     def broken(*_, **__):
         raise SetupError("MP701", "no Java that Spark can run on")
 
-    from millpond.runtime.spark import session
+    from millpond.spark import session
 
     monkeypatch.setattr(session, "local_session", broken)
     finding = doctor.examine(spark=True)[-1]

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from millpond import Counter, Partitioned, Program, entry
 from millpond.cli import app
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
 from tests.sizes import compile_once
 
 SECOND = 1_000_000

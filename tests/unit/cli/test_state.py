@@ -11,17 +11,17 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.plain import as_json, as_text
+from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.snapshots import snapshots
 from millpond.cli import app
 from millpond.cli.stateshow import Report
-from millpond.epochs import snapshots
-from millpond.epochs.manifest import Offer
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.plain import as_json, as_text
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from tests.sizes import sized
 from tests.tidy.tree import ROOT
+from tests.unit.checkpoint.reading_histories import Made
 from tests.unit.cli.state_program import ELEMENTS, run
-from tests.unit.epochs.reading_histories import Made
 
 EPOCHS = 6
 
@@ -267,7 +267,7 @@ def test_reading_changes_nothing_and_loads_neither_spark_nor_the_program(checkpo
     script = f"""
 import sys
 from typer.testing import CliRunner
-import millpond.runtime.frames
+import millpond.front.frames
 from millpond.cli import app
 for words in (["ls"], ["show"], ["get", "total"], ["diff", "1", "2"], ["verify", "--all"]):
     result = CliRunner().invoke(app, ["state", words[0], {str(folder)!r}, *words[1:]])

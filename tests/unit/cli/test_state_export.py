@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from millpond.checkpoint.read.elements import ElementReader, Entry
+from millpond.checkpoint.read.entries import Change, Kind
+from millpond.checkpoint.read.plain import as_json, json_text
+from millpond.checkpoint.records.manifest import ElementSchema
 from millpond.cli import app
-from millpond.epochs.manifest import ElementSchema
-from millpond.epochs.reading.elements import ElementReader, Entry
-from millpond.epochs.reading.entries import Change, Kind
-from millpond.epochs.reading.plain import as_json, json_text
+from millpond.engine.statetables import BATCH_ROWS, change_batches, entry_batches, entry_columns
 from millpond.errors import StateError
-from millpond.runtime.statetables import BATCH_ROWS, change_batches, entry_batches, entry_columns
 from tests.unit.cli.state_program import ELEMENTS, run
 
 

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from millpond import fork
+from millpond.checkpoint.read.history import History
+from millpond.checkpoint.read.plain import as_json
+from millpond.checkpoint.records.manifest import manifest_name
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.snapshots import snapshots
 from millpond.cli import app
-from millpond.epochs import snapshots
-from millpond.epochs.manifest import manifest_name
-from millpond.epochs.reading.history import History
-from millpond.epochs.reading.plain import as_json
-from millpond.epochs.retention import Keep
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.engine.simulated import Simulated
+from millpond.storage.backends.files import FileStorage
 from tests.sizes import compile_once
 from tests.unit.cli.state_program import Everything, run
 

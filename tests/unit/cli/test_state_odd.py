@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from millpond.checkpoint.records.manifest import manifest_name
 from millpond.cli import app
-from millpond.epochs.manifest import manifest_name
 from tests.sizes import sized
 from tests.tidy.tree import ROOT
 from tests.unit.cli.state_program import run

@@ -13,20 +13,20 @@ from typing import Any
 
 from millpond.compiler.compiled import CompiledTask
 from millpond.program import ProgramBase
-from millpond.program.ambient import as_written
-from millpond.state.matrix import Matrix
-from millpond.state.set import Set
-from millpond.state.value import Value
+from millpond.program.semantics.ambient import as_written
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
 
 HEAD = """\
 from __future__ import annotations
 from contextlib import suppress
 from millpond.program import Partial, Partitioned, ProgramBase as Program, entry
-from millpond.state.counter import Counter
-from millpond.state.map import Map
-from millpond.state.matrix import Matrix
-from millpond.state.set import Set
-from millpond.state.value import Value
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
 
 def grow(items: list[int]) -> int:
     items.append(7)

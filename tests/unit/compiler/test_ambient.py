@@ -9,10 +9,10 @@ import pytest
 
 from millpond import Counter, Map, Partial, Partitioned, Program, each, entry, merged
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import ProgramError
-from millpond.program.epoch_time import epoch_time
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
+from millpond.program.semantics.epoch_time import epoch_time
 from tests.golden.programs import load, program_in
 
 NOON = datetime.datetime(2026, 8, 1, 12, 0, 0, 7, tzinfo=datetime.UTC)
@@ -124,7 +124,7 @@ def test_every_epoch_has_a_time_of_its_own(tmp_path):
 
 
 def test_without_a_test_it_is_the_time_of_the_system(tmp_path):
-    from millpond.program.epoch_time import _chosen, epoch_now
+    from millpond.program.semantics.epoch_time import _chosen, epoch_now
 
     _chosen.set(None)
     before = epoch_now()

@@ -6,7 +6,7 @@ import pytest
 
 from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
 
 
 class Branch(Program):

@@ -7,8 +7,8 @@ import pytest
 from millpond.compiler import Reply, compile_program
 from millpond.errors import ProgramError
 from millpond.program import Partial, Partitioned, ProgramBase, each, entry, merged
-from millpond.state.counter import Counter
-from millpond.state.map import Map
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.map import Map
 from tests.golden.programs import load, program_in
 
 SCALE = 10

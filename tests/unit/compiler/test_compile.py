@@ -11,10 +11,10 @@ from millpond.compiler.explain import explain
 from millpond.errors import ProgramError
 from millpond.graph.model import Dispatch
 from millpond.program import Partial, Partitioned, ProgramBase, each, entry, merged
-from millpond.state.counter import Counter
-from millpond.state.map import Map
-from millpond.state.set import Set
-from millpond.state.value import Value
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.map import Map
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
 
 
 class Flags(ProgramBase):

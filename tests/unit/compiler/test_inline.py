@@ -10,8 +10,8 @@ import pytest
 from millpond.compiler import compile_program
 from millpond.compiler.compile import draft_program
 from millpond.compiler.inline import CALLS_MAX, inline
+from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
-from millpond.runtime.sequential import Sequential
 from tests.golden.programs import HEAD, load, program_in
 from tests.unit.compiler.inlining import STATE, assert_same, entry, helper, written_out
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from millpond.compiler import compile_program
+from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
-from millpond.runtime.sequential import Sequential
 from tests.golden.programs import load, program_in
 from tests.unit.compiler.inlining import STATE, assert_same, entry, helper, indent, outcome
 

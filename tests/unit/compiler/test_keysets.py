@@ -12,7 +12,7 @@ import pytest
 from millpond.compiler import compile_program, noting
 from millpond.compiler.compiled import KeySets
 from millpond.errors import MillpondError, ProgramError, RowError
-from millpond.program.epoch_time import epoch_time
+from millpond.program.semantics.epoch_time import epoch_time
 from tests.golden.programs import load, program_in
 from tests.sizes import sized
 from tests.unit.compiler.keyprograms import (

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from millpond.compiler.mutability import can_travel, field_of, is_frozen, items_of
-from millpond.state.vector import Vector
+from millpond.state.containers.vector import Vector
 
 T = TypeVar("T")
 

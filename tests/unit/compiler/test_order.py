@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.testing.compare import Verdict, compare
-from millpond.testing.helpers import HEAD
+from tests.fuzz.compare import Verdict, compare
+from tests.fuzz.helpers import HEAD
 
 CHANGING = """
 from dataclasses import dataclass

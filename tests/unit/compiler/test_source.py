@@ -12,8 +12,8 @@ from millpond.compiler.compile import draft_program
 from millpond.compiler.source import read_sources
 from millpond.errors import ProgramError
 from millpond.program import Partitioned, ProgramBase, entry
-from millpond.state.counter import Counter
-from millpond.state.map import Map
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.map import Map
 from tests.golden.programs import HEAD, load, program_in
 
 

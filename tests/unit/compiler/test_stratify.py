@@ -8,7 +8,7 @@ from millpond.compiler.draft import Constraint, Draft
 from millpond.compiler.stratify import stratify
 from millpond.errors import ProgramError, SourcePlace
 from millpond.program import Partitioned, ProgramBase
-from millpond.state.map import Map
+from millpond.state.containers.map import Map
 
 
 class Five(ProgramBase):

@@ -24,9 +24,9 @@ from examples import (
 )
 from examples.rows import Row
 from millpond import Aborted, Program
-from millpond.runtime.sequential import Sequential
-from millpond.state.storekey import element_of, group_of, unit_of
-from millpond.testing.oracle import shown
+from millpond.engine.sequential import Sequential
+from millpond.state.local.storekey import element_of, group_of, unit_of
+from tests.fuzz.oracle import shown
 from tests.sizes import compile_once
 
 Copies = list[dict[Any, Any]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from examples.attribution import DISORDER, ROWS, SEED, Attribution, main, make_events, play
-from millpond.joining import IntervalJoin
-from millpond.program.epoch_time import us_of
-from millpond.runtime.eventtime import FeedTime
-from millpond.runtime.simulated import Simulated
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FeedTime
+from millpond.program.semantics.epoch_time import us_of
 from millpond.testing import event_time
+from millpond.windowing.joins import IntervalJoin
 from tests.property.timed import fired_by
 from tests.sizes import compile_once
 

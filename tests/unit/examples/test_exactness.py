@@ -12,9 +12,9 @@ import pytest
 
 from millpond import Aborted, MillpondError, Program
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.graph.model import Dispatch
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
 from tests.sizes import sized
 
 PAGE = (Path(__file__).parents[3] / "docs" / "EXACTNESS.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from examples import fraud_rules
 from examples.fraud_rules import FraudRules, Notice, Payment, make_events, plain_run
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 from tests.sizes import compile_once
 
 

@@ -12,13 +12,13 @@ from examples import bank, inventory, matching
 from examples.audit import constant, measured, states
 from examples.refusals import play
 from millpond import Aborted
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.engine.simulated import Simulated
 from millpond.graph.model import Dispatch
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.testing.oracle import shown
-from millpond.testing.transactions.truth import state_of
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.oracle import shown
+from tests.fuzz.transactions.truth import state_of
 from tests.sizes import compile_once
 
 ROWS = 250

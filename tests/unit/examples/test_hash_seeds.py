@@ -17,7 +17,7 @@ from examples.kv_store import KeyValueStore
 from examples.recommender import Recommender
 from examples.word_count import LineCount, WordCount
 from millpond.compiler.compile import compile_program
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 
 for program in (Recommender, KeyValueStore, WordCount, LineCount, FraudRules):
     print(program.explain())

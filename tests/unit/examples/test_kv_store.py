@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from examples import kv_store
 from examples.kv_store import KeyValueStore, make_log, plain_run
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 from tests.sizes import compile_once
 
 

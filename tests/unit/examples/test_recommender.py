@@ -8,7 +8,7 @@ from examples import recommender
 from examples.films import FILMS, GENRES, Rating, Request, make_evening
 from examples.recommender import Recommender, best, first_difference, plain_run, share_by_chance, share_in_taste
 from millpond import Vector
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 from tests.sizes import compile_once
 
 SMALL = {"members": 60, "ratings": 1200, "requests": 100, "finale": 3}

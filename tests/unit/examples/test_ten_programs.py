@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from examples.refusals import play
-from millpond.epochs.recovery import read_state
+from millpond.checkpoint.recovery import read_state
+from millpond.engine.simulated import Simulated
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
-from millpond.testing.oracle import committed_state, plain_state
+from millpond.storage.backends.files import FileStorage
+from tests.fuzz.oracle import committed_state, plain_state
 from tests.sizes import compile_once
 from tests.unit.examples.ten import CASES, Truth, decoded, expect, plain_replies
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from examples import word_count
 from examples.word_count import ASKED, VOCABULARY, LineCount, WordCount, make_text, plain_run
-from millpond.runtime.sequential import Sequential
+from millpond.engine.sequential import Sequential
 from tests.sizes import compile_once
 
 

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from millpond.errors import ProgramError
-from millpond.graph.dot import graph_dot
-from millpond.graph.draw import graph_mermaid
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode, Touch
-from millpond.graph.svg import graph_svg
+from millpond.graph.render.dot import graph_dot
+from millpond.graph.render.draw import graph_mermaid
+from millpond.graph.render.svg import graph_svg
 from millpond.graph.text import access_text, dispatch_text, graph_text
 from tests.unit.graph.graphs import LOOPING, PARTED
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond import Counter, Map, Matrix, Partial, Program, Set, each, entry, merged, merges
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
 from millpond.errors import ProgramError
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
-from millpond.state.vector import Vector
+from millpond.state.containers.vector import Vector
 from tests.sizes import compile_once
 
 TOP = merges.top_k(3)

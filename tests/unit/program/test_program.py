@@ -7,9 +7,9 @@ import pytest
 from millpond.errors import FeedError, ProgramError, StateError
 from millpond.program import Collected, Distribution, Partial, Partitioned, ProgramBase, each, entry, merged
 from millpond.program.sinks import ConsoleSink, EpochSink, console, foreach_epoch, memory, parquet
-from millpond.state.counter import Counter
-from millpond.state.map import Map
-from millpond.state.matrix import Matrix
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
 
 
 class Words(ProgramBase):

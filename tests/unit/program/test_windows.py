@@ -15,11 +15,11 @@ import pytest
 from millpond import Counter, Map, Partitioned, Program, entry, on_timer, on_window
 from millpond.cli.unseen import read_unseen
 from millpond.compiler.compile import compile_program
+from millpond.engine.sequential import Sequential
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import FIRST_US, LAST_US, FeedTime
 from millpond.errors import Aborted, MillpondError
-from millpond.program.epoch_time import moment_of
-from millpond.runtime.eventtime import FIRST_US, LAST_US, FeedTime
-from millpond.runtime.sequential import Sequential
-from millpond.runtime.simulated import Simulated
+from millpond.program.semantics.epoch_time import moment_of
 from millpond.testing import epoch_time, event_time, fire_timers
 from millpond.windowing import (
     ClosedWindow,

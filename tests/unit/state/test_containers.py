@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from millpond.errors import StateError
-from millpond.state.counter import Counter
-from millpond.state.element import ElementType
-from millpond.state.list import List
-from millpond.state.map import Map
-from millpond.state.matrix import Matrix
-from millpond.state.set import Set
-from millpond.state.storekey import element_of, group_of, store_key, store_prefix, unit_of
-from millpond.state.typenames import type_text
-from millpond.state.value import Value
-from millpond.state.vector import Vector
+from millpond.state.codec.typenames import type_text
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.list import List
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
+from millpond.state.containers.vector import Vector
+from millpond.state.local.storekey import element_of, group_of, store_key, store_prefix, unit_of
 
 DECLARED = [
     Map[int, str],

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from millpond.state.codec.oldtypes import OldType
+from millpond.state.codec.shapes import TypeShape, class_text, described, shape_of, shape_text
+from millpond.state.codec.valuecodec import ValueCodec, _alike
 from millpond.state.evolution import InexactError, Mismatch, conversion
-from millpond.state.oldtypes import OldType
-from millpond.state.shapes import TypeShape, class_text, described, shape_of, shape_text
-from millpond.state.valuecodec import ValueCodec, _alike
 from tests.sizes import sized
 from tests.unit.state.evolving_types import pairs
 

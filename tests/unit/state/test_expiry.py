@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.errors import StateError
-from millpond.state.counter import Counter
-from millpond.state.element import ElementType
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.map import Map
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import Value
 from millpond.state.expiry import AgedType, Ttl, expiring_entries, stamp_of
-from millpond.state.map import Map
-from millpond.state.set import Set
-from millpond.state.value import Value
 
 KEYS = st.sampled_from("abc")
 OPERATIONS = st.one_of(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from millpond.errors import EpochError, StateError
 from millpond.keygroups import INT_MAX, INT_MIN, Layout
-from millpond.state.element import ElementType
-from millpond.state.keycodec import KeyCodec
-from millpond.state.map import Map
+from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.map import Map
+from millpond.state.local.storekey import store_key
 from millpond.state.overlay import DictBase, KeyedOverlay
-from millpond.state.storekey import store_key
 from millpond.state.units import in_store_order
 
 ELEMENT = 3

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
+from millpond.checkpoint.read.plain import as_json, as_text
 from millpond.compiler.compile import compile_program
-from millpond.epochs.reading.plain import as_json, as_text
+from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StateError
-from millpond.runtime.simulated import Simulated
-from millpond.state.nesting import NESTED_MAX
-from millpond.state.valuecodec import ValueCodec
+from millpond.state.codec.nesting import NESTED_MAX
+from millpond.state.codec.valuecodec import ValueCodec
 
 
 @dataclass

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from millpond.errors import RowError, StateError
-from millpond.state import classes
-from millpond.state.classes import learn_from
-from millpond.state.wire import decode_values, encode_values
+from millpond.state.codec import classes
+from millpond.state.codec.classes import learn_from
+from millpond.state.codec.wire import decode_values, encode_values
 
 T = TypeVar("T")
 RAN: list[str] = []
@@ -243,7 +243,7 @@ def test_looking_up_a_class_runs_no_hook_of_a_module_and_imports_nothing(tmp_pat
     code = """
         import sys, types
         from millpond.errors import StateError
-        from millpond.state.classes import find_class
+        from millpond.state.codec.classes import find_class
         hooked = types.ModuleType("hooked")
         hooked.__getattr__ = lambda name: sys.exit("the hook ran")
         sys.modules["hooked"] = hooked

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from millpond.errors import RowError
-from millpond.state.wire import decode_values, encode_message, encode_values
+from millpond.state.codec.wire import decode_values, encode_message, encode_values
 
 
 @dataclass

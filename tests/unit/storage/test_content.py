@@ -5,8 +5,8 @@ import hashlib
 import pytest
 
 from millpond.errors import StorageError
+from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef, get_content, put_content
-from millpond.storage.memory import MemoryStorage
 
 
 def test_a_file_is_named_by_its_content():

@@ -9,9 +9,9 @@ import struct
 import pytest
 
 from millpond.errors import StorageError
-from millpond.storage.log import LogStorage
-from millpond.storage.logindex import _HEADER, LogIndex
-from millpond.storage.logrecord import (
+from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.log.logindex import _HEADER, LogIndex
+from millpond.storage.backends.log.logrecord import (
     RECORD_HEADER_BYTES,
     RECORD_MAGIC,
     RecordKind,

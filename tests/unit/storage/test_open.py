@@ -8,13 +8,13 @@ import pytest
 
 from millpond.errors import StorageError
 from millpond.storage import open as opening
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.memory import MemoryStorage
+from millpond.storage.backends.rocks import RocksStorage
 from millpond.storage.contract import folder_url
-from millpond.storage.files import FileStorage
-from millpond.storage.log import LogStorage
-from millpond.storage.memory import MemoryStorage
 from millpond.storage.open import open_storage, register_backend
 from millpond.storage.perkey import PerKeyStorage, file_of_key, key_of_file
-from millpond.storage.rocks import RocksStorage
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
@@ -145,7 +145,8 @@ def test_an_installed_package_adds_a_kind_by_its_entry_point(tmp_path, monkeypat
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kinds\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[millpond.storage]\nkinds = kinds_of_tests:open_it\n")
     (tmp_path / "kinds_of_tests.py").write_text(
-        "from millpond.storage.memory import MemoryStorage\ndef open_it(url):\n    return MemoryStorage(url[-4:])\n"
+        "from millpond.storage.backends.memory import MemoryStorage\n"
+        "def open_it(url):\n    return MemoryStorage(url[-4:])\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert isinstance(open_storage("kinds://here"), MemoryStorage)

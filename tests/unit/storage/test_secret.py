@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from millpond.checkpoint.recovery import read_state
+from millpond.checkpoint.snapshots import background, snapshots
 from millpond.compiler.compile import compile_program
-from millpond.epochs import background, snapshots
-from millpond.epochs.recovery import read_state
+from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StorageError
-from millpond.runtime.simulated import Simulated
-from millpond.storage.files import FileStorage
+from millpond.storage.backends.files import FileStorage
 from millpond.storage.frame import FRAME_VERSION, SIGNATURE_BYTES, SIGNED_VERSION, FrameKind, seal, unseal
 from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
 from tests.crash.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.baselines import panes
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.windowing.baselines import panes
-from millpond.windowing.columnsessions import ColumnSessions
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns.columnsessions import ColumnSessions
+from millpond.windowing.columns.vectorised import ColumnWindows
 
 
 def never(*_):
@@ -62,8 +62,6 @@ BAD = {
     "no multiple": ("MP617", lambda: w.days("UTC", span=3, every=2)),
     "no zone": ("MP620", lambda: w.days("Atlantis/Capital")),
     "no query": ("MP624", lambda: w.SharedWindows(w.count(), {}).remove_query("q")),
-    "no single query": ("MP627", lambda: panes(w.count(), {"a": w.tumbling(1), "b": w.tumbling(2)})),
-    "no periodic query": ("MP627", lambda: panes(w.count(), {"a": w.session(1)})),
     "no form": ("MP629", lambda: ColumnWindows(w.tumbling(5), {"t": w.top_k(3, "v")})),
     "no window of columns": ("MP629", lambda: ColumnWindows(w.session(5), {"n": w.count()})),
     "no session": ("MP629", lambda: ColumnSessions(w.tumbling(5), {"n": w.count()})),
@@ -76,6 +74,12 @@ def test_what_makes_no_sense_is_refused(name):
     with pytest.raises(WindowError) as refused:
         make()
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("queries", [{"a": w.tumbling(1), "b": w.tumbling(2)}, {"a": w.session(1)}])
+def test_panes_are_for_one_periodic_query(queries):
+    with pytest.raises(TypeError, match="one tumbling or sliding query"):
+        panes(w.count(), queries)
 
 
 def refused_code(call, *arguments):

@@ -8,14 +8,14 @@ import pytest
 
 from millpond import Program, entry, on_window
 from millpond import windowing as w
+from millpond.engine.time.eventtime import FIRST_US, LAST_US
 from millpond.errors import MillpondError, WindowError
-from millpond.joining import WindowJoin
-from millpond.program.epoch_time import us_of
-from millpond.runtime.eventtime import FIRST_US, LAST_US
+from millpond.program.semantics.epoch_time import us_of
 from millpond.testing import event_time, fire_timers
 from millpond.windowing import ClosedWindow
-from millpond.windowing.kinds import FIRST_TIME, LAST_TIME
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns.vectorised import ColumnWindows
+from millpond.windowing.joins import WindowJoin
+from millpond.windowing.kinds.kinds import FIRST_TIME, LAST_TIME
 
 DAY = timedelta(days=1) // timedelta(microseconds=1)
 HOUR = timedelta(hours=1)

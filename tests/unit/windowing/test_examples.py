@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from millpond import windowing as w
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns.vectorised import ColumnWindows
 
 MINUTE = 60_000_000
 

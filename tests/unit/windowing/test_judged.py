@@ -10,14 +10,14 @@ import pytest
 from millpond import Program, entry, on_window
 from millpond import windowing as w
 from millpond.compiler.compile import compile_program
+from millpond.engine.plan import BadRows
+from millpond.engine.simulated import Simulated
+from millpond.engine.time.eventtime import LAST_US, FeedTime
 from millpond.errors import MillpondError, WindowError
-from millpond.program.epoch_time import moment_of
-from millpond.runtime.eventtime import LAST_US, FeedTime
-from millpond.runtime.plan import BadRows
-from millpond.runtime.simulated import Simulated
+from millpond.program.semantics.epoch_time import moment_of
 from millpond.testing import epoch_time, event_time, fire_timers
 from millpond.windowing import ClosedWindow
-from millpond.windowing.keyrows import KeyRows
+from millpond.windowing.keyed.keyrows import KeyRows
 
 SECOND = 1_000_000
 

@@ -10,9 +10,9 @@ import pytest
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.joining import IntervalJoin, WindowJoin
-from millpond.windowing.columnsessions import ColumnSessions
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns.columnsessions import ColumnSessions
+from millpond.windowing.columns.vectorised import ColumnWindows
+from millpond.windowing.joins import IntervalJoin, WindowJoin
 
 TEN = w.tumbling(10)
 ODD = (None, 0, "x", 1.5, [], {}, (), object(), w.count, w.tumbling)

@@ -11,8 +11,8 @@ import pytest
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.windowing.columnsessions import ColumnSessions
-from millpond.windowing.vectorised import ColumnWindows
+from millpond.windowing.columns.columnsessions import ColumnSessions
+from millpond.windowing.columns.vectorised import ColumnWindows
 
 MAKERS = [lambda aggregates: ColumnWindows(w.tumbling(100), aggregates),
           lambda aggregates: ColumnSessions(w.session(100), aggregates)]  # fmt: skip

@@ -1,0 +1,410 @@
+"""The performer of the commit protocol over a storage: opens a checkpoint and runs epochs on it, each exactly once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from dataclasses import replace as replaced
+
+from msgspec.structs import replace
+
+from millpond.checkpoint.commit import machine
+from millpond.checkpoint.commit.commit import check_work, next_manifest, parent_of, write_near, write_segment
+from millpond.checkpoint.commit.machine import Head, Reason
+from millpond.checkpoint.commit.refusal import refusal
+from millpond.checkpoint.records.genesis import check_elements, open_genesis
+from millpond.checkpoint.records.heads import Heads
+from millpond.checkpoint.records.manifest import (
+    Elements,
+    ElementSchema,
+    Genesis,
+    Manifest,
+    Offer,
+    Ownership,
+    StateFile,
+    elements_mark,
+    encode_manifest,
+    manifest_hash,
+)
+from millpond.checkpoint.records.work import (
+    EpochOutcome,
+    EpochResult,
+    EpochTimings,
+    EpochWork,
+    JobAborted,
+    NearFile,
+    Parent,
+    PartResult,
+)
+from millpond.checkpoint.recovery import last_manifest
+from millpond.checkpoint.retention.collection import Collected, Collector
+from millpond.checkpoint.retention.condemned import alive
+from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.retention.retired import given_away
+from millpond.checkpoint.snapshots.background import Snapshots
+from millpond.checkpoint.snapshots.compaction import last_merged
+from millpond.checkpoint.snapshots.snapshots import Snapshot, fits, snapshot_due
+from millpond.clock import Clock, SystemClock
+from millpond.crashpoints import crashpoint
+from millpond.ids import EpochId, ManifestHash
+from millpond.storage.composed.elements import ElementsStorage, unknown_elements
+from millpond.storage.composed.near import durable
+from millpond.storage.contract import PutOutcome, Storage
+
+__all__ = [
+    "Checkpoint",
+    "EpochOutcome",
+    "EpochResult",
+    "EpochTimings",
+    "EpochWork",
+    "JobAborted",
+    "Offer",
+    "Parent",
+    "PartResult",
+]
+
+ComputeEpoch = Callable[[Parent], EpochWork]
+PublishEpoch = Callable[[Manifest], None]
+
+RETRIES = 3
+"""How often an aborted job is tried again before the user sees it; Spark has tried its tasks itself by then."""
+
+SURE_SECONDS = 10.0
+"""For so long after a commit, the next number is looked up after its put only, and not before it too."""
+
+_CLOCK = SystemClock()
+_KEEP_ALL = Keep.all()
+
+
+class Checkpoint:
+    """A checkpoint opened by one driver.
+
+    If another driver commits meanwhile, this one loses at its next commit and stays stopped. After any other error the
+    next call reads the storage again, since the error may have come after the commit.
+    """
+
+    def __init__(
+        self, storage: Storage, genesis: Genesis, genesis_hash: ManifestHash, clock: Clock, keep: Keep = _KEEP_ALL
+    ) -> None:
+        self._storage = storage
+        self._genesis = genesis
+        self._genesis_hash = genesis_hash
+        self._clock = clock
+        self._head: Manifest | None = None
+        self._head_hash = genesis_hash
+        self._heads = Heads(storage)
+        self._snapshots = Snapshots(storage, genesis.key_groups)
+        self._collector = Collector(storage, keep, clock)
+        self._load_head()
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        elements: tuple[ElementSchema, ...],
+        key_groups: int | None = None,
+        instances: int | None = None,
+        clock: Clock = _CLOCK,
+        *,
+        evolving: bool = False,
+        keep: Keep = _KEEP_ALL,
+    ) -> Checkpoint:
+        """Open a checkpoint, made now if there is none; one that does not fit the program is a coded error.
+
+        `instances` is for one that is made now. One that is there may have another number, and keeps it until a
+        rescale is offered (`Offer.rescale`). Likewise it may have other elements if the caller is `evolving`, and
+        keeps them until an evolution is offered (`Offer.evolve`). Epochs that are not to `keep` are deleted in time.
+        """
+        _check_places(storage, elements)
+        genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
+        checkpoint = cls(storage, genesis, genesis_hash, clock, keep)
+        if not evolving:
+            check_elements(checkpoint.elements, elements)
+        return checkpoint
+
+    @property
+    def genesis(self) -> Genesis:
+        """What is fixed for the life of the checkpoint."""
+        return self._genesis
+
+    @property
+    def head(self) -> Manifest | None:
+        """The last committed epoch's manifest; None before the first one."""
+        return self._head
+
+    @property
+    def head_hash(self) -> ManifestHash:
+        """The hash of the head; before the first epoch, that of the genesis."""
+        return self._head_hash
+
+    @property
+    def epoch(self) -> EpochId:
+        """The number of the last committed epoch; 0 before the first one."""
+        return self._head.epoch if self._head else EpochId(0)
+
+    @property
+    def parent(self) -> Parent:
+        """The point that the next epoch starts from."""
+        return parent_of(self._genesis, self._head, self._head_hash)
+
+    @property
+    def instances(self) -> int:
+        """How many instances of partial state there are."""
+        return self.parent.instances
+
+    @property
+    def elements(self) -> Elements:
+        """The state elements by index; None where one was dropped."""
+        return self.parent.elements
+
+    @property
+    def collected(self) -> Collected:
+        """What was done to delete epochs that are not kept, since this driver opened the checkpoint."""
+        return self._collector.done
+
+    def run_epoch(
+        self,
+        offer: Offer,
+        compute: ComputeEpoch,
+        publish: PublishEpoch,
+        *,
+        partitions: int,
+        retries: int = RETRIES,
+        adopt: bool = False,
+        ownership: Ownership | None = None,
+    ) -> EpochOutcome:
+        """Apply a batch exactly once: compute, commit, publish; return at once if it is committed already.
+
+        `compute` runs again from the same parent when it raises `JobAborted`, at most `retries` times. `publish` must
+        be idempotent: after a crash the head is published again, before anything else. `ownership` says who owns which
+        key groups, if that was assigned.
+        """
+        crashpoint("epoch.offered")
+        course = _Course(offer, compute, publish, partitions, ownership)
+        reason = self._perform(machine.Offered(offer, adopt, retries), course)
+        assert self._head is not None, reason
+        result = EpochResult.COMMITTED if reason is Reason.COMMITTED else EpochResult.ALREADY_COMMITTED
+        if result is EpochResult.COMMITTED:
+            # While one is due, a snapshot may be on its way that nobody names yet.
+            self._collector.tick(self._head.epoch, merging=snapshot_due(self._head))
+        return EpochOutcome(result, self._head, EpochTimings(**course.seconds), course.near)
+
+    def finish_publication(self, publish: PublishEpoch) -> None:
+        """Publish the head if that is not certain yet; for a start after which no batch may come for long."""
+        self._perform(machine.Resumed(), _Course(None, _compute_nothing, publish, 1))
+
+    def close(self) -> None:
+        """Let go of a snapshot that is under way: for the end of a run, after which no epoch comes."""
+        self._snapshots.close(self._head)
+
+    def _load_head(self) -> None:
+        self._sure_at = self._clock.ticks()
+        self._collector.refresh()
+        found = last_manifest(self._storage, self._genesis_hash)
+        self._head, self._head_hash = found or (None, self._genesis_hash)
+        if self._head is not None:
+            # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
+            self._storage.put(self._head.name, encode_manifest(self._head))
+            self._heads.note(self._head.epoch, self._head_hash)
+            self._snapshots.look()
+        self._state = machine.start(head_of(self._head, self.instances, self.elements))
+        self._tell_places()
+        self._unsure = False
+
+    def _tell_places(self) -> None:
+        """Tell a storage that is chosen by element which number each one has."""
+        storage = durable(self._storage)
+        if isinstance(storage, ElementsStorage):
+            storage.know([None if element is None else element.name for element in self.elements])
+
+    def _perform(self, event: machine.Event, course: _Course) -> Reason:
+        if self._unsure:
+            self._load_head()
+        # Until the machine has its last word, an error may come before or after the commit.
+        self._unsure = True
+        actions = deque(self._step(event))
+        while True:
+            action = actions.popleft()
+            match action:
+                case machine.Compute():
+                    actions.extend(self._step(self._compute(course)))
+                case machine.WriteSegment():
+                    self._write_segment(course)
+                case machine.PutManifest():
+                    actions.extend(self._step(machine.ManifestPut(self._put_manifest(course))))
+                case machine.Publish():
+                    actions.extend(self._step(self._publish(course)))
+                case machine.Done(reason):
+                    self._unsure = False
+                    return reason
+                case machine.Fail(reason):
+                    self._unsure = False
+                    raise refusal(reason, self._state.head, course.offer, course.abort) from course.abort
+
+    def _step(self, event: machine.Event) -> tuple[machine.Action, ...]:
+        self._state, actions = machine.step(self._state, event)
+        return actions
+
+    def _compute(self, course: _Course) -> machine.Computed | machine.Aborted:
+        course.abort = None
+        with course.timed("compute_s", self._clock):
+            try:
+                course.work = course.compute(self.parent)
+            except JobAborted as abort:
+                course.abort = abort
+                return machine.Aborted()
+        check_work(course.work, self._genesis.key_groups, course.partitions)
+        crashpoint("epoch.computed")
+        return machine.Computed(leaves=bool(course.work.pending))
+
+    def _write_segment(self, course: _Course) -> None:
+        assert course.work is not None
+        with course.timed("segment_s", self._clock):
+            storage = durable(self._storage) if course.work.input is None else self._storage
+            course.segment = write_segment(storage, course.work)
+            course.near = write_near(self._storage, course.work.near)
+        crashpoint("segment.written")
+
+    def _put_manifest(self, course: _Course) -> PutOutcome:
+        assert course.offer is not None
+        assert course.work is not None
+        self._collector.refresh()
+        snapshot = self._ready_snapshot() if course.work.snapshot is None else self._named(course.work.snapshot)
+        self._name_alive(course)
+        count = course.offer.instances or self.instances
+        elements = self.elements if course.work.elements is None else course.work.elements
+        manifest = next_manifest(
+            self.parent,
+            self._head,
+            course.offer,
+            course.work,
+            course.segment,
+            near=course.near,
+            partitions=course.partitions,
+            instances=None if count == self._genesis.instances else count,
+            elements=None if elements == self._genesis.elements else elements,
+            snapshot=snapshot,
+            ownership=course.ownership,
+        )
+        data = encode_manifest(manifest)
+        with course.timed("commit_s", self._clock):
+            outcome = self._put_if_ours(manifest, data)
+        if outcome is PutOutcome.WON:
+            self._heads.note(manifest.epoch, manifest_hash(data))
+            crashpoint("manifest.committed")
+            self._head, self._head_hash = manifest, manifest_hash(data)
+            self._tell_places()
+            self._collector.committed(manifest)
+            self._snapshots.committed(manifest, self._head_hash)
+        return outcome
+
+    def _put_if_ours(self, manifest: Manifest, data: bytes) -> PutOutcome:
+        """Put a manifest; a number that others took and gave away is not ours, although its name may be free."""
+        long_ago = self._clock.ticks() - self._sure_at > SURE_SECONDS
+        if long_ago and given_away(self._storage, manifest.epoch):
+            return PutOutcome.PRESENT
+        outcome = self._storage.put(manifest.name, data)
+        if outcome is PutOutcome.WON and given_away(self._storage, manifest.epoch):
+            return PutOutcome.PRESENT
+        self._sure_at = self._clock.ticks()
+        return outcome
+
+    def waiting_snapshot(self) -> Snapshot | None:
+        """A snapshot that was finished, and that the next manifest may name; None if there is none."""
+        made = last_merged(self._storage)
+        return made if made is not None and self._may_name(made) else None
+
+    def _ready_snapshot(self) -> Snapshot | None:
+        made = self._snapshots.take()
+        return self._named(made) if made is not None and self._may_name(made) else None
+
+    def _may_name(self, made: Snapshot) -> bool:
+        if self._head is None or not fits(made, self._head, self._head_hash, self._genesis.key_groups):
+            return False
+        # Whoever tidies up behind us may have taken chunks that no manifest named yet.
+        return all(self._storage.contains(file.file.name) for file in made.files)
+
+    def _named(self, made: Snapshot) -> Snapshot:
+        assert self._head is not None, made.epoch
+        named = {state.file.name for state in self._head.snapshot}
+        return replace(made, files=tuple(s if s.file.name in named else self._alive(s) for s in made.files))
+
+    def _name_alive(self, course: _Course) -> None:
+        """Give files whose names are condemned new ones; those that can be computed again need none."""
+        work = course.work
+        assert work is not None
+        if work.input is not None or not self._collector.condemned:
+            return
+        parts = tuple(replaced(part, files=tuple(map(self._alive, part.files))) for part in work.parts)
+        salt, condemned = self._head_hash, self._collector.condemned
+        kept = durable(self._storage)
+        pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
+        saves = tuple(replace(save, file=alive(kept, save.file, condemned, salt)) for save in work.saves)
+        near = self._storage
+        course.near = tuple(
+            replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
+            for one in course.near
+        )
+        course.work = replaced(work, parts=parts, pending=pending, saves=saves)
+        course.segment = tuple(map(self._alive, course.segment))
+
+    def _alive(self, state: StateFile) -> StateFile:
+        fresh = alive(durable(self._storage), state.file, self._collector.condemned, self._head_hash)
+        return state if fresh is state.file else replace(state, file=fresh)
+
+    def _publish(self, course: _Course) -> machine.Published:
+        assert self._head is not None
+        crashpoint("publish.started")
+        with course.timed("publish_s", self._clock):
+            course.publish(self._head)
+        crashpoint("publish.finished")
+        return machine.Published()
+
+
+def head_of(manifest: Manifest | None, instances: int, elements: Elements) -> Head:
+    """What the machine knows of the last committed epoch, with these elements and so many instances of partial ones."""
+    mark = elements_mark(elements)
+    if manifest is None:
+        return Head(instances=instances, elements=mark)
+    unfinished = manifest.offer if manifest.pending else None
+    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
+
+
+@dataclass(slots=True)
+class _Course:
+    """One offer on its way through the machine, with what its actions leave for each other."""
+
+    offer: Offer | None
+    compute: ComputeEpoch
+    publish: PublishEpoch
+    partitions: int
+    ownership: Ownership | None = None
+    work: EpochWork | None = None
+    segment: tuple[StateFile, ...] = ()
+    near: tuple[NearFile, ...] = ()
+    abort: JobAborted | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, what: str, clock: Clock) -> Iterator[None]:
+        begun = clock.ticks()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + clock.ticks() - begun
+
+
+def _compute_nothing(parent: Parent) -> EpochWork:
+    raise AssertionError(f"nothing was offered on top of epoch {parent.epoch}")
+
+
+def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None:
+    """Refuse an address that gives a place to elements that there are not, before anything is written."""
+    kept = durable(storage)
+    if isinstance(kept, ElementsStorage):
+        known = [element.name for element in elements]
+        unknown = set(kept.names) - set(known)
+        if unknown:
+            raise unknown_elements(unknown, known)

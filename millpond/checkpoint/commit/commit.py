@@ -1,0 +1,150 @@
+"""From an epoch's work to its manifest."""
+
+from __future__ import annotations
+
+from millpond.checkpoint.commit.machine import loads_with, runs_with
+from millpond.checkpoint.records.deltas import by_place, merge_segments, write_changes
+from millpond.checkpoint.records.manifest import (
+    FORMAT,
+    Elements,
+    EpochDeltas,
+    Genesis,
+    Manifest,
+    Offer,
+    Ownership,
+    StateFile,
+    elements_of,
+)
+from millpond.checkpoint.records.work import EpochWork, NearChanges, NearFile, Parent, pack_events, unpack_events
+from millpond.checkpoint.snapshots.snapshots import Snapshot
+from millpond.crashpoints import crashpoint
+from millpond.errors import EpochError
+from millpond.ids import EpochId, ManifestHash
+from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind
+
+DELTAS_KEPT = 8
+"""Epochs whose deltas stay listed after a snapshot, so that a store a little behind catches up without a restore."""
+
+
+def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) -> Parent:
+    """Return the point that the next epoch starts from."""
+    return Parent(
+        uuid=genesis.uuid,
+        epoch=head.epoch if head else EpochId(0),
+        hash=head_hash,
+        key_groups=genesis.key_groups,
+        instances=genesis.instances if head is None or head.instances is None else head.instances,
+        snapshot_epoch=head.snapshot_epoch if head else EpochId(0),
+        snapshot=head.snapshot if head else (),
+        deltas=head.deltas if head else (),
+        pending=head.pending if head else (),
+        elements=elements_of(genesis, head),
+    )
+
+
+def check_work(work: EpochWork, key_groups: int, partitions: int) -> None:
+    """Refuse work that does not fit the checkpoint, before any of it is written."""
+    for part in work.parts:
+        if not 0 <= part.partition < partitions:
+            raise _misfit(f"partitions 0 to {partitions - 1}", f"partition {part.partition}")
+    near = tuple(file.state for one in work.near for file in one.files)
+    for state in (*near, *(state for part in work.parts for state in part.files)):
+        if state.last_group >= key_groups:
+            raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
+
+
+def write_segment(storage: Storage, work: EpochWork) -> tuple[StateFile, ...]:
+    """Write the small changes of all partitions as one delta, or one for each place that their elements go to."""
+    changes = merge_segments([part.inline for part in work.parts if part.inline is not None])
+    placed = [(place, own) for place, own in by_place(storage, changes) if own[0]]
+    return tuple(write_changes(place, FrameKind.DELTA, *own) for place, own in placed)
+
+
+def write_near(storage: Storage, near: tuple[NearChanges, ...]) -> tuple[NearFile, ...]:
+    """Write the small changes of lazy elements as one delta near the host; it comes before the files of tasks."""
+    files = tuple(file for one in near for file in one.files)
+    keys, values = merge_segments([(one.keys, one.values) for one in near])
+    if not keys:
+        return files
+    met = {key: count for one in near for key, count in zip(one.keys, one.events, strict=True)}
+    segment = write_changes(storage, FrameKind.DELTA, keys, values)
+    crashpoint("near.written")
+    return (NearFile(segment, pack_events([met[key] for key in keys])), *files)
+
+
+def next_manifest(
+    parent: Parent,
+    head: Manifest | None,
+    offer: Offer,
+    work: EpochWork,
+    segment: tuple[StateFile, ...] = (),
+    *,
+    near: tuple[NearFile, ...] = (),
+    partitions: int,
+    instances: int | None = None,
+    elements: Elements | None = None,
+    snapshot: Snapshot | None = None,
+    ownership: Ownership | None = None,
+) -> Manifest:
+    """Build the manifest of the epoch after `parent`.
+
+    `instances` if they are not as many as in the genesis, `elements` if they are not those of the genesis; a `snapshot`
+    if a new one is ready, which must fit; an `ownership` if it was assigned.
+    """
+    epoch = EpochId(parent.epoch + 1)
+    files = tuple(state for part in work.parts for state in part.files)
+    own = EpochDeltas(
+        epoch,
+        parent.hash,
+        segment + files + tuple(file.state for file in near),
+        work.input,
+        tuple((file.state.file.name, sum(unpack_events(file.events))) for file in near),
+        work.loss,
+    )
+    last = snapshot or Snapshot(parent.snapshot_epoch, parent.hash, parent.snapshot)
+    # What may be near a host alone begins with the snapshot, and nothing leads back to before it.
+    oldest = last.epoch if work.input or near or work.loss else min(last.epoch, epoch - DELTAS_KEPT)
+    before = tuple(delta.without(work.lost) for delta in parent.deltas)
+    saves = (*(head.saves if head else ()), *work.saves)
+    runs = head.runs if head else ()
+    stream = head.stream if head else None
+    return Manifest(
+        format=FORMAT,
+        checkpoint=parent.uuid,
+        epoch=epoch,
+        parent=parent.hash,
+        query=offer.query,
+        batch=offer.batch,
+        sources=offer.sources,
+        partitions=partitions,
+        snapshot_epoch=last.epoch,
+        snapshot=last.files,
+        deltas=tuple(delta for delta in (*before, own) if delta.epoch > oldest),
+        outputs=work.outputs,
+        runs=runs_with(runs, offer),
+        counters=dict(work.counters),
+        stream=offer if offer.streams else stream,
+        pending=work.pending,
+        instances=instances,
+        elements=elements,
+        evolved=epoch if offer.evolution is not None else head.evolved if head else EpochId(0),
+        loads=loads_with(head.loads if head else (), offer),
+        saves=() if offer.tells_loss else tuple(save for save in saves if save.epoch > last.epoch),
+        ownership=ownership if offer.computes else _handed_on(head, offer),
+    )
+
+
+def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
+    """What an epoch without rows says of owners: what was said before, unless instances are others from now on."""
+    return None if head is None or offer.instances is not None else head.ownership
+
+
+def _misfit(expected: str, found: str) -> EpochError:
+    return EpochError(
+        "MP415",
+        "the work of an epoch does not fit its checkpoint",
+        expected=expected,
+        found=found,
+        hint="this is a fault of Millpond, please report it; nothing was committed",
+    )

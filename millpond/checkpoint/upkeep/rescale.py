@@ -1,0 +1,165 @@
+"""Another number of instances of partial state, for a checkpoint that is there.
+
+A rescale is an epoch of its own. Its delta moves the entries of instances to where the new number puts them, and its
+manifest says the number from there on. It is committed as any epoch is: whoever dies on the way leaves the old number
+or the new one, and of two drivers one loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from millpond.checkpoint.records.deltas import by_place, write_changes
+from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.work import EpochWork, Parent, PartResult
+from millpond.checkpoint.upkeep.inheritance import NOTHING, Inheritance, content, differences, inherited
+from millpond.checkpoint.upkeep.merging import Entry
+from millpond.checkpoint.upkeep.scratch import Tell, scratch_view
+from millpond.crashpoints import crashpoint
+from millpond.errors import EpochError
+from millpond.ids import InstanceId, PartitionId
+from millpond.keygroups import Layout, Succession
+from millpond.program.declare import Element
+from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
+from millpond.state.overlay import Base
+from millpond.storage.composed.near import durable
+from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind
+
+CHUNK_BYTES = 8 * 1024 * 1024
+"""About the size of a delta file; so much is held in memory before it is written."""
+
+Count = Callable[[int], dict[str, int]]
+"""The counters of the epoch, from the number of entries by which the state grew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """A change of the number of instances: of which elements, and what the new number is.
+
+    `folder` is where entries are kept while they are moved; `reading` and `writing` are told how far the work is.
+    """
+
+    elements: Mapping[str, Element]
+    instances: int
+    folder: Path
+    reading: Tell
+    writing: Tell
+
+    def compute(self, storage: Storage, parent: Parent, count: Count) -> EpochWork:
+        """The work of the epoch that follows `parent`; what is near is read too, and what is written is kept."""
+        check_rescale(self.elements, parent.key_groups, parent.instances, self.instances)
+        moves = list(self._moves(parent))
+        files: tuple[StateFile, ...] = ()
+        grown = _Sum()
+        if moves:
+            concerned = {move.index for move in moves}
+            with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
+                changes = self._changes(view, parent, moves, grown)
+                files = tuple(write_ascending(durable(storage), changes))
+        return EpochWork((PartResult(PartitionId(0), files=files),), (), count(grown.total))
+
+    def _moves(self, parent: Parent) -> Iterator[_Move]:
+        """Every place whose content changes, in the order of store keys."""
+        before = Layout(parent.key_groups, 1, parent.instances, aligned=True)
+        after = Layout(parent.key_groups, 1, self.instances, aligned=True)
+        olds = _homes(before)
+        news = _homes(after)
+        succession = Succession(parent.instances, self.instances)
+        places = {kept.name: index for index, kept in enumerate(parent.elements) if kept is not None}
+        for element in sorted(self.elements.values(), key=lambda element: places[element.name]):
+            index = places[element.name]
+            if element.partial:
+                for group in sorted({*olds, *news}):
+                    old, new = olds.get(group), news.get(group)
+                    takes = NOTHING if new is None else inherited(element, succession, new)
+                    if old is None and takes is NOTHING:
+                        continue
+                    if old is None or takes.whole != old:
+                        yield _Move(index, element, group, old, takes)
+
+    def _changes(
+        self, view: Base, parent: Parent, moves: list[_Move], grown: _Sum
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        homes = Layout(parent.key_groups, 1, parent.instances, aligned=True)
+        for done, move in enumerate(moves):
+            read = _reader(view, move.index, homes)
+            old = iter(()) if move.old is None else read(move.old)
+            new = content(move.element, move.takes, read, self.instances)
+            prefix = store_prefix(move.index, move.group)
+            for unit, value, growth in differences(old, new):
+                grown.total += growth
+                yield prefix + unit, value
+            self.writing(done + 1, len(moves))
+
+
+def check_rescale(elements: Mapping[str, Element], key_groups: int, before: int, after: int) -> None:
+    """Refuse a number that the checkpoint can't have, or fewer instances of what can't be merged."""
+    Layout(key_groups, 1, after, aligned=True)
+    stuck = [element for element in elements.values() if element.partial and element.merge is None]
+    if after < before and stuck:
+        raise EpochError(
+            "MP420",
+            "fewer instances, and no way to make one of several",
+            expected=f"merge= in the declaration of {', '.join(f'`{element.name}`' for element in stuck)}",
+            found=f"{after} instances instead of {before}, and {stuck[0]!r} without merge=",
+            hint=f"say how entries are merged, e.g. {stuck[0].name} = Partial({stuck[0].type.text}, "
+            f"merge=millpond.merges.{_SUGGESTED.get(stuck[0].type.kind, 'total')}); nothing was changed",
+        )
+
+
+_SUGGESTED = {"set": "union", "list": "concatenate", "map": "greatest", "value": "greatest"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A place in the store, by element and key group: which instance was there, and what comes there."""
+
+    index: int
+    element: Element
+    group: int
+    old: InstanceId | None
+    takes: Inheritance
+
+
+@dataclass(slots=True)
+class _Sum:
+    total: int = 0
+
+
+def _homes(layout: Layout) -> dict[int, InstanceId]:
+    """The instance that is stored under each key group, where there is one."""
+    return {layout.home_of(InstanceId(number)): InstanceId(number) for number in range(layout.instances)}
+
+
+def _reader(view: Base, index: int, layout: Layout) -> Callable[[InstanceId], Iterator[Entry]]:
+    def read(instance: InstanceId) -> Iterator[Entry]:
+        prefix = store_prefix(index, layout.home_of(instance))
+        return ((key[PREFIX_BYTES:], value) for key, value in view.scan(prefix))
+
+    return read
+
+
+def write_ascending(storage: Storage, changes: Iterator[tuple[bytes, bytes | None]]) -> Iterator[StateFile]:
+    """Write ascending changes to files of bounded size."""
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    size = 0
+    for key, value in changes:
+        keys.append(key)
+        values.append(value)
+        size += len(key) + len(value or b"")
+        if size >= CHUNK_BYTES:
+            yield from _write(storage, keys, values)
+            keys, values, size = [], [], 0
+    if keys:
+        yield from _write(storage, keys, values)
+
+
+def _write(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> Iterator[StateFile]:
+    for place, own in by_place(storage, (keys, values)):
+        if own[0]:
+            yield write_changes(place, FrameKind.DELTA, *own)
+            crashpoint("delta.written")

@@ -1,0 +1,257 @@
+"""The durability level `lazy` of a run: which elements have it, and the thread that saves them behind the epochs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.commit.lazily import PREFIX, Saved, Saver
+from millpond.checkpoint.commit.settling import is_lazy, settle
+from millpond.checkpoint.records.manifest import Loss, Manifest
+from millpond.checkpoint.records.work import EpochOutcome, EpochWork
+from millpond.clock import Clock, SystemClock
+from millpond.compiler.compiled import CompiledProgram
+from millpond.engine.plan import ProgramPlan
+from millpond.errors import EpochError, MillpondError
+from millpond.ids import ManifestHash
+from millpond.program.declare import Element
+from millpond.program.durability import Lazy
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.list import List
+from millpond.state.expiry import AgedType
+from millpond.storage.composed.near import NearStorage
+
+IDLE_SECONDS = 0.05
+"""The thread looks at the clock no more often than that while no epoch comes."""
+
+_CLOCK = SystemClock()
+
+
+def lazy_settings(program: CompiledProgram, durability: str | Lazy) -> dict[str, Lazy]:
+    """The lazy elements of a run, by name: those that say so themselves, and with a lazy run all others that can be.
+
+    What a program can't have is refused.
+    """
+    told = {name: element.durability for name, element in program.elements.items()}
+    found = {name: settings for name, settings in told.items() if isinstance(settings, Lazy)}
+    if durability == "replay" and found:
+        raise EpochError(
+            "MP496",
+            'durability="replay" is for all state of a program',
+            expected="elements without a durability of their own",
+            found=f"lazy: {', '.join(sorted(found))}",
+            hint='choose "exactly_once" or "lazy" for the job, or take it from the elements',
+        )
+    if durability == "lazy" or isinstance(durability, Lazy):
+        settings = durability if isinstance(durability, Lazy) else Lazy()
+        others = (name for name, element in program.elements.items() if told[name] is None and _by_entry(element))
+        found |= dict.fromkeys(others, settings)
+    relaxed = [name for name, entry in program.entries.items() if entry.point.relaxed]
+    if found and relaxed:
+        raise EpochError(
+            "MP497",
+            "a program with relaxed entry points can't have lazy state",
+            expected="exact entry points: messages that an epoch leaves would go on with state that is gone",
+            found=f"relaxed: {', '.join(relaxed)}",
+            hint='leave durability at "exactly_once"',
+        )
+    return found
+
+
+def _by_entry(element: Element) -> bool:
+    """Whether each entry of an element means something without the others: no lists, no timers."""
+    return type(element.type) in (ElementType, AgedType) and element.type.container is not List
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A committed epoch that the saver is to take up."""
+
+    outcome: EpochOutcome
+    digest: ManifestHash
+    now_us: int
+
+    @property
+    def keys(self) -> int:
+        return sum(file.state.entries for file in self.outcome.near)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.state.file.size_bytes for file in self.outcome.near)
+
+    @property
+    def updates(self) -> int:
+        return sum(count for _, count in self.outcome.manifest.deltas[-1].lazy)
+
+
+class Saving:
+    """Saves lazy elements in a thread of its own: told of every commit, it writes what is due while others go on.
+
+    Without a thread (`threaded=False`) it does so at once. What goes wrong is told with the next epoch.
+    """
+
+    def __init__(
+        self, storage: NearStorage, settings: Mapping[int, Lazy], *, threaded: bool = True, clock: Clock = _CLOCK
+    ) -> None:
+        self._saver = Saver(storage, storage.kept, settings)
+        self._waited_for = [one for one in settings.values() if one.overflow == "wait"]
+        self._clock = clock
+        self._changed = threading.Condition()
+        # All below is guarded by the condition; the saver belongs to who works.
+        self._told: list[_Told] = []
+        self._done = Saved()
+        self._offered = Saved()
+        self._dirty = (0, 0)
+        self._due_us: int | None = None
+        self._ending = False
+        self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
+        if threaded:
+            # A daemon: what it does not get to is near the host, where the next start finds it.
+            self._thread = threading.Thread(target=self._run, name="millpond-saving", daemon=True)
+            self._thread.start()
+
+    def noted(self, work: EpochWork) -> EpochWork:
+        """An epoch's work, with what was saved since the last one, for its manifest to name, and what is dirty."""
+        with self._changed:
+            self._raise()
+            self._offered = saved = self._done
+            keys = self._dirty[0] + sum(told.keys for told in self._told)
+            updates = self._dirty[1] + sum(told.updates for told in self._told)
+        counters = {
+            "dirty_keys": keys,
+            "dirty_updates": updates,
+            "saved_keys": saved.keys,
+            "saved_bytes": saved.size_bytes,
+            "skipped": saved.skipped,
+        }
+        told = {f"{PREFIX}{name}": count for name, count in counters.items()}
+        return replace(work, counters={**work.counters, **told}, saves=saved.refs)
+
+    def committed(self, outcome: EpochOutcome, digest: ManifestHash, now_us: int) -> None:
+        """Take up a committed epoch; where a full queue shall be waited for, that is here."""
+        with self._changed:
+            self._done = self._done.without(self._offered)
+            self._offered = Saved()
+            self._told.append(_Told(outcome, digest, now_us))
+            self._changed.notify_all()
+            if self._thread is not None:
+                self._changed.wait_for(lambda: self._error is not None or self._has_room())
+        if self._thread is None:
+            self._work()
+
+    def _has_room(self) -> bool:
+        """Whether what waits for the thread is within the queue of every element that is to be waited for."""
+        keys, size_bytes = sum(told.keys for told in self._told), sum(told.size_bytes for told in self._told)
+        return all(keys <= one.queue and size_bytes <= one.queue_bytes for one in self._waited_for)
+
+    def close(self) -> None:
+        """Save whatever is dirty, and end."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        else:
+            self._work()
+        self._raise()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._told or self._ending, timeout=self._idle_seconds())
+                ending = self._ending
+            self._work()
+            if ending or self._error is not None:
+                return
+
+    def _idle_seconds(self) -> float | None:
+        """How long nothing is due if no epoch comes."""
+        if self._due_us is None:
+            return None
+        return max(IDLE_SECONDS, self._due_us / 1_000_000 - self._clock.now_ms() / 1000)
+
+    def _work(self) -> None:
+        with self._changed:
+            told, ending = list(self._told), self._ending
+        try:
+            for one in told:
+                self._saver.note(one.outcome.manifest, one.digest, one.outcome.near, one.now_us)
+            if ending:
+                self._saver.save_all()
+            else:
+                self._saver.save(self._clock.now_ms() * 1000 if self._thread is not None else None)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next epoch tells it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+            return
+        done, due_us = self._saver.take(), self._saver.next_due_us()
+        with self._changed:
+            del self._told[: len(told)]
+            self._done = self._done.and_then(done)
+            self._dirty = (self._saver.dirty_keys, self._saver.dirty_updates)
+            self._due_us = due_us
+            self._changed.notify_all()
+
+    def _raise(self) -> None:
+        error = self._error
+        if error is None:
+            return
+        found = f"{error.code} {error.summary}" if isinstance(error, MillpondError) else f"{error!r}"
+        raise EpochError(
+            "MP498",
+            "keys of lazy elements can't be saved",
+            expected="files near this host that can be read, and a checkpoint that can be written",
+            found=found[:300],
+            hint="this epoch was not committed; a new start keeps what is near the host, or says what is lost",
+        ) from error
+
+
+class LazyRun:
+    """The lazy elements of a job, by name: what a start finds of them, and who saves them while it runs."""
+
+    def __init__(self, settings: Mapping[str, Lazy]) -> None:
+        self.settings = settings
+        self.loss: Loss | None = None
+        self._saving: Saving | None = None
+
+    def settle(
+        self,
+        near: NearStorage,
+        checkpoint: Checkpoint,
+        publish: Callable[[Manifest], None],
+        tell: Callable[[Loss], None],
+    ) -> None:
+        """Make durable what the last run left near its host, and tell what of it is lost."""
+        # What an earlier run of this job could not save is looked at now.
+        with suppress(EpochError):
+            self.close()
+        self.loss = None
+        if self.settings or is_lazy(checkpoint.head):
+            self.loss = settle(near, checkpoint, publish)
+        if self.loss is not None:
+            tell(self.loss)
+
+    def begin(self, near: NearStorage, plan: ProgramPlan) -> None:
+        """Begin to save what epochs change."""
+        if self.settings:
+            self._saving = Saving(near, {plan.element_index(name): one for name, one in self.settings.items()})
+
+    def noted(self, work: EpochWork) -> EpochWork:
+        """An epoch's work, with what was saved since the last one."""
+        return work if self._saving is None else self._saving.noted(work)
+
+    def committed(self, outcome: EpochOutcome, digest: ManifestHash, now_us: int) -> None:
+        """Take up a committed epoch."""
+        if self._saving is not None:
+            self._saving.committed(outcome, digest, now_us)
+
+    def close(self) -> None:
+        """Save what is dirty, and end."""
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            saving.close()

@@ -1,0 +1,216 @@
+"""Epochs computed again from their logged input, because what they changed was kept near and is lost.
+
+The same program, state and rows give the same changes, byte by byte, and the manifest has their hashes: so if
+something else comes out, it is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.commit.commit import write_segment
+from millpond.checkpoint.records.manifest import EpochDeltas, EpochInput, Genesis, Manifest, elements_of
+from millpond.checkpoint.records.work import EpochWork, Parent
+from millpond.compiler.compiled import CompiledProgram
+from millpond.crashpoints import crashpoint
+from millpond.engine.assemble import assemble
+from millpond.engine.durability.inputlog import feeds_of, read_input
+from millpond.engine.durability.lazily import lazy_settings
+from millpond.engine.durability.pending import read_pending
+from millpond.engine.failures import leaving_out
+from millpond.engine.messages import decode_control
+from millpond.engine.plan import BadRows, Durability, EpochPlan, Excluded, ProgramPlan
+from millpond.engine.whole import run_whole
+from millpond.errors import EpochError, StorageError
+from millpond.graph.model import Dispatch
+from millpond.ids import EpochId
+from millpond.keygroups import Layout
+from millpond.program.durability import Lazy
+from millpond.state.timers import TimersType
+from millpond.storage.composed.elements import unplaced
+from millpond.storage.content import FileRef, get_content
+from millpond.storage.contract import Storage
+
+Tell = Callable[[int, int], None]
+"""Takes how many epochs are computed again so far, and of how many."""
+
+
+def _tell_nobody(_done: int, _total: int) -> None:
+    pass
+
+
+def check_durability(program: CompiledProgram, durability: str | Lazy, *, one_host: bool = True) -> Durability:
+    """The level that a name stands for; what the program or the session can't have is refused."""
+    name = Durability.LAZY.value if isinstance(durability, Lazy) else durability
+    if name not in [level.value for level in Durability]:
+        raise EpochError(
+            "MP494",
+            "no such durability",
+            expected=", ".join(f'"{level.value}"' for level in Durability) + " or Lazy(...)",
+            found=repr(durability)[:80],
+        )
+    level = Durability(name)
+    lazy = lazy_settings(program, durability)
+    if (lazy or level is Durability.REPLAY) and not one_host:
+        raise EpochError(
+            "MP493",
+            'durability="replay" and "lazy" keep what epochs change near one host',
+            expected="a session whose driver and executors are on one host",
+            found="a cluster",
+            hint='leave durability at "exactly_once"',
+        )
+    unfit = _unfit(program) if level is Durability.REPLAY else ""
+    if unfit:
+        raise EpochError(
+            "MP492",
+            f"{program.name} can't be computed again from its input byte by byte",
+            expected="entry points that run by key or on partial state, without a time to live and without timers",
+            found=unfit,
+            hint='leave durability at "exactly_once"',
+        )
+    return level
+
+
+def could_replay(program: CompiledProgram) -> bool:
+    """Whether a program may have its rows logged instead of what they change."""
+    try:
+        check_durability(program, Durability.REPLAY.value)
+    except EpochError:
+        return False
+    return True
+
+
+def _unfit(program: CompiledProgram) -> str:
+    """What of a program does not follow from its rows alone: where gathered rows run is decided anew every time."""
+    gathered = [name for name, entry in program.entries.items() if entry.tasks[0].dispatch is Dispatch.GATHERED]
+    if gathered:
+        return f"gathered: {', '.join(gathered)}"
+    timed = [name for name, e in program.elements.items() if e.ttl is not None or isinstance(e.type, TimersType)]
+    return f"state that time changes: {', '.join(timed)}" if timed else ""
+
+
+def has_input(head: Manifest | None) -> bool:
+    """Whether some epoch may have to be computed again."""
+    return head is not None and any(delta.input is not None for delta in head.deltas)
+
+
+def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tell: Tell = _tell_nobody) -> int:
+    """Compute every epoch since the last snapshot whose changes are lost; return how many there were."""
+    head = checkpoint.head
+    if head is None:
+        return 0
+    since = [(delta, delta.input) for delta in head.deltas if delta.input and delta.epoch > head.snapshot_epoch]
+    lost = [(delta, told) for delta, told in since if not _whole(storage, delta)]
+    # What is near has no places: the files are those that it had.
+    storage = unplaced(storage)
+    plan = replace(plan, storage_url=storage.url)
+    for done, (delta, told) in enumerate(lost):
+        tell(done, len(lost))
+        _check_feeds(plan, delta, told)
+        parent = _parent_of(checkpoint.genesis, head, delta, told)
+        work = _compute(_plan_of(plan, told), storage, parent, told)
+        write_segment(storage, work)
+        crashpoint("replay.computed")
+        if not _whole(storage, delta):
+            raise _another_outcome(delta)
+    return len(lost)
+
+
+def _whole(storage: Storage, delta: EpochDeltas) -> bool:
+    """Whether all that an epoch changed can be read; near files may be torn, and are cleared away then."""
+    torn = [state.file.name for state in delta.files if not _readable(storage, state.file)]
+    for name in torn:
+        storage.delete(name)
+    return not torn
+
+
+def _readable(storage: Storage, file: FileRef) -> bool:
+    try:
+        get_content(storage, file)
+    except StorageError:
+        return False
+    return True
+
+
+def _check_feeds(plan: ProgramPlan, delta: EpochDeltas, told: EpochInput) -> None:
+    found = feeds_of(plan)
+    if told.sources != found:
+        raise EpochError(
+            "MP490",
+            f"epoch {delta.epoch} must be computed again, and it had other feeds",
+            expected="; ".join(told.sources),
+            found="; ".join(found),
+            hint="start the job once with the feeds it had, then change them",
+        )
+
+
+def _parent_of(genesis: Genesis, head: Manifest, delta: EpochDeltas, told: EpochInput) -> Parent:
+    return Parent(
+        uuid=genesis.uuid,
+        epoch=EpochId(delta.epoch - 1),
+        hash=delta.parent,
+        key_groups=genesis.key_groups,
+        instances=told.instances,
+        snapshot_epoch=head.snapshot_epoch,
+        snapshot=head.snapshot,
+        deltas=tuple(before for before in head.deltas if before.epoch < delta.epoch),
+        pending=told.pending,
+        elements=elements_of(genesis, head),
+    )
+
+
+def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
+    """The plan that the epoch had, without what others have seen of it already: replies and dead letters are out."""
+    feeds = tuple(
+        replace(
+            feed,
+            replies=None,
+            dead_letters=None,
+            bad_rows=feed.bad_rows if feed.bad_rows is BadRows.FAIL else BadRows.SKIP,
+        )
+        for feed in plan.feeds
+    )
+    key_groups = plan.layout.key_groups
+    owners = None if told.ownership is None else told.ownership.owners(key_groups)
+    layout = Layout(key_groups, told.partitions, told.instances, plan.layout.aligned, owners)
+    return replace(
+        plan,
+        layout=layout,
+        feeds=feeds,
+        steps_max=told.steps_max,
+        durability=Durability.EXACTLY_ONCE,
+        lazy=frozenset(),
+        # It ran at once, so that its files are the same whatever memory there is now.
+        memory_bytes=0,
+    )
+
+
+def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInput) -> EpochWork:
+    def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
+        continues = bool(told.pending)
+        rows = read_pending(storage, plan, told.pending) if continues else read_input(storage, told)
+        epoch = EpochPlan(
+            parent.epoch + 1,
+            parent,
+            told.source_prefix,
+            continues=continues,
+            now_us=told.now_us,
+            excluded=excluded,
+            until=until,
+        )
+        told_by_tasks = run_whole(plan, epoch, [] if rows is None else rows.to_batches())
+        controls = [decode_control(body) for body in told_by_tasks.column("body").to_pylist()]
+        return assemble(plan, controls, {}, tried=excluded)
+
+    return leaving_out(plan, run)
+
+
+def _another_outcome(delta: EpochDeltas) -> EpochError:
+    return EpochError(
+        "MP491",
+        f"epoch {delta.epoch} was computed again from its input, and gave another state",
+        expected="the same program as when the epoch ran, and code whose outcome depends on its input alone",
+        hint="run the program as it was, until a snapshot is written, then change it; nothing was changed",
+    )

@@ -1,0 +1,110 @@
+"""A run's state elements: the checkpoint's own, or those that a changed program makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
+from millpond.checkpoint.records.manifest import Elements, Manifest
+from millpond.checkpoint.records.times import Times
+from millpond.checkpoint.upkeep.evolving import plan_evolution
+from millpond.checkpoint.upkeep.rewriting import Evolving
+from millpond.checkpoint.upkeep.scratch import Tell
+from millpond.compiler.compiled import CompiledProgram
+from millpond.engine.local_state.rescaling import carried_counters
+from millpond.engine.schema import element_schemas
+from millpond.errors import EpochError
+from millpond.storage.contract import Storage
+
+
+class Schemas:
+    """The elements of a program on a checkpoint; what can't be brought over is refused at once."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, program: CompiledProgram, local_root: str, *, shown: bool | None
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._name = program.name
+        self._local_root = local_root
+        self._shown = shown
+        self._expiring = {name for name, element in program.elements.items() if element.ttl is not None}
+        head = checkpoint.head
+        self._wanted = plan_evolution(
+            checkpoint.elements,
+            program.elements,
+            element_schemas(program),
+            program.dropped,
+            None if head is None else Times.of(head.counters).seen_us,
+        )
+        if self.change and head is not None and head.pending:
+            raise EpochError(
+                "MP444",
+                "the program's state elements changed while a batch has messages left to work on",
+                expected="the program that sent them, until none is left",
+                found=f"{len(head.pending)} files of messages of epoch {head.epoch}",
+                hint="run it as it was until nothing is left, then change it; nothing was changed",
+            )
+
+    @property
+    def change(self) -> bool:
+        """Whether the checkpoint has other elements than the program makes of them."""
+        return self._wanted.elements != self._checkpoint.elements
+
+    @property
+    def elements(self) -> Elements:
+        """The checkpoint's elements by index, once they are the program's; none before that."""
+        return () if self.change else self._checkpoint.elements
+
+    def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
+        """Give the checkpoint the program's elements, in an epoch of its own; say if that took one."""
+        if not self.change:
+            return False
+        with _progress(self._name, self._shown) as (reading, writing):
+            evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
+            self._checkpoint.run_epoch(
+                Offer.evolve(self._wanted.elements),
+                lambda parent: evolving.compute(storage, parent, self._counters),
+                publish,
+                partitions=1,
+            )
+        return True
+
+    def _counters(self, growth: int) -> dict[str, int]:
+        """The counters of the epoch; what was over of an element is told only if its entries still expire."""
+        carried = carried_counters(self._checkpoint.head, growth)
+        times = Times.of(carried)
+        expiring = {index for index, kept in enumerate(self._wanted.elements) if kept and kept.name in self._expiring}
+        over = {index: us for index, us in times.over_us.items() if index in expiring}
+        return replace(times, over_us=over).noted(carried)
+
+
+def check_elements(parent: Parent, elements: Elements) -> None:
+    """Refuse to compute on a parent whose elements another driver changed."""
+    if parent.elements != elements:
+        raise EpochError(
+            "MP445",
+            "another driver changed the state elements of the checkpoint",
+            expected="those that this driver found",
+            found=f"others since epoch {parent.epoch} or before",
+            hint="nothing was committed; start this job anew, and make sure that only one uses this checkpoint",
+        )
+
+
+@contextmanager
+def _progress(name: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
+    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
+    console = Console(stderr=True)
+    hidden = not (console.is_terminal if shown is None else shown)
+    with Progress(console=console, transient=True, disable=hidden) as bars:
+        read = bars.add_task(f"{name}: reading state", total=None)
+        write = bars.add_task(f"{name}: bringing state elements over", total=None)
+        yield (
+            lambda done, total: bars.update(read, completed=done, total=total),
+            lambda done, total: bars.update(write, completed=done, total=total),
+        )

@@ -1,0 +1,255 @@
+"""Opening a partition's state at exactly the committed parent, whatever the local store holds.
+
+A store that is a little behind is advanced by deltas. One that is lost, foreign or too far behind is restored: at once
+if the state is small, else by ranges of key groups, all of them now (eager) or each when it is first asked for (lazy).
+A store of other key groups, because some were given away or came since, keeps what it still has to do with; only
+groups that came are restored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from millpond.checkpoint.records.deltas import within
+from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.work import Parent
+from millpond.checkpoint.recovery import advance_files, read_changes
+from millpond.clock import SystemClock
+from millpond.crashpoints import crashpoint
+from millpond.engine.local_state.restoring import Restoring
+from millpond.ids import PartitionId
+from millpond.keygroups import Layout
+from millpond.state.local.lazyview import LazyView
+from millpond.state.local.localstore import Brought, Loaded, LocalStore
+from millpond.state.local.standing import Ranges, Stamp, Standing, groups_in, ranges_of
+from millpond.state.local.storeview import StoreView, taken_away
+from millpond.storage.contract import Storage
+
+Restore = Literal["lazy", "eager"]
+"""When a large state is restored: each key group when it is first used, or all before the first row."""
+
+OPEN_ATTEMPTS_MAX = 8
+"""Another driver of the same checkpoint may take the store away between check and use; then we look again."""
+
+AT_ONCE_BYTES_MAX = 32 * 1024 * 1024
+"""Files of this size together are restored in one go, which takes some tenths of a second."""
+
+OLD_EPOCHS_MAX = 32
+"""A copy this old is of little use to a partition that comes back, and takes its disk."""
+
+_CLOCK = SystemClock()
+
+
+def store_path(local_root: str, uuid: str, partition: PartitionId) -> Path:
+    """Where a partition's store lies, whatever key groups it owns."""
+    return Path(local_root) / uuid / f"{partition:05}"
+
+
+def default_local_root(checkpoint_url: str, temporary: str) -> str:
+    """A directory for local stores that no other checkpoint uses."""
+    digest = hashlib.sha256(checkpoint_url.encode()).hexdigest()[:16]
+    return str(Path(temporary) / f"millpond-{os.getuid()}-{digest}")
+
+
+def open_state(
+    storage: Storage,
+    local_root: str,
+    parent: Parent,
+    layout: Layout,
+    partition: PartitionId,
+    restore: Restore = "lazy",
+) -> StoreView:
+    """A frozen view of the partition's state at the parent; the store is advanced or rebuilt first if it must be."""
+    store = LocalStore.at(store_path(local_root, parent.uuid, partition))
+    wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
+    groups = layout.groups_of(partition)
+    ours = ranges_of(groups)
+    for _ in range(OPEN_ATTEMPTS_MAX):
+        view = store.view()
+        standing = view.standing
+        if standing == Standing(wanted, None, ours):
+            return view
+        view.close()
+        if _handed_over(store, standing, storage, parent, groups):
+            crashpoint("store.advanced")
+            continue
+        if standing.stamp != wanted or standing.whole != ours:
+            _bring(store, standing, wanted, storage, parent, groups)
+            crashpoint("store.advanced")
+            continue
+        lacking = sorted(set(groups) - groups_in(standing.held or ()))
+        if restore == "eager" or Restoring(storage, parent, lacking).size_bytes <= AT_ONCE_BYTES_MAX:
+            _bring_all(store, wanted, Restoring(storage, parent, groups))
+            continue
+        lazy = LazyView(store, groups, partial(Restoring(storage, parent, groups).bring, store, wanted))
+        if (lazy.stamp, lazy.standing.whole) == (wanted, ours):
+            return lazy
+        lazy.close()
+    raise taken_away(store.path)
+
+
+def _handed_over(
+    store: LocalStore, standing: Standing, storage: Storage, parent: Parent, groups: Sequence[int]
+) -> bool:
+    """Make a store of other key groups the store of these, if it is of use; say if it was, or if somebody else did."""
+    if standing.whole in (None, ranges_of(groups)) or not groups:
+        return False
+    before = sorted(groups_in(standing.whole))
+    missing = _missed(standing, parent, before or groups)
+    if missing is None:
+        return False
+    if standing.moving:
+        # It has to be somewhere before it can be given away.
+        wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
+        return _advance(store, standing, wanted, storage, missing, before) or _standing(store) != standing
+    return store.hand_over(standing, groups) or _standing(store) != standing
+
+
+def _bring(
+    store: LocalStore,
+    standing: Standing,
+    wanted: Stamp,
+    storage: Storage,
+    parent: Parent,
+    groups: Sequence[int],
+) -> None:
+    ours = ranges_of(groups)
+    if not groups:
+        store.rebuild(wanted, (), ours)
+        return
+    missing = _missed(standing, parent, groups) if standing.whole == ours else None
+    begun = _CLOCK.ticks()
+    if standing.origin is not None and missing is not None:
+        _advance(store, standing, wanted, storage, missing, groups)
+        if standing.origin.epoch < wanted.epoch - 1:
+            # The partition was elsewhere meanwhile.
+            store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
+        return
+    restoring = Restoring(storage, parent, groups)
+    if restoring.size_bytes <= AT_ONCE_BYTES_MAX:
+        store.rebuild(wanted, restoring.read(ours), ours)
+    else:
+        store.begin(wanted, restoring.size_bytes, ours)
+        crashpoint("store.begun")
+    store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=False))
+
+
+def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, partition: PartitionId) -> bool:
+    """Advance a store that is a little behind the parent, and leave any other as it is; say if it was advanced."""
+    path = store_path(local_root, parent.uuid, partition)
+    groups = layout.groups_of(partition)
+    if not groups or not path.exists():
+        return False
+    store = LocalStore.at(path)
+    standing = _standing(store)
+    if _handed_over(store, standing, storage, parent, groups):
+        standing = _standing(store)
+    missing = _missed(standing, parent, groups)
+    wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
+    if standing.stamp == wanted or standing.whole != ranges_of(groups) or missing is None:
+        return False
+    advanced = _advance(store, standing, wanted, storage, missing, groups)
+    crashpoint("store.caught_up")
+    return advanced
+
+
+def _standing(store: LocalStore) -> Standing:
+    with store.view() as view:
+        return view.standing
+
+
+def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
+    """Remove stores that nobody opened for many epochs, since their partitions are elsewhere, and say which.
+
+    Only where stores have a single owner; a process that still has one of them open makes it anew when it needs it. One
+    that never stood anywhere stays: another task is about to fill it.
+    """
+    dropped: list[Path] = []
+    folder = Path(local_root) / parent.uuid
+    for path in sorted(folder.iterdir()) if _is_folder(folder) else []:
+        if not path.name.isdigit():
+            continue
+        store = LocalStore.at(path)
+        stamp = _standing(store).origin
+        if stamp is not None and stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
+            store.close()
+            shutil.rmtree(path, ignore_errors=True)
+            dropped.append(path)
+    return dropped
+
+
+def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
+    """Remove the stores of partitions that there are no more, now and then, and say which.
+
+    Not at once, since the number may soon be what it was. What somebody else removed is let go: its disk is free when
+    nobody has it open any more.
+    """
+    folder = Path(local_root) / parent.uuid
+    dropped: list[Path] = []
+    if (parent.epoch + 1) % OLD_EPOCHS_MAX == 0 and _is_folder(folder):
+        kept = {f"{partition:05}" for partition in range(layout.partitions)}
+        dropped = sorted(path for path in folder.iterdir() if path.name.isdigit() and path.name not in kept)
+        for path in dropped:
+            shutil.rmtree(path, ignore_errors=True)
+            crashpoint("store.dropped")
+    LocalStore.close_below(folder, removed=True)
+    return dropped
+
+
+def _is_folder(folder: Path) -> bool:
+    """Whether stores may lie there; behind a link there is nothing of ours to delete."""
+    return folder.is_dir() and not folder.is_symlink()
+
+
+def _missed(standing: Standing, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
+    """The deltas between a store and the parent; None if these do not lead there."""
+    origin = standing.origin
+    if origin is None or origin.uuid != parent.uuid:
+        return None
+    if standing.moving and not _passes(parent, standing.moving[1]):
+        # Some entries are those of another timeline, or of an epoch after the parent.
+        return None
+    return advance_files(parent, origin.epoch, origin.hash, groups[0], groups[-1])
+
+
+def _passes(parent: Parent, stamp: Stamp) -> bool:
+    """Whether a stamp is that of the parent or of an epoch before it, as far as its deltas tell."""
+    if stamp.epoch == parent.epoch:
+        return stamp.hash == parent.hash
+    return any(delta.epoch == stamp.epoch + 1 and delta.parent == stamp.hash for delta in parent.deltas)
+
+
+def _advance(
+    store: LocalStore,
+    standing: Standing,
+    wanted: Stamp,
+    storage: Storage,
+    missing: tuple[StateFile, ...],
+    groups: Sequence[int],
+) -> bool:
+    ranges = ranges_of(groups) if standing.held is None else standing.held
+    return store.advance(standing, wanted, list(_load(storage, missing, ranges)))
+
+
+def _bring_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:
+    """Bring in all ranges, each in a transaction of its own: a start after a kill goes on where this one was."""
+    for groups in restoring.ranges:
+        if not restoring.bring(store, stamp, groups[0]):
+            return
+        crashpoint("store.advanced")
+
+
+def _load(storage: Storage, files: tuple[StateFile, ...], ranges: Ranges) -> Iterator[Loaded]:
+    """What files change in some key groups; those that reach into none of them are not read."""
+    for state_file in files:
+        reached = [each for each in ranges if state_file.overlaps(*each)]
+        if reached:
+            changes = read_changes(storage, state_file)
+            for first, last in reached:
+                yield within(changes, first, last)

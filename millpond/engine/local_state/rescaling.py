@@ -1,0 +1,130 @@
+"""A run's number of instances of partial state: the checkpoint's own, or another one that the user asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
+from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.upkeep.rescale import Rescale, check_rescale
+from millpond.checkpoint.upkeep.scratch import Tell
+from millpond.compiler.compiled import CompiledProgram
+from millpond.engine.assemble import RUNNING_TOTAL
+from millpond.errors import EpochError
+from millpond.keygroups import Layout
+from millpond.storage.contract import Storage
+
+ENTRIES = "entries"
+"""The counter of how many entries of state an epoch adds."""
+
+
+class Instances:
+    """How many instances of partial state a run has; a number that the checkpoint can't get is refused at once."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        program: CompiledProgram,
+        wanted: int | None,
+        local_root: str,
+        *,
+        shown: bool | None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._program = program
+        self._wanted = wanted
+        self._local_root = local_root
+        self._shown = shown
+        if self.change is not None:
+            key_groups = checkpoint.genesis.key_groups
+            check_rescale(program.elements, key_groups, checkpoint.instances, self.change)
+
+    @property
+    def change(self) -> int | None:
+        """The number that was asked for, if the checkpoint has another one."""
+        return None if self._wanted == self._checkpoint.instances else self._wanted
+
+    def layout(self, partitions: int) -> Layout:
+        """Who owns what, with as many instances as the checkpoint has now."""
+        key_groups, instances = self._checkpoint.genesis.key_groups, self._checkpoint.instances
+        return Layout(key_groups, partitions, instances, self._program.has_partial)
+
+    def last_layout(self, partitions: int | None, usual: int) -> Layout:
+        """Who owns what at a start: as it was assigned last, unless another number of partitions is asked for.
+
+        Without either, there are as many partitions as `usual`, or as key groups if these are fewer.
+        """
+        head, most = self._checkpoint.head, self._checkpoint.genesis.key_groups
+        said = None if head is None else head.ownership
+        if said is None or partitions not in (None, said.partitions):
+            return self.layout(min(usual, most) if partitions is None else partitions)
+        return self.renewed(self.layout(said.partitions), said.owners(most))
+
+    def renewed(self, layout: Layout, owners: tuple[int, ...] | None = None) -> Layout:
+        """A layout with the instances that there are now, and its owners or those given if they still can be."""
+        fresh = self.layout(layout.partitions)
+        wanted = layout.assigned if owners is None else owners
+        if wanted is None:
+            return fresh
+        divided = fresh.aligned and any(len({wanted[group] for group in atom}) > 1 for atom in fresh.atoms)
+        return fresh if divided else fresh.with_owners(wanted)
+
+    def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
+        """Give the checkpoint the number that was asked for, in an epoch of its own; say if that took one.
+
+        Nothing may be left of the last batch: its messages are for the instances that were.
+        """
+        wanted = self.change
+        if wanted is None:
+            return False
+        with _progress(self._program.name, wanted, self._shown) as (reading, writing):
+            rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
+            self._checkpoint.run_epoch(
+                Offer.rescale(wanted),
+                lambda parent: rescale.compute(storage, parent, self._counters),
+                publish,
+                partitions=1,
+            )
+        return True
+
+    def _counters(self, growth: int) -> dict[str, int]:
+        return carried_counters(self._checkpoint.head, growth)
+
+
+def carried_counters(head: Manifest | None, growth: int) -> dict[str, int]:
+    """The counters of an epoch without rows: running totals go on."""
+    before = {} if head is None else head.counters
+    totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
+    running = RUNNING_TOTAL + ENTRIES
+    return dict(sorted({**totals, ENTRIES: growth, running: totals.get(running, 0) + growth}.items()))
+
+
+def check_instances(parent: Parent, layout: Layout) -> None:
+    """Refuse to compute on a parent that another driver gave another number of instances."""
+    if parent.instances != layout.instances:
+        raise EpochError(
+            "MP422",
+            "another driver changed the number of instances of partial state",
+            expected=f"{layout.instances}, as this driver found it",
+            found=f"{parent.instances} since epoch {parent.epoch} or before",
+            hint="nothing was committed; start this job anew, and make sure that only one uses this checkpoint",
+        )
+
+
+@contextmanager
+def _progress(name: str, instances: int, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
+    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
+    console = Console(stderr=True)
+    hidden = not (console.is_terminal if shown is None else shown)
+    with Progress(console=console, transient=True, disable=hidden) as bars:
+        read = bars.add_task(f"{name}: reading state", total=None)
+        write = bars.add_task(f"{name}: moving to {instances} instances", total=None)
+        yield (
+            lambda done, total: bars.update(read, completed=done, total=total),
+            lambda done, total: bars.update(write, completed=done, total=total),
+        )

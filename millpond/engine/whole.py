@@ -1,0 +1,43 @@
+"""All steps of an epoch in one process: what a small epoch and a simulated run have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from millpond.engine.gathered.placing import Placement, gathered_feeds, place_surveyed, placed, survey
+from millpond.engine.messages import MESSAGE_SCHEMA
+from millpond.engine.plan import EpochPlan, ProgramPlan
+from millpond.engine.task.portions import run_task
+from millpond.engine.task.step import StepRun
+from millpond.ids import PartitionId
+from millpond.program.semantics.epoch_time import epoch_time
+
+
+def run_whole(
+    plan: ProgramPlan, epoch: EpochPlan, rows: Sequence[pa.RecordBatch], placement: Placement | None = None
+) -> pa.Table:
+    """Run every partition of every step, one after the other, and return what the last step tells.
+
+    Rows say by `part` which partition they are for; gathered rows go where `placement` says, found here if not given.
+    """
+    waiting = pa.Table.from_batches(rows) if rows else pa.Table.from_batches([], schema=MESSAGE_SCHEMA)
+    counted: dict[str, int] = {}
+    if rows and not epoch.continues and gathered_feeds(plan):
+        with epoch_time(epoch.now_us):
+            if placement is None:
+                placement = place_surveyed(plan, [survey(plan, waiting, epoch.judged.floor_us)])
+                counted = placement.counters()
+            waiting = placed(plan, placement, waiting, epoch.judged.floor_us)
+    for step in range(plan.steps):
+        parts = waiting.column("part").to_numpy()
+        produced = [
+            run_task(
+                StepRun(plan, epoch, step, PartitionId(partition), {} if step or partition else counted),
+                waiting.filter(pa.array(parts == partition)).to_batches(),
+            )
+            for partition in range(plan.layout.partitions)
+        ]
+        waiting = pa.Table.from_batches(produced, schema=MESSAGE_SCHEMA)
+    return waiting

@@ -1,1 +1,0 @@
-"""Reading a checkpoint from its files alone: no Spark, no program, and nothing of what is read is run."""

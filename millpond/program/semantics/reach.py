@@ -1,0 +1,69 @@
+"""What the code of a method can name: its own names, and those of all functions of the user that it may call."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from millpond.program.declare import Element
+from millpond.program.semantics.ambient import as_written, names_in
+
+
+def members_of(program: type) -> dict[str, Any]:
+    """All members of a class, inherited ones included."""
+    return {name: member for base in reversed(program.__mro__) for name, member in vars(base).items()}
+
+
+def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
+    """All names of attributes and globals in a method, and in the methods and functions that it names.
+
+    Functions of Python's own library are left out. A name may mean something else than it seems: so this is more than
+    what can happen, never less, as long as nothing is looked up by a text.
+    """
+    members = members_of(program)
+    waiting, seen, found = [as_written(method)], set[int](), set[str]()
+    while waiting:
+        function = waiting.pop()
+        if id(function) not in seen:
+            seen.add(id(function))
+            names = names_in(function)
+            found |= names
+            named = [*(members.get(name) for name in names), *_outside(function, names)]
+            waiting += [code for one in named for code in _functions(one)]
+    return found
+
+
+def _outside(function: Callable[..., Any], names: set[str]) -> Iterator[Any]:
+    """What the names of a function mean around it: in its module, in modules and classes there, and in its closure."""
+    if not isinstance(function, types.FunctionType):
+        return
+    closed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    for one in [*(function.__globals__.get(name) for name in names), *closed]:
+        yield one
+        if isinstance(one, types.ModuleType) or (isinstance(one, type) and not issubclass(one, BaseException)):
+            yield from (inspect.getattr_static(one, name, None) for name in names)
+
+
+def _functions(member: Any) -> Iterator[types.FunctionType]:
+    if isinstance(member, Element):
+        return
+    if isinstance(member, property):
+        member = member.fget
+    elif isinstance(member, staticmethod | classmethod):
+        member = member.__func__
+    function = as_written(member) if callable(member) else member
+    if isinstance(function, types.FunctionType):
+        module = (function.__module__ or "").partition(".")[0]
+        if module not in sys.stdlib_module_names and module != "millpond":
+            yield function
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""Ways to run a compiled program: sequential, simulated, and on Spark."""

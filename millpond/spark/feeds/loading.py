@@ -1,0 +1,160 @@
+"""Loads of initial state on Spark: a DataFrame of keys and values, checked before anything runs, written by tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import get_args, get_origin
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent
+from millpond.compiler.compiled import CompiledProgram
+from millpond.engine.arrowtypes import in_utc
+from millpond.engine.local_state.loading import (
+    KEY,
+    Into,
+    LoadReport,
+    Target,
+    check_empty,
+    load_columns,
+    load_offer,
+    load_rows,
+    load_work,
+    loadable,
+    target_of,
+)
+from millpond.engine.plan import ProgramPlan
+from millpond.engine.publish.publish import Publisher
+from millpond.engine.time.timekeeping import Timekeeper
+from millpond.errors import FeedError, StateError
+from millpond.program.declare import Element
+from millpond.program.entries import EntryPoint
+from millpond.spark.exchange.collecting import collect
+from millpond.spark.exchange.hashing import hash_column, hash_columns
+from millpond.spark.exchange.worker import CONTROL_DDL
+from millpond.spark.feeds.matching import check_columns
+from millpond.spark.ship import Shipment, unpack
+from millpond.storage.composed.near import durable
+from millpond.storage.open import open_storage
+
+TASKS_MIN = 8
+"""A load is cut into at least so many ranges of key groups: a task holds all entries of a range in memory."""
+
+_PART = "_millpond_part"
+_decoder = msgspec.msgpack.Decoder(LoadReport)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A DataFrame for a state element, and the name under which it is loaded once."""
+
+    element: Element
+    frame: DataFrame
+    into: Into | None
+    name: str | None
+
+
+def make_load(
+    program: CompiledProgram,
+    element: str,
+    frame: DataFrame,
+    into: Into | None,
+    name: str | None,
+    others: Iterable[Load],
+) -> Load:
+    """Check a load and describe it."""
+    declared = loadable(program, element)
+    if name == "" or any((other.name or other.element.name) == (name or element) for other in others):
+        raise StateError(
+            "MP276",
+            "a load needs a name that no other load has",
+            expected='one load per element, or names: job.load(..., name="backfill")',
+            found=f"a second load named `{name or element}`" if name != "" else "an empty name",
+        )
+    if frame.isStreaming:
+        raise StateError(
+            "MP271",
+            f"`{element}` can't be loaded from a streaming DataFrame",
+            expected="a DataFrame that ends: spark.read, not spark.readStream",
+            found="a stream",
+            hint="load what there is, and feed the stream to an entry point",
+        )
+    point = EntryPoint(element, make_load, load_columns(declared), None)
+    try:
+        check_columns(point, frame, element)
+    except FeedError as error:
+        raise StateError(
+            "MP271",
+            f"the DataFrame can't be loaded into `{element}`",
+            expected=error.expected,
+            found=error.found,
+            hint="select, rename and cast columns to " + ", ".join(f"`{column}`" for column, _ in point.parameters),
+        ) from error
+    return Load(declared, frame, into, name)
+
+
+def run_load(
+    load: Load,
+    plan: ProgramPlan,
+    shipment: Shipment,
+    checkpoint: Checkpoint,
+    times: Timekeeper,
+    publisher: Publisher,
+    retries: int,
+) -> None:
+    """Load a DataFrame in an epoch of its own, unless that was done before."""
+    name, storage = load.element.name, open_storage(plan.storage_url)
+    offer = load_offer(checkpoint, name, load.name)
+    if offer is None:
+        return
+    target = target_of(load.element, plan.element_index(name), plan.layout, load.into, times.moment())
+
+    def compute(parent: Parent) -> EpochWork:
+        check_empty(storage, parent, target.index, name)
+        rows = _routed(load.frame, target, plan.layout.partitions)
+        told = collect(rows.mapInArrow(_load_function(shipment, target), CONTROL_DDL))
+        work = load_work(checkpoint, [_decoder.decode(bytes(row.body)) for row in told])
+        return times.noted(work, target.moment_us, plan.element_indexes)
+
+    checkpoint.run_epoch(offer, compute, publisher.publish, partitions=1, retries=retries)
+
+
+def _routed(frame: DataFrame, target: Target, partitions: int) -> DataFrame:
+    """The columns of the load, with all rows of a key group in one task."""
+    names = [f"`{name}`" for name, _ in target.columns]
+    if target.one_group:
+        return frame.selectExpr(*names).coalesce(1)
+    tasks = min(target.key_groups, max(TASKS_MIN, partitions))
+    hint = target.element.type.key_hint
+    if get_origin(hint) is tuple:
+        parts = [f"_millpond_key_{at}" for at in range(len(get_args(hint)))]
+        flat = frame.selectExpr(*names, *(f"`{KEY}`.`_{at}` {part}" for at, part in enumerate(parts, 1)))
+        hashed = hash_columns(parts, get_args(hint))
+    else:
+        flat, hashed = frame.selectExpr(*names), hash_column(KEY, hint)
+    group = f"({hashed} % {target.key_groups})"
+    # A row with a null key is told of by the task that it comes to, whichever that is.
+    part = f"coalesce(int(({group} * {tasks}) div {target.key_groups}), 0)"
+    placed = flat.selectExpr(*names, f"{part} {_PART}")
+    return placed.repartitionById(tasks, F.col(_PART)).drop(_PART)
+
+
+def _load_function(
+    shipment: Shipment, target: Target
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    name, told = target.element.name, (target.index, target.key_groups, target.homes, target.moment_us)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = [batch for batch in batches if batch.num_rows]
+        if held:
+            plan = unpack(shipment)
+            own = Target(plan.program.elements[name], *told)
+            report = load_rows(durable(open_storage(plan.storage_url)), own, in_utc(pa.Table.from_batches(held)))
+            body = pa.array([msgspec.msgpack.encode(report)], pa.binary())
+            yield pa.RecordBatch.from_arrays([body], names=["body"])
+
+    return run

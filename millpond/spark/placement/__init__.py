@@ -1,0 +1,4 @@
+"""Partitions stay on the executor that has their state: anchors, executors and their stores.
+
+In reading order: `placement`, `executor`, `forgetting`.
+"""

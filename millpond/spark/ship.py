@@ -1,0 +1,166 @@
+"""Shipping a program to Spark's Python workers, the way Spark itself ships functions.
+
+This is the only place that serialises code. Nothing of it is durable: it goes to workers of the same session, which run
+the user's code anyway. Sets go in their canonical order: the user's module travels by value with the sets in it, and
+the driver's hash seed, which is another one at every start, must not decide how workers walk them.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import io
+import pickle
+import sys
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+import msgspec
+
+from millpond.engine.plan import ProgramPlan
+from millpond.program.program import ProgramBase
+from millpond.spark.interpreter import check_hash_seed
+from millpond.spark.placement.executor import local_folder
+from millpond.state.codec.canonical import UNFIT, in_canonical_order
+
+_HELD_MAX = 8
+"""Plans that a worker keeps; one per query that runs on it, plus those of queries that ended."""
+
+_MSGSPEC_CACHE = "__msgspec_cache__"
+
+_held: dict[str, ProgramPlan] = {}
+
+_META_FIELDS = (
+    *("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length"),
+    *("title", "description", "examples", "extra_json_schema", "extra"),
+)
+
+
+def _make_meta(fields: dict[str, Any]) -> msgspec.Meta:
+    return msgspec.Meta(**fields)
+
+
+def _take_apart(meta: msgspec.Meta) -> tuple[Any, ...]:
+    fields = {name: getattr(meta, name) for name in _META_FIELDS}
+    return _make_meta, ({name: value for name, value in fields.items() if value is not None},)
+
+
+# The limits on parameters travel with the program, and msgspec does not say how.
+copyreg.pickle(msgspec.Meta, _take_apart)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """The pickler that Spark ships functions with, but for sets, and for what msgspec keeps on classes that it has met.
+
+    That can't travel, and is made again.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._sets: dict[int, tuple[int, Any]] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        """A set by its number, the first time with its members in order; None for all else, which goes as usual."""
+        if type(obj) is not set and type(obj) is not frozenset:
+            return None
+        known = self._sets.get(id(obj))
+        if known is not None:
+            return known[0], None, None
+        try:
+            members = in_canonical_order(obj)
+        except UNFIT:
+            return None
+        # The set is kept, since another object could get its identity.
+        self._sets[id(obj)] = len(self._sets), obj
+        return len(self._sets) - 1, type(obj), members
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type):
+            if _MSGSPEC_CACHE in vars(obj):
+                delattr(obj, _MSGSPEC_CACHE)
+            _resolve_hints(obj)
+        return super().reducer_override(obj)
+
+
+class _Unpickler(pickle.Unpickler):  # noqa: S301 - Spark hands it over together with the function that runs
+    """Reads what `_Pickler` wrote."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._sets: dict[int, Any] = {}
+
+    def persistent_load(self, pid: Any) -> Any:
+        number, kind, members = pid
+        if kind is not None:
+            self._sets[number] = kind(members)
+        return self._sets[number]
+
+
+def _resolve_hints(kind: type) -> None:
+    """Put types in the place of hints that are text: the names in them are not where the class goes."""
+    own = vars(kind).get("__annotations__")
+    if isinstance(own, dict) and any(map(_is_text, own.values())):
+        try:
+            known = typing.get_type_hints(kind, include_extras=True)
+        except (NameError, TypeError, AttributeError):
+            # Nobody could read these hints here; who needs them says so.
+            return
+        kind.__annotations__ = {name: known[name] for name in own}
+
+
+def _is_text(hint: Any) -> bool:
+    """Whether a hint is text, or has text in it; named tuples keep text as references."""
+    return isinstance(hint, str | typing.ForwardRef) or any(map(_is_text, typing.get_args(hint)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """A plan as bytes, with its digest: a worker that has met it before does not unpack it again."""
+
+    digest: str
+    data: bytes
+
+
+def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
+    """Serialise a plan with the user's module by value, so that workers need not be able to import it."""
+    with _by_value(program):
+        buffer = io.BytesIO()
+        _Pickler(buffer).dump(plan)
+        data = buffer.getvalue()
+    return Shipment(hashlib.sha256(data).hexdigest(), data)
+
+
+def unpack(shipment: Shipment) -> ProgramPlan:
+    """The plan, from memory if this worker has met it; MP704 if this is no worker to run it on."""
+    plan = _held.get(shipment.digest)
+    if plan is None:
+        check_hash_seed()
+        if len(_held) >= _HELD_MAX:
+            _held.pop(next(iter(_held)))
+        packed: ProgramPlan = _Unpickler(io.BytesIO(shipment.data)).load()
+        plan = _held[shipment.digest] = replace(packed, local_root=local_folder(packed.local_root))
+    return plan
+
+
+@contextmanager
+def _by_value(program: type[ProgramBase]) -> Iterator[None]:
+    modules = {sys.modules.get(base.__module__) for base in program.__mro__ if issubclass(base, ProgramBase)}
+    mine = __name__.partition(".")[0]
+    user: list[ModuleType] = [
+        module
+        for module in modules
+        if module is not None and module.__name__ != "__main__" and module.__name__.partition(".")[0] != mine
+    ]
+    fresh = [module for module in user if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+    for module in fresh:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in fresh:
+            cloudpickle.unregister_pickle_by_value(module)

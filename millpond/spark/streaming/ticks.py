@@ -1,0 +1,334 @@
+"""Timers on Spark: those that are due as a batch of rows for their handlers, and ticks while no feed has rows.
+
+Spark does not call `foreachBatch` for a source that is idle. So a thread of the driver looks at the clock, and offers
+an epoch of its own when a timer may be due. Nothing is written while none is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from millpond.checkpoint.records.work import EpochWork, Parent
+from millpond.compiler.compiled import CompiledProgram
+from millpond.engine.arrowtypes import arrow_type, to_arrow
+from millpond.engine.messages import Control
+from millpond.engine.plan import FeedPlan, ProgramPlan
+from millpond.engine.task.intake import feed_column
+from millpond.engine.time.eventtime import Judged
+from millpond.engine.time.laterows import TIME
+from millpond.engine.time.timekeeping import Firing, Left
+from millpond.engine.time.timers import (
+    Due,
+    Looking,
+    Stores,
+    due_in_partition,
+    due_in_turn,
+    handlers_of,
+    moments_in_partition,
+    nothing_fed,
+    owned_by,
+)
+from millpond.errors import EpochError, MillpondError
+from millpond.graph.model import Dispatch
+from millpond.ids import PartitionId
+from millpond.program.sinks import Sink
+from millpond.spark.exchange.collecting import collect
+from millpond.spark.exchange.compute import compute_epoch
+from millpond.spark.exchange.route import Shape
+from millpond.spark.exchange.tables import frame_of
+from millpond.spark.exchange.worker import CONTROL_DDL, PartitionFunction, by_task
+from millpond.spark.feeds.eventtime import timer_times
+from millpond.spark.feeds.feeds import Feed, make_feed
+from millpond.spark.placement.placement import Anchor
+from millpond.spark.ship import Shipment, unpack
+from millpond.state.cascade import Timer
+from millpond.state.codec.wire import decode_values, encode_values
+from millpond.storage.contract import Storage
+from millpond.storage.open import open_storage
+
+TICK: Final = datetime.timedelta(seconds=1)
+"""How often the clock is looked at by default: looking costs nothing, and few timers need to be more exact."""
+
+_DUE: Final = ("timers", "next_us")
+_SHAPE: Final = Shape(feed=True, group=True, order=True, source=False)
+
+
+class TimerFeeds:
+    """The handlers of a program as feeds: what they take, and where their replies go."""
+
+    def __init__(self, program: CompiledProgram, handlers: tuple[str, ...]) -> None:
+        self._program = program
+        self.handlers = handlers
+        self._sinks: dict[str, Sink] = {}
+        self._rows: dict[str, pa.Schema | None] = {}
+
+    def check_feed(self, entry: str, name: str) -> None:
+        """Refuse rows for a handler, and a feed with the name of one."""
+        if entry in self.handlers or name in self.handlers:
+            raise EpochError(
+                "MP461",
+                f"`{entry if entry in self.handlers else name}` is called by timers, not by rows",
+                expected="an entry point, and a feed name that no handler has",
+                found=f'job.feed("{entry}", ...)',
+                hint="to send what it replies to a sink: job.on_timer(name, to=...)",
+            )
+
+    def send(self, handler: str, to: Sink, rows: pa.Schema | None) -> None:
+        """Let the replies of a handler go to a sink; with `rows`, each is a list of rows with these columns."""
+        if handler not in self.handlers or handler in self._sinks:
+            raise EpochError(
+                "MP462",
+                f"`{handler}` has its sink already" if handler in self._sinks else f"there is no handler `{handler}`",
+                expected=", ".join(self.handlers) or "a program with methods marked @on_timer or @on_window",
+                found=f'job.on_timer("{handler}", ...)',
+            )
+        self._sinks[handler] = to
+        self._rows[handler] = rows
+
+    def feeds(self, spark: SparkSession, outputs: Path, *, by_event: bool = False) -> list[Feed]:
+        """A feed for each handler, in their order, without rows."""
+        made = [
+            make_feed(
+                self._program,
+                number,
+                handler,
+                frame_of(spark, self.table(handler, [])),
+                to=self._sinks.get(handler),
+                keep=self._kept(handler),
+                order_by=self._place(handler),
+                on_bad_row="fail",
+                name=handler,
+                outputs=outputs,
+                unfolds=self._rows.get(handler) is not None,
+            )
+            for number, handler in enumerate(self.handlers)
+        ]
+        made = [replace(feed, plan=self._unfolding(feed.plan)) for feed in made]
+        return [replace(feed, plan=timer_times(feed.plan)) for feed in made] if by_event else made
+
+    def _unfolding(self, plan: FeedPlan) -> FeedPlan:
+        rows = self._rows.get(plan.entry)
+        return plan if rows is None or plan.replies is None else replace(plan, replies=replace(plan.replies, rows=rows))
+
+    def _kept(self, handler: str) -> list[str] | None:
+        """What goes along with replies: all that a handler takes, or the key alone if there is more than one time."""
+        point = self._program.entries[handler].point
+        many = point.windows or self._rows.get(handler) is not None
+        return [point.parameters[0][0]] if many else None
+
+    def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
+        """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
+        parameters = self._program.entries[handler].point.parameters
+        columns = {
+            name: to_arrow([row[at] for row in rows], hint).cast(arrow_type(hint))
+            for at, (name, hint) in enumerate(parameters)
+        }
+        return pa.table({**columns, self._place(handler): pa.array([row[2] for row in rows], pa.int64())})
+
+    def _place(self, handler: str) -> str:
+        """The column of places, under a name that the handler does not take."""
+        taken = {name for name, _ in self._program.entries[handler].point.parameters}
+        return next(name for name in ("place", "place_", "place__") if name not in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRun:
+    """What stays the same over the ticks of one start."""
+
+    plan: ProgramPlan
+    shipment: Shipment
+    handlers: TimerFeeds
+    feeds: list[Feed]
+
+    def compute(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        parent: Parent,
+        before: dict[str, int],
+        moment: int,
+        *,
+        small_epoch: int,
+        one_host: bool,
+        anchor: Anchor | None = None,
+        firing: Firing,
+        judged: Judged,
+    ) -> tuple[EpochWork, list[Control], Left]:
+        """Fire at a moment what is due in a turn; the work, what its tasks told, and what is left."""
+        # On one host the driver looks into the stores itself; elsewhere their hosts do.
+        looking: Looking = Stores(self.plan, storage, parent)
+        if not one_host:
+            looking = HostsStores(spark, self.plan, self.shipment, parent, anchor)
+        due, then = due_in_turn(handlers_of(self.plan), looking, firing)
+        left = Left(due.next_us, then.noted)
+        if not due.timers:
+            return nothing_fed(before), [], left
+        work, controls = compute_epoch(
+            self.plan,
+            self.shipment,
+            _SHAPE,
+            self._batch(spark, due, then.until_us, judged.floor_us),
+            parent,
+            before,
+            one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
+            one_host=one_host,
+            only_file=None,
+            now_us=moment,
+            anchor=anchor,
+            judged=then.judged(judged),
+        )
+        return work, controls, left
+
+    def _batch(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
+        """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
+        rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
+        for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(self.plan), until)):
+            rows.setdefault(handler, []).append((key, at, place))
+        times = due.times(floor_us)
+        tables = [self._routed(feed, rows[feed.plan.entry], times) for feed in self.feeds if feed.plan.entry in rows]
+        return frame_of(spark, pa.concat_tables(tables, promote_options="default"))
+
+    def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]) -> pa.Table:
+        table = self.handlers.table(feed.plan.entry, rows)
+        names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
+        by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
+        groups = [self.plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
+        columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
+        routed = pa.table(columns, names=["grp", "feed", *names, "ord"])
+        if feed.plan.time is None:
+            return routed
+        return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
+
+
+@dataclass(frozen=True, slots=True)
+class HostsStores:
+    """Looks into the stores of partitions where they are."""
+
+    spark: SparkSession
+    plan: ProgramPlan
+    shipment: Shipment
+    parent: Parent
+    anchor: Anchor | None
+
+    def due(self, until: int | None) -> Due:
+        """What is due, each key at its first moment."""
+        told = self._asked(_due_function(self.shipment, self.parent, until))
+        return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
+
+    def moments(self, several: Sequence[tuple[int, Any]], until: int) -> list[Timer]:
+        """All moments up to a time at which handlers are called with a key."""
+        told = self._asked(_moments_function(self.shipment, self.parent, owned_by(self.plan, several), until))
+        return [(at, number, key) for timers, _ in told for at, number, key in timers]
+
+    def _asked(self, looking: PartitionFunction) -> list[list[Any]]:
+        count = self.plan.layout.partitions
+        numbers = self.spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
+        if self.anchor is not None:
+            rows = collect(self.anchor.run(numbers, looking, CONTROL_DDL))
+        else:
+            rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(looking), CONTROL_DDL))
+        return [decode_values(bytes(row.body)) for row in rows]
+
+
+def _due_function(shipment: Shipment, parent: Parent, moment: int | None) -> PartitionFunction:
+    """The function that looks for timers in the store of its partition."""
+
+    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        plan = unpack(shipment)
+        storage = open_storage(plan.storage_url)
+        yield _told(due_in_partition(plan, storage, parent, partition, moment))
+
+    return run
+
+
+def _moments_function(
+    shipment: Shipment, parent: Parent, several: Mapping[int, list[tuple[int, Any]]], until: int
+) -> PartitionFunction:
+    """The function that looks for the moments of keys in the store of its partition."""
+
+    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        plan, own = unpack(shipment), several.get(partition, [])
+        storage = open_storage(plan.storage_url)
+        yield _told(Due(moments_in_partition(plan, storage, parent, partition, own, until) if own else [], None))
+
+    return run
+
+
+def _told(due: Due) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
+
+
+def tick_seconds(tick: datetime.timedelta | None) -> float:
+    """How many seconds are between two looks at the clock; 0 for none at all."""
+    given: object = TICK if tick is None else tick
+    if not isinstance(given, datetime.timedelta) or given < datetime.timedelta():
+        raise EpochError(
+            "MP463",
+            "tick is a length of time",
+            expected="tick=timedelta(...), or timedelta(0) for no ticks at all",
+            found=repr(tick)[:60],
+        )
+    return given.total_seconds()
+
+
+class Ticker:
+    """A thread that ticks as long as a query is alive; if a tick fails, it tells so and ends."""
+
+    def __init__(
+        self,
+        seconds: float,
+        tick: Callable[[], None],
+        alive: Callable[[], bool],
+        failed: Callable[[MillpondError], None],
+    ) -> None:
+        self._seconds = seconds
+        self._tick = tick
+        self._alive = alive
+        self._failed = failed
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="millpond-ticks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Tick no more, and wait for a tick that is under way."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds) and self._alive():
+            try:
+                self._tick()
+            except MillpondError as error:
+                self._failed(error)
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would hear of it
+                if self._alive():
+                    self._failed(_broken(error))
+                return
+
+
+def _broken(error: Exception) -> EpochError:
+    broken = EpochError(
+        "MP464",
+        "an epoch without rows could not be run",
+        found=f"{type(error).__name__}: {str(error)[:300]}",
+        hint="nothing of it was committed; timers that are due fire when the job is started again",
+    )
+    broken.__cause__ = error
+    return broken

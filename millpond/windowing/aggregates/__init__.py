@@ -1,0 +1,4 @@
+"""What a window computes: aggregates by record.
+
+In reading order: `aggregates`, `plain`, `gathering`, `sketches`.
+"""

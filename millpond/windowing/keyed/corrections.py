@@ -1,0 +1,108 @@
+"""Results that were told and no longer hold, because rows came after them and within the allowed lateness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from millpond.errors import WindowError
+from millpond.windowing.columns.columnar import Array
+from millpond.windowing.columns.intake import Bools, Closed, Ints
+from millpond.windowing.kinds.kinds import MICROSECOND
+
+RETRACT = "retract"
+REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """How many microseconds after the watermark rows may still come, and how a changed result is told."""
+
+    lateness: int
+    corrections: str
+
+    @classmethod
+    def of(cls, lateness: int | timedelta, corrections: str) -> Allowed:
+        """Check what was given."""
+        waited = lateness // MICROSECOND if isinstance(lateness, timedelta) else lateness
+        if type(waited) is not int or waited < 0:
+            raise _bad("a lateness of at least 0 microseconds, or a timedelta", repr(lateness)[:60])
+        if corrections not in (RETRACT, REPLACE):
+            raise _bad(f"corrections={RETRACT!r} or {REPLACE!r}", repr(corrections)[:60])
+        return cls(waited, corrections)
+
+    def horizon(self, before: int | None, watermark: int) -> int:
+        """The time up to which results are final; it never goes back, or slices would be missed that are gone."""
+        allowed = watermark - self.lateness
+        return allowed if before is None else max(before, allowed)
+
+    def settle(self, old: Closed, new: Closed, corrected: Bools | None = None) -> Closed:
+        """The results of a close: `new` ones, less those that say what the `old` one said, and what is taken back."""
+        was, now = matches(old, new)
+        if corrected is None:
+            corrected = np.zeros(len(new), np.bool_)
+            corrected[now] = True
+        same = np.ones(len(was), np.bool_)
+        for name, values in new.values.items():
+            same &= _alike(old.values[name][was], values[now])
+        stays, goes = np.ones(len(new), np.bool_), np.ones(len(old), np.bool_)
+        stays[now[same]], goes[was[same]] = False, False
+        retracted = old.where(goes).sorted() if self.corrections == RETRACT else None
+        return replace(new.where(stays), corrected=corrected[stays], retracted=retracted)
+
+
+def matches(old: Closed, new: Closed) -> tuple[Ints, Ints]:
+    """Where the two speak of one window: its places in both. No window is in either of them twice."""
+    keys, begins, ends = (
+        np.concatenate((getattr(old, part), getattr(new, part))) for part in ("keys", "begins", "ends")
+    )
+    order = np.lexsort((np.arange(len(keys)), ends, begins, keys))
+    same = np.ones(max(len(order) - 1, 0), np.bool_)
+    for column in (keys, begins, ends):
+        same &= column[order[1:]] == column[order[:-1]]
+    first = np.flatnonzero(same)
+    return order[first], order[first + 1] - len(old)
+
+
+def joined(parts: Iterable[Closed], names: Iterable[str]) -> Closed:
+    """Results put behind one another. Parts without windows are left out: they do not know their types."""
+    some = [part for part in parts if len(part)]
+    none = np.zeros(0, np.int64)
+    keys, begins, ends, rows = (
+        np.concatenate([getattr(part, column) for part in some]) if some else none
+        for column in ("keys", "begins", "ends", "rows")
+    )
+    values = {name: np.concatenate([part.values[name] for part in some]) if some else np.zeros(0) for name in names}
+    return Closed(keys, begins, ends, rows, values)
+
+
+def exported(old: Sequence[Closed], names: Iterable[str]) -> dict[str, Array]:
+    """Results as plain arrays by name."""
+    whole = joined(old, names)
+    values = {f"values.{name}": column for name, column in whole.values.items()}
+    return {"keys": whole.keys, "begins": whole.begins, "ends": whole.ends, "rows": whole.rows, **values}
+
+
+def restored(arrays: Mapping[str, Any], names: Iterable[str]) -> list[Closed]:
+    """Results from arrays that were exported."""
+    values = {name: arrays[f"values.{name}"] for name in names}
+    return [Closed(arrays["keys"], arrays["begins"], arrays["ends"], arrays["rows"], values)]
+
+
+def _alike(one: Array, other: Array) -> Bools:
+    """Equal, or both NaN."""
+    return np.asarray((one == other) | ((one != one) & (other != other)), np.bool_)  # noqa: PLR0124 - NaN
+
+
+def _bad(expected: str, found: str) -> WindowError:
+    return WindowError(
+        "MP650",
+        "results can't be corrected in this way",
+        expected=expected,
+        found=found,
+        hint="see docs/WINDOWS.md, Rows that come late",
+    )

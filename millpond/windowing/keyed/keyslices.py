@@ -1,0 +1,308 @@
+"""The open windows of one key, as plain values: rows in any order are combined into slices at once.
+
+For tumbling, sliding and calendar windows, and sessions, whose aggregates do not depend on the order of rows. All
+periodic windows of an element share their slices: one begins wherever some window begins or ends, so a slice lies in a
+window as a whole or not at all. Slices that no open window tells apart any more are merged. Sessions have no grid, and
+are kept by their first and last row.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
+
+from millpond.windowing.aggregates.aggregates import Aggregate
+from millpond.windowing.keyed.keyblocks import Spot, spots_over, whole_windows
+from millpond.windowing.keyed.keycolumns import KeyColumns, marks
+from millpond.windowing.keyed.keysessions import CHANGED, TOLD, Replaced, join, note_replaced, sessions_over, taken_back
+from millpond.windowing.keyed.keysessions import Session as HeldSession
+from millpond.windowing.keyed.merging import Merging
+from millpond.windowing.kinds.cuts import Cuts, first_end
+from millpond.windowing.kinds.driven import Session
+from millpond.windowing.kinds.grids import SlicedGrid
+from millpond.windowing.kinds.kinds import LAST_TIME, check_told
+from millpond.windowing.kinds.periodic import TIME, Periodic
+
+Held = tuple[Any, ...]
+"""What a key holds, as it is stored."""
+
+
+class Told(NamedTuple):
+    """A window that is over: its name, its bounds, its value, and whether it was told before.
+
+    One that is `retracted` was told like this, and no longer is a window.
+    """
+
+    window: str
+    begin: Any
+    end: Any
+    value: Any
+    corrected: bool = False
+    retracted: bool = False
+
+
+class Slices(NamedTuple):
+    """What a key holds. Windows that end at `until` or before are told.
+
+    Slices are pairs of begin and partial. `late` are those of told windows that changed since, and whether they began
+    with that. Sessions, by window, have a first row, a last row, what is known of them, and a partial; those that were
+    told, and changed since, are also among the replaced, as they were told. All are sorted.
+    """
+
+    until: int | None
+    slices: list[tuple[int, Any]]
+    late: list[tuple[int, bool]]
+    sessions: dict[str, list[HeldSession]]
+    replaced: list[Replaced]
+
+
+class KeySlices:
+    """The rules by which the slices of a key change; `lateness` is how long windows can be corrected.
+
+    A window with a `since` does not know all rows up to that time, and is told only where none of them can lie in it.
+    `columns` add many rows at once.
+    """
+
+    def __init__(
+        self, windows: Mapping[str, Any], aggregate: Aggregate, lateness: int, since: Mapping[str, int] | None = None
+    ) -> None:
+        self._aggregate = aggregate
+        self._lateness = lateness
+        self._places = {name: place for place, name in enumerate(windows)}
+        self._grids: dict[str, SlicedGrid] = {
+            name: cast("SlicedGrid", window.grid) for name, window in windows.items() if isinstance(window, Periodic)
+        }
+        self._gaps = {name: window.gap for name, window in windows.items() if isinstance(window, Session)}
+        self._longest = max(self._gaps.values(), default=0)
+        known = since or {}
+        self._first = {name: grid.newest(known[name]) + 1 for name, grid in self._grids.items() if name in known}
+        self._cuts = Cuts(self._grids, self._first)
+        self._merging = Merging(self._grids, self._first, self._cuts, aggregate)
+        self.columns = KeyColumns(self._cuts, self._gaps, lateness, aggregate, lambda held: self._next(Slices(*held)))
+        # A row up to that time would go on with a session that begins less than a gap after it.
+        self._whole = {name: known[name] + gap for name, gap in self._gaps.items() if name in known}
+
+    @staticmethod
+    def suit(windows: Mapping[str, Any], aggregate: Aggregate) -> bool:
+        """Whether windows and their aggregate can be computed from rows in any order."""
+        return aggregate.commutative and all(
+            isinstance(window, Session) or over_time(window) for window in windows.values()
+        )
+
+    @staticmethod
+    def stored_type(aggregate: Aggregate) -> Any:
+        """The type of what a key holds, as a state element declares it."""
+        partial = aggregate.partial_type
+        slices, sessions = list[tuple[int, partial]], list[tuple[int, int, int, partial]]  # type: ignore[valid-type]
+        replaced = list[tuple[str, int, int, partial]]  # type: ignore[valid-type]
+        return tuple[int | None, slices, list[tuple[int, bool]], dict[str, sessions], replaced]  # type: ignore[valid-type]
+
+    def start(self) -> Held:
+        """What a key holds before its first row."""
+        return tuple(Slices(None, [], [], {}, []))
+
+    def add(self, held: Held, time: int, record: Any, moment: int | None) -> tuple[Held, int | None]:
+        """Take a row in; what is held then, and the moment at which there is something to tell, which was `moment`."""
+        until, slices, late, sessions, replaced = held
+        if until is not None and time < until - self._lateness:
+            # What is before that can't be told any more: such a row counts as the earliest that can.
+            time = until - self._lateness
+        lifted = self._aggregate.lift(record)
+        if time < LAST_TIME < time + self._longest:
+            check_told(time, time + self._longest)
+        if self._grids:
+            begin, end = self._cuts.place(time)
+            if end is not None:
+                fresh = self._combine(slices, begin, lifted)
+                moment = end if moment is None or end < moment else moment
+                if until is not None and end <= until and not marks(late, begin):
+                    insort(late, (begin, fresh))
+        if not self._gaps:
+            return held, moment
+        for name, gap in self._gaps.items():
+            before = join(sessions.setdefault(name, []), gap, time, lifted, self._aggregate.combine)
+            note_replaced(replaced, name, before)
+        return held, self._next(Slices(*held))
+
+    def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
+        """What is over at a time, in the order of ends; what is held then, if anything; and when there is more.
+
+        Before that comes what was told and no longer holds.
+        """
+        now = Slices(*held)
+        # A handler that waits for others may be held back longer than it was: what is told stays told.
+        until = until if now.until is None else max(until, now.until)
+        # Windows that are over hold no slice that begins later: with many moments, each looks at its own.
+        over = now.slices[: bisect_left(now.slices, (until,))]
+        begins, partials = [begin for begin, _ in over], [partial for _, partial in over]
+        told = [one for name in self._grids for one in self._over(name, now, begins, partials, until)]
+        told += self._taken_back(now)
+        told += [one for name in self._gaps for one in self._sessions_over(name, now, until)]
+        told.sort(key=lambda one: (not one.retracted, one.end, one.begin, self._places[one.window]))
+        final = until - self._lateness
+        # The later a slice, the later its last window.
+        kept = now.slices[bisect_right(now.slices, final, key=lambda one: self._last_end(one[0])) :]
+        slices = self._merging.merged(kept, final)
+        sessions = {
+            name: [one for one in found if one[1] + self._gaps[name] > final] for name, found in now.sessions.items()
+        }
+        left = Slices(until, slices, [], {name: found for name, found in sessions.items() if found}, [])
+        empty = not left.slices and not left.sessions
+        return told, None if empty else tuple(left), self._next(left)
+
+    def moments(self, held: Held, moment: int, until: int) -> list[int]:
+        """The moments up to a time at which `close` has something new to tell, if it is asked at each of them.
+
+        `moment` is the first. What was told and has changed is told at it.
+        """
+        now = Slices(*held)
+        looked_at = now._replace(sessions={name: list(found) for name, found in now.sessions.items()})
+        told, _, _ = self.close(tuple(looked_at), until)
+        ends = {one.end for one in told if not one.corrected and not one.retracted}
+        return sorted({moment, *ends})
+
+    def earliest(self, time: int) -> int:
+        """When a row of a time or a later one can have an effect at the earliest: at the first end after it."""
+        ends = [int(grid.end(grid.oldest(time))) for grid in self._grids.values()]
+        return min([*ends, *(time + gap for gap in self._gaps.values())])
+
+    def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
+        """What a key held under other windows, for these.
+
+        `names` are the new names of those that stay, and `pick` takes what is still needed of a partial.
+        """
+        now = Slices(*held)
+        slices: dict[int, Any] = {}
+        fresh: dict[int, bool] = {}
+        began = {begin for begin, began in now.late if began}
+        for begin, partial in now.slices:
+            # A slice lies in all windows that stay in which its new begin lies. Those that came do not look at it.
+            place = self._cuts.begin(begin) if self._grids else begin
+            ends = self._ends_of(place)
+            if not ends or (now.until is not None and max(ends) <= now.until - self._lateness):
+                continue
+            less = pick(partial)
+            slices[place] = self._aggregate.combine(slices[place], less) if place in slices else less
+            fresh[place] = fresh.get(place, True) and begin in began
+        late = sorted({place for begin, _ in now.late if self._grids and (place := self._cuts.begin(begin)) in slices})
+        sessions = {
+            names[name]: [(first, last, known, pick(partial)) for first, last, known, partial in found]
+            for name, found in now.sessions.items()
+            if name in names
+        }
+        replaced = sorted(
+            ((names[name], *bounds, pick(partial)) for name, *bounds, partial in now.replaced if name in names),
+            key=itemgetter(0, 1),
+        )
+        changed = [(place, fresh[place]) for place in late]
+        return tuple(Slices(now.until, list(slices.items()), changed, sessions, replaced))
+
+    # --- periodic windows
+
+    def _combine(self, slices: list[tuple[int, Any]], begin: int, lifted: Any) -> bool:
+        """Put a row into its slice; whether that begins with it."""
+        # A tuple of one lies before all that begin with the same: so slices are found without a function per step.
+        place = bisect_left(slices, (begin,))
+        if place < len(slices):
+            there, partial = slices[place]
+            if there == begin:
+                slices[place] = begin, self._aggregate.combine(partial, lifted)
+                return False
+        slices.insert(place, (begin, lifted))
+        return True
+
+    def _over(
+        self, name: str, now: Slices, begins: Sequence[int], partials: Sequence[Any], until: int
+    ) -> Iterator[Told]:
+        """The windows of a grid that late rows changed, then those that were not over before."""
+        if not begins:
+            return
+        grid, aggregate = self._grids[name], self._aggregate
+        fresh = [begin for begin, began in now.late if began]
+        for spot, whole in whole_windows(grid, begins, partials, self._changed(name, now, begins), aggregate):
+            # If all its slices began since it was over, it was not told before.
+            new = bisect_left(fresh, spot.end) - bisect_left(fresh, spot.begin)
+            yield Told(name, spot.begin, spot.end, aggregate.result(whole), new < spot.last - spot.first)
+        after = self._untold(name, now.until)
+        low, high = grid.oldest(begins[0]), grid.newest(begins[-1])
+        ended = spots_over(grid, begins, low if after is None else max(low, after), high, until)
+        for spot, whole in whole_windows(grid, begins, partials, ended, aggregate):
+            yield Told(name, spot.begin, spot.end, aggregate.result(whole))
+
+    def _changed(self, name: str, now: Slices, begins: Sequence[int]) -> Iterator[Spot]:
+        """The windows of a grid that were over, and that late rows changed."""
+        grid, first = self._grids[name], self._first.get(name)
+        for begin, _ in now.late:
+            assert now.until is not None
+            low, high = grid.oldest(begin), grid.newest(begin)
+            for spot in spots_over(grid, begins, low if first is None else max(low, first), high, now.until):
+                yield spot
+                first = spot.number + 1
+
+    def _untold(self, name: str, until: int | None) -> int | None:
+        """The number of the first window that is not told at a time; None if it is the first there is."""
+        numbers = [] if until is None else [self._grids[name].oldest(until)]
+        numbers += [self._first[name]] if name in self._first else []
+        return max(numbers, default=None)
+
+    def _ends_of(self, begin: int) -> list[int]:
+        """When the last window of each grid is over that holds a slice."""
+        found = ((grid, grid.newest(begin), self._first.get(name)) for name, grid in self._grids.items())
+        ends = [int(grid.end(newest)) for grid, newest, first in found if first is None or newest >= first]
+        return [end for end in ends if end > begin]
+
+    def _last_end(self, begin: int) -> int:
+        """When the last window is over that holds a slice."""
+        return max(self._ends_of(begin))
+
+    # --- sessions
+
+    def _sessions_over(self, name: str, now: Slices, until: int) -> Iterator[Told]:
+        gap = self._gaps[name]
+        for first, last, known, partial in sessions_over(now.sessions.get(name, []), gap, until):
+            if first >= self._whole.get(name, first):
+                yield Told(name, first, last + gap, self._aggregate.result(partial), known == CHANGED)
+
+    def _taken_back(self, now: Slices) -> Iterator[Told]:
+        for name, first, last, partial in taken_back(now.replaced, now.sessions):
+            if first >= self._whole.get(name, first):
+                yield Told(name, first, last + self._gaps[name], self._aggregate.result(partial), retracted=True)
+
+    # --- when
+
+    def _next(self, now: Slices) -> int | None:
+        """When there is something to tell; if there is nothing, when what is held can be given up."""
+        untold: list[int | None] = []
+        for name, grid in self._grids.items():
+            untold.append(_earliest_end(grid, now.slices, self._untold(name, now.until)))
+            untold.append(_earliest_end(grid, now.late, self._first.get(name)))
+        for name, sessions in now.sessions.items():
+            last = next((last for _, last, known, _ in sessions if known != TOLD), None)
+            untold.append(None if last is None else last + self._gaps[name])
+        untold += [last + self._gaps[name] for name, _, last, _ in now.replaced]
+        ends = [end for end in untold if end is not None]
+        if ends:
+            return min(ends)
+        kept = [self._last_end(begin) for begin, _ in now.slices[-1:]]
+        kept += [sessions[-1][1] + self._gaps[name] for name, sessions in now.sessions.items() if sessions]
+        return max(kept) + self._lateness if kept else None
+
+
+def over_time(window: Any) -> bool:
+    """Whether windows lie at points of time that are known before any row comes."""
+    return isinstance(window, Periodic) and window.measure == TIME
+
+
+def _earliest_end(grid: SlicedGrid, slices: Sequence[tuple[int, Any]], first: int | None) -> int | None:
+    """The earliest end of a window that holds one of the slices, of those from number `first` on."""
+    place = 0 if first is None else bisect_left(slices, (grid.begin(first),))
+    while place < len(slices):
+        begin = slices[place][0]
+        end = first_end(grid, begin, first)
+        if end is not None:
+            return end
+        # It lies between two windows: all slices before the next one do.
+        place = bisect_left(slices, (grid.begin(grid.newest(begin) + 1),), place + 1)
+    return None

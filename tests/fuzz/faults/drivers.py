@@ -1,0 +1,127 @@
+"""A driver to which things happen, and the world outside that sees what it publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from millpond.checkpoint.commit.checkpoint import EpochOutcome, EpochWork, JobAborted, Parent
+from millpond.compiler import CompiledProgram
+from millpond.engine.plan import Durability
+from millpond.engine.publish.replies import ABORTED, REPLY
+from millpond.engine.simulated import Row, Simulated
+from millpond.engine.time.eventtime import Judged
+from millpond.errors import StorageError
+from millpond.program.durability import Lazy
+from millpond.program.sinks import MemorySink
+from millpond.storage.door import through
+from tests.fuzz.faults.disk import FaultyDoor
+from tests.fuzz.faults.sites import Sites
+
+SINK_FAILS = "MP309"
+
+
+@dataclass(slots=True)
+class World:
+    """What was published so far, whoever did it: a row that comes again must say the same."""
+
+    told: dict[int, tuple[str, str]] = field(default_factory=dict)
+    changed: list[int] = field(default_factory=list)
+
+    def take(self, rows: list[dict[str, Any]]) -> None:
+        """See the rows of an epoch."""
+        for row in rows:
+            number = row["row"]
+            said = (repr(row.get(REPLY)), repr(row.get(ABORTED)))
+            if self.told.setdefault(number, said) != said:
+                self.changed.append(number)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultySink(MemorySink):
+    """A sink that fails before it has taken an epoch, or after."""
+
+    world: World = field(default_factory=World)
+    sites: Sites = field(default_factory=lambda: Sites(0))
+    door: FaultyDoor = field(default_factory=lambda: FaultyDoor(Sites(0)))
+
+    def put(self, epoch: int, rows: list[dict[str, Any]]) -> None:
+        """Hand the rows of an epoch to the world."""
+        self._maybe("before")
+        self.world.take(rows)
+        MemorySink.put(self, epoch, rows)
+        self._maybe("after")
+
+    def _maybe(self, when: str) -> None:
+        if self.sites.fires(f"sink.dies {when}"):
+            self.door.die()
+        if self.sites.fires(f"sink.fails {when}"):
+            raise StorageError(SINK_FAILS, "the sink is not there")
+
+
+class FaultyDriver(Simulated):
+    """A simulated run whose disk, tasks and sinks fail; all that it does goes through its own door."""
+
+    def __init__(
+        self,
+        program: CompiledProgram,
+        directory: Path,
+        sites: Sites,
+        world: World,
+        *,
+        partitions: int,
+        key_groups: int,
+        instances: int,
+        steps_max: int,
+        durability: Durability | Lazy,
+        checkpoint: str,
+    ) -> None:
+        self._sites = sites
+        self._faulty = FaultyDoor(sites)
+        sinks = {name: FaultySink(world=world, sites=sites, door=self._faulty) for name in program.entries}
+        with through(self._faulty):
+            super().__init__(
+                program,
+                directory,
+                partitions,
+                key_groups,
+                instances,
+                sinks=dict(sinks),
+                steps_max=steps_max,
+                durability=durability,
+                checkpoint=checkpoint,
+            )
+
+    def attempt(self, rows: Sequence[Row]) -> EpochOutcome:
+        """Run one epoch, or fail, or die."""
+        with through(self._faulty):
+            return self.epoch(rows)
+
+    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int, handlers: Judged | None = None) -> EpochWork:
+        compute = super()._compute
+        return self._faulty_job(lambda: compute(rows, parent, moment, handlers))
+
+    def _continue(self, parent: Parent, moment: int) -> EpochWork:
+        go_on = super()._continue
+        return self._faulty_job(lambda: go_on(parent, moment))
+
+    def _faulty_job(self, job: Callable[[], EpochWork]) -> EpochWork:
+        """A job that is aborted before it did anything, or after all of it; or whose tasks all ran twice."""
+        if self._sites.fires("job.dies"):
+            self._faulty.die()
+        if self._sites.fires("job.aborted before"):
+            raise _aborted()
+        work = job()
+        if self._sites.fires("job.runs twice"):
+            assert job() == work, "two attempts of one job differ"
+        if self._sites.fires("job.aborted after"):
+            raise _aborted()
+        if self._sites.fires("job.dies after"):
+            self._faulty.die()
+        return work
+
+
+def _aborted() -> JobAborted:
+    return JobAborted("MP434", "Spark gave up the job of an epoch", found="a fault")

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from millpond.checkpoint.read.plain import printable
+from millpond.engine.elastic import HotKey
+from millpond.engine.plan import Durability
+from millpond.spark.progress import EpochReport, Progress, show_replies
+
+ODD = ["[/b]", "[red]", "Counter[str]", "\x1b[2J", "a\nb", "\udcff"]
+
+
+def report(**more):
+    return EpochReport(1, 10, 0, 0, 5, 0.5, 0.1, {}, **more)
+
+
+@pytest.mark.parametrize("key", ODD)
+def test_keys_of_any_text_are_told_as_they_are(capsys, key):
+    progress = Progress("Visits", shown=True)
+    progress.epoch(report(advice=(f"key {key!r} has 43% of the rows",), hot_keys=(HotKey("visit.0", key, 0.43),)))
+    progress.stop()
+    told = capsys.readouterr().err
+    assert f"Visits: key {key!r} has 43% of the rows" in told
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(("queued", "shown"), [(None, False), (0, False), (12_000, True)])
+def test_rows_that_wait_are_shown(capsys, monkeypatch, queued, shown):
+    monkeypatch.setenv("COLUMNS", "200")
+    progress = Progress("Visits", shown=True)
+    progress.epoch(report(queued_rows=queued))
+    progress.stop()
+    assert ("12,000 rows wait" in capsys.readouterr().err) is shown
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        ({"executors": 1, "local_hits": 3}, None),
+        ({"executors": 3, "local_hits": 4}, "3 executors, 4 partitions in place"),
+        ({"caught_up": 1, "restored": 2, "restore_seconds": 1.25}, "3 moved in 1.2 s"),
+        ({"groups_moved": 9, "partitions": 4}, "9 key groups on 4 partitions moved"),
+        ({"hot_keys": (HotKey("visit.0", "'whale'", 0.43),)}, "key 'whale' has 43% of the rows of visit.0"),
+    ],
+)
+def test_where_partitions_ran_what_moved_and_hot_keys_are_shown(capsys, monkeypatch, seen, told):
+    monkeypatch.setenv("COLUMNS", "300")
+    progress = Progress("Visits", shown=True)
+    progress.epoch(report(**seen))
+    progress.stop()
+    cells = capsys.readouterr().err.strip().split(" · ")[5:]
+    assert cells == ([told] if told else [])
+
+
+MB = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("level", "bytes_in", "bytes_changed", "other"),
+    [
+        (Durability.EXACTLY_ONCE, 10 * MB, 41 * MB, "replay"),
+        (Durability.EXACTLY_ONCE, 10 * MB, 39 * MB, None),
+        (Durability.EXACTLY_ONCE, 0, 16 * MB, None),
+        (Durability.EXACTLY_ONCE, 90 * MB, 1 * MB, None),
+        (Durability.REPLAY, 41 * MB, 10 * MB, "exactly_once"),
+        (Durability.REPLAY, 39 * MB, 10 * MB, None),
+        (Durability.REPLAY, 10 * MB, 41 * MB, None),
+        (Durability.LAZY, 10 * MB, 41 * MB, None),
+    ],
+)
+def test_the_level_that_would_write_less_is_suggested(capsys, level, bytes_in, bytes_changed, other):
+    Progress("Visits", shown=True).suggest_level(level, bytes_in, bytes_changed)
+    told = capsys.readouterr().err
+    assert (f'durability="{other}" would write less' in told) if other else told == ""
+    if other:
+        assert f"{bytes_in // MB} MB of rows changed {bytes_changed // MB} MB of state" in told
+    Progress("Visits", shown=False).suggest_level(level, bytes_in, bytes_changed)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_replies_of_any_text_are_shown_as_they_are(capsys, value):
+    kept = value.encode("utf-8", "replace").decode()
+    show_replies("asked", pa.table({"[/x] reply": pa.array([kept])}), 3, 10)
+    told = capsys.readouterr().out
+    assert "[/x] reply" in told
+    assert "\x1b" not in told
+    assert printable(kept) in told
