@@ -1,0 +1,102 @@
+"""Measure the house: its files, lines and folders, files with one importer, and how far one record has to walk.
+
+    .venv/bin/python scripts/house.py
+
+The walk is that of one row through one simulated epoch: which files of the package its calls go through, and how often
+they go back to a file that was seen before. Prints one JSON line last.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import statistics
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+PACKAGE = ROOT / "millpond"
+
+
+def module_name(file: Path) -> str:
+    """A file as it is imported."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def importers(files: list[Path]) -> dict[str, set[str]]:
+    """Which modules of the package import each of them."""
+    names = {module_name(file) for file in files}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for file in files:
+        own = module_name(file)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            asked: list[str] = []
+            if isinstance(node, ast.Import):
+                asked = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                asked = [f"{node.module}.{alias.name}" for alias in node.names]
+                asked = [name if name in names else str(node.module) for name in asked]
+            for name in asked:
+                if name in names and name != own:
+                    found[name].add(own)
+    return found
+
+
+def walk() -> tuple[int, int]:
+    """The files that one row goes through in one simulated epoch, and how often it comes back to one."""
+    from examples.kv_store import KeyValueStore
+    from millpond.compiler.compile import compile_program
+    from millpond.engine.simulated import Simulated
+
+    files: list[str] = []
+
+    def follow(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            file = frame.f_code.co_filename
+            if file.startswith(str(PACKAGE)) and (not files or files[-1] != file):
+                files.append(file)
+
+    program = compile_program(KeyValueStore)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Simulated(program, Path(folder), 2)
+        run.epoch([("put", ("a", "1"))])
+        sys.setprofile(follow)
+        try:
+            run.epoch([("put", ("b", "2"))])
+        finally:
+            sys.setprofile(None)
+    different = len(set(files))
+    return different, len(files) - different
+
+
+def main() -> None:
+    """Print the figures."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    lines = {file: file.read_text(encoding="utf-8").count("\n") for file in files}
+    folders = Counter(file.parent for file in files)
+    known = importers(files)
+    single = [file for file in files if file.name != "__init__.py" and len(known[module_name(file)]) == 1]
+    seen, returns = walk()
+    figures = {
+        "files": len(files),
+        "lines": sum(lines.values()),
+        "median_lines": round(statistics.median(lines.values())),
+        "folders": len(folders),
+        "largest_folder": max(folders.values()),
+        "single_importer_files": len(single),
+        "walk_files": seen,
+        "walk_returns": returns,
+    }
+    for name, figure in figures.items():
+        print(f"{name.replace('_', ' '):>22}  {figure:,}")
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
