@@ -118,7 +118,7 @@ def test_a_run_that_differs_from_the_loop_gives_no_figures(spark, teller, tmp_pa
 def test_the_last_line_of_the_command_is_its_report():
     words = ["keyed_state", "--events", "50", "--keys", "5", "--epochs", "2", "--repeat", "1", "--no-tws"]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["checked"] is True

@@ -409,7 +409,7 @@ def test_a_program_of_a_script_runs_on_workers_that_cannot_import_it(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert without_farewell(done.stderr) == ""

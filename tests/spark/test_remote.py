@@ -230,7 +230,7 @@ def run_elsewhere(folder, url, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -24,7 +24,7 @@ spark.stop()
 def test_a_script_prints_only_what_it_prints():
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.stdout, done.stderr, done.returncode) == ("7\n", "", 0)
 
