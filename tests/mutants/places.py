@@ -21,7 +21,7 @@ PLACES = (
     mutant(
         "elements: a lost root is written to as if it were new",
         "storage/composed/elements.py",
-        "unit/storage/test_elements.py::test_a_lost_root_is_told_and_nothing_is_written_to_it",
+        "unit/storage/composed/test_elements.py::test_a_lost_root_is_told_and_nothing_is_written_to_it",
         "        self._make_ready(root)\n        return root",
         "        return root",
     ),
@@ -42,7 +42,7 @@ PLACES = (
     mutant(
         "elements: what is known of elements does not travel with the address",
         "storage/composed/elements.py",
-        "unit/storage/test_elements.py::test_what_is_known_of_elements_travels_with_the_address",
+        "unit/storage/composed/test_elements.py::test_what_is_known_of_elements_travels_with_the_address",
         '        wish = names + (f":{indexes}" if names and indexes else "")\n',
         "        wish = names\n",
     ),
@@ -56,7 +56,7 @@ PLACES = (
     mutant(
         "verify: epochs that are lost count as given up",
         "checkpoint/read/verify.py",
-        "unit/epochs/test_gaps.py::test_epochs_that_are_lost_while_they_are_looked_at_are_told",
+        "unit/checkpoint/read/test_gaps.py::test_epochs_that_are_lost_while_they_are_looked_at_are_told",
         " and given_away(storage, epoch) for epoch in concerned",
         " for epoch in concerned",
     ),
@@ -70,7 +70,7 @@ PLACES = (
     mutant(
         "forks: a copy takes damage along",
         "checkpoint/forking.py",
-        "unit/epochs/test_forking.py::test_a_copy_takes_no_damage_along",
+        "unit/checkpoint/test_forking.py::test_a_copy_takes_no_damage_along",
         "get_content(base, needed[name]) if name in needed else base.get(name)",
         "base.get(name)",
     ),

@@ -31,7 +31,7 @@ Read = Callable[[History, ElementReader, range], Iterator[pa.RecordBatch]]
 
 
 def state_frame(spark: SparkSession, checkpoint: str | Path, element: str, epoch: int | None) -> DataFrame:
-    """A state element as it was after an epoch; `runtime.frames.read_state` says what it holds."""
+    """A state element as it was after an epoch; `front.frames.read_state` says what it holds."""
     history = History(open_storage(str(checkpoint)))
     point = history.point(epoch)
     reader = history.reader(element, point)
@@ -44,7 +44,7 @@ def state_frame(spark: SparkSession, checkpoint: str | Path, element: str, epoch
 
 
 def change_frame(spark: SparkSession, checkpoint: str | Path, element: str, since: int, until: int | None) -> DataFrame:
-    """What each epoch changed in a state element; `runtime.frames.read_changes` says what it holds."""
+    """What each epoch changed in a state element; `front.frames.read_changes` says what it holds."""
     history = History(open_storage(str(checkpoint)))
     first, last = history.point(since), history.point(until)
     reader = history.reader(element, last)
