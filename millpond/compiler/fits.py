@@ -274,10 +274,10 @@ class Fits:
             for step in steps:
                 hint = part_of(hint, step) if hint is not None else None
             hints.append(None if hint is Any else hint)
-        self._asked.discard(name)
         whole = _same(*hints) if hints else None
         added = [value for value, _ in bound if isinstance(value, ast.BinOp) and _adds_to(name, value)]
         fine = all(_result(whole, one.op, self.sure(one.right), one.right) == whole for one in added)
+        self._asked.discard(name)
         return whole if fine else None
 
     def _read(self, site: Site) -> Any:

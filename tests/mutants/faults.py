@@ -51,7 +51,7 @@ STORAGE = (
     mutant(
         "files: a name that was taken is not made durable",
         "storage/backends/files.py",
-        "unit/storage/test_files.py::test_a_name_that_is_taken_is_durable_before_put_returns",
+        "unit/storage/backends/test_files.py::test_a_name_that_is_taken_is_durable_before_put_returns",
         "            with self._durable.syncing(name):\n                self._door.sync_folder(path.parent)\n",
         "            if outcome is PutOutcome.WON:\n                self._door.sync_folder(path.parent)\n",
     ),
@@ -65,28 +65,28 @@ STORAGE = (
     mutant(
         "files: what others have staged just now is swept",
         "storage/backends/files.py",
-        "unit/storage/test_files.py::test_staged_files_are_swept_only_when_they_are_old",
+        "unit/storage/backends/test_files.py::test_staged_files_are_swept_only_when_they_are_old",
         "entry.modified_ms < before_ms:",
         "entry.modified_ms:",
     ),
     mutant(
         "files: a short write is taken for the whole",
         "storage/backends/files.py",
-        "unit/storage/test_files.py::test_writes_that_take_one_byte_at_a_time_still_write_all",
+        "unit/storage/backends/test_files.py::test_writes_that_take_one_byte_at_a_time_still_write_all",
         "                while rest:\n                    rest = rest[self._door.write(descriptor, rest) :]\n",
         "                self._door.write(descriptor, rest)\n",
     ),
     mutant(
         "files: a link that leads out of the checkpoint is followed",
         "storage/backends/files.py",
-        "unit/storage/test_files.py::test_a_link_to_a_folder_is_never_entered",
+        "unit/storage/backends/test_files.py::test_a_link_to_a_folder_is_never_entered",
         "            if entry is not None and entry.kind is EntryKind.OTHER:\n",
         "            if False:\n",
     ),
     mutant(
         "files: a sync that failed is asked for again",
         "storage/backends/durable.py",
-        "unit/storage/test_files.py::test_nothing_is_synced_or_put_after_a_failed_sync",
+        "unit/storage/backends/test_files.py::test_nothing_is_synced_or_put_after_a_failed_sync",
         '            self._failure = f"{name}: {error.strerror}"\n',
         "",
     ),
@@ -466,8 +466,9 @@ RUNTIME = (
         "publishing: what was staged goes before its new name is durable",
         "engine/publish/publish.py",
         "unit/engine/publish/test_publish.py::test_nothing_staged_is_forgotten_before_all_names_are_durable",
-        '        with _coded("sync", root):\n            self._door.sync_folder(root)\n        self._forget(staged)\n',
-        '        self._forget(staged)\n        with _coded("sync", root):\n            self._door.sync_folder(root)\n',
+        "            self._door.sync_folder(root)\n        self._note_published(staged[0], note)\n",
+        "            self._forget(staged[1:])\n            self._door.sync_folder(root)\n"
+        "        self._note_published(staged[0], note)\n",
     ),
     mutant(
         "publishing: a part of an epoch is handed over as the whole",

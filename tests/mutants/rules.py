@@ -63,15 +63,8 @@ RULES = (
         "outside: a function that comes as a value is not looked into",
         "compiler/outside.py",
         _OUTSIDE,
-        "        found = [self._run_mentioned(one, given) for one in list(self.mentioned)] if given.all else []\n",
-        "        found = [given]\n",
-    ),
-    mutant(
-        "outside: what a function does with another function is taken for what it does with any",
-        "compiler/outside.py",
-        _OUTSIDE,
-        "frozenset(named.items()), first, frozenset(self.mentioned))",
-        "frozenset(named.items()), first)",
+        "results += [self._run_mentioned(one, [every] * _PARAMETERS_MAX, {}) for one in list(self.mentioned)]\n",
+        "results += [every]\n",
     ),
     mutant(
         "outside: a method that is taken as a value changes nothing",

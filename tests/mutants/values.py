@@ -26,8 +26,8 @@ VALUES = (
         "values: a plain row ends with the objects that it has",
         "state/checked.py",
         f"{_VALUES}test_plain_python_holds_values",
-        "        if self.renews and dict.__contains__(self, key):\n",
-        "        if not self.renews and dict.__contains__(self, key):\n",
+        "        if self.renews:\n            dict.__setitem__(self, key, self.value_codec.renew(value))\n",
+        "        if self.renews:\n            self.value_codec.renew(value)\n",
     ),
     mutant(
         "values: a plain row that raises is kept",
@@ -75,7 +75,7 @@ VALUES = (
         "outside: functions of the program's own package are not looked into",
         "compiler/outside.py",
         "regression/test_outside_of_rows.py::test_a_change_of_what_is_outside_is_refused_at_its_line",
-        'function.__module__.partition(".")[0] == home:\n',
-        "function.__module__ == '':\n",
+        "types.FunctionType) and self._is_home(function.__module__):\n",
+        "types.FunctionType) and function.__module__ == '':\n",
     ),
 )
