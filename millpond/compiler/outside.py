@@ -341,12 +341,8 @@ class _Frame:
                 return found
             case ast.Starred(value=value):
                 return self._value(value, env).part()
-            case ast.Dict(keys=keys, values=values):
-                spread = [
-                    self._value(value, env).part() for key, value in zip(keys, values, strict=True) if key is None
-                ]
-                pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key is not None]
-                return Value(holds=join(*spread, *(self._value(part, env) for pair in pairs for part in pair)).all)
+            case ast.Dict():
+                return self._dict(node, env)
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
                 return Value(holds=join(*(self._value(part, env) for part in parts)).all)
             case ast.BinOp(left=left, right=right):
@@ -375,6 +371,12 @@ class _Frame:
             case ast.Await(value=value):
                 return self._value(value, env)
         return self._walk(node, env)
+
+    def _dict(self, node: ast.Dict, env: Env) -> Value:
+        both = list(zip(node.keys, node.values, strict=True))
+        spread = [self._value(value, env).part() for key, value in both if key is None]
+        pairs = [pair for pair in both if pair[0] is not None]
+        return Value(holds=join(*spread, *(self._value(part, env) for pair in pairs for part in pair)).all)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
         inner = dict(env)
