@@ -24,6 +24,9 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 OWN_SPARK = "tests that start a Spark of their own, or none"
 """Left out where all others run through Connect."""
 
+HEAP = "3g"
+"""Spark's own 1 GB holds two values of 64 MB on their way only if it held little before: each is there four times."""
+
 CONNECT = os.environ.get("MILLPOND_TEST_CONNECT") == "1"
 
 
@@ -57,7 +60,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         url = request.getfixturevalue("server").url
         session = SparkSession.Builder().remote(url).create()
     else:
-        session = local_session("millpond tests", cores=2)
+        session = local_session("millpond tests", cores=2, conf={"spark.driver.memory": HEAP})
     yield session
     session.stop()
 
