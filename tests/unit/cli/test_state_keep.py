@@ -200,7 +200,7 @@ def test_every_command_tells_that_there_is_no_checkpoint(tmp_path):
 
 
 def test_a_program_keeps_what_it_is_told_to(tmp_path):
-    simulated = Simulated(compile_once(Everything), tmp_path, keep=Keep(last=3, every=8, grace_s=0))
+    simulated = Simulated(compile_once(Everything), tmp_path, keep=Keep(last=3, every=8, grace="0 s"))
     for number in range(40):
         simulated.epoch([("word", (str(number % 3),))])
     kept = told("ls", tmp_path / "checkpoint", "--limit", 100)["epochs"]
