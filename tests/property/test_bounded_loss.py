@@ -92,7 +92,7 @@ def check_loss(loss, state, histories, times, settings):
         assert points, key
         lost = [at for at in range(points[-1] + 1, head + 1) if histories[at].get(key) != histories[at - 1].get(key)]
         assert len(lost) < settings.events
-        assert all(times[at] > times[head] - settings.length_us for at in lost)
+        assert all(times[at] > times[head] - settings.within_us for at in lost)
         if lost:
             gone[key] = len(lost)
     if loss is None:
@@ -417,16 +417,16 @@ class Listed(Program):
 def test_what_can_not_have_it_is_refused_or_stays_exact():
     assert code_of(lambda: Partitioned(Map[str, int], durability="replay")) == "MP496"
     assert code_of(lambda: Partitioned(List[str], durability="bounded_loss")) == "MP497"
-    for wrong in ({"events": 0}, {"seconds": 0}, {"seconds": float("nan")}, {"queue": True}, {"overflow": "drop"}):
+    for wrong in ({"events": 0}, {"within": "0 s"}, {"within": 5}, {"queue": True}, {"overflow": "drop"}):
         assert code_of(lambda wrong=wrong: BoundedLoss(**wrong)) == "MP499"
     compiled = compile_once(Listed)
-    assert set(bounded_loss_settings(compiled, "bounded_loss")) == {"seen"}
-    assert check_durability(compiled, "bounded_loss") is Level.BOUNDED_LOSS
-    assert code_of(lambda: check_durability(compiled, "bounded_loss", one_host=False)) == "MP493"
+    assert set(bounded_loss_settings(compiled, Level.BOUNDED_LOSS)) == {"seen"}
+    assert check_durability(compiled, Level.BOUNDED_LOSS) is Level.BOUNDED_LOSS
+    assert code_of(lambda: check_durability(compiled, Level.BOUNDED_LOSS, one_host=False)) == "MP493"
     mixed = compile_once(Mixed)
-    assert set(bounded_loss_settings(mixed, "bounded_loss")) == {"exact", "hits"}
-    assert code_of(lambda: check_durability(mixed, "replay")) == "MP496"
-    assert code_of(lambda: check_durability(mixed, "exactly_once", one_host=False)) == "MP493"
+    assert set(bounded_loss_settings(mixed, Level.BOUNDED_LOSS)) == {"exact", "hits"}
+    assert code_of(lambda: check_durability(mixed, Level.REPLAY)) == "MP496"
+    assert code_of(lambda: check_durability(mixed, Level.EXACTLY_ONCE, one_host=False)) == "MP493"
 
 
 class Relaxed(Program):
@@ -443,7 +443,7 @@ class Relaxed(Program):
 
 
 def test_relaxed_programs_are_refused():
-    assert code_of(lambda: check_durability(compile_once(Relaxed), "bounded_loss")) == "MP497"
+    assert code_of(lambda: check_durability(compile_once(Relaxed), Level.BOUNDED_LOSS)) == "MP497"
 
 
 class Hits(Program):

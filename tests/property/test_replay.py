@@ -143,9 +143,8 @@ def test_other_feeds_can_not_compute_epochs_again(tmp_path):
 
 def test_what_can_not_be_is_refused():
     compiled = compile_once(PROGRAMS[0])
-    assert check_durability(compiled, "replay") is Level.REPLAY
-    assert code_of(lambda: check_durability(compiled, "replay", one_host=False)) == "MP493"
-    assert code_of(lambda: check_durability(compiled, "sometimes")) == "MP494"
+    assert check_durability(compiled, Level.REPLAY) is Level.REPLAY
+    assert code_of(lambda: check_durability(compiled, Level.REPLAY, one_host=False)) == "MP493"
 
 
 @pytest.mark.parametrize("part", ["ttl", "timers"])
@@ -158,7 +157,7 @@ def test_programs_whose_state_time_changes_are_refused(part):
             self.seen[key] += 1
 
     compiled = compile_once(Expiring if part == "ttl" else Baskets)
-    assert code_of(lambda: check_durability(compiled, "replay")) == "MP492"
+    assert code_of(lambda: check_durability(compiled, Level.REPLAY)) == "MP492"
     assert not could_replay(compiled)
     assert could_replay(compile_once(Store))
 

@@ -522,7 +522,7 @@ class Keeping(RuleBasedStateMachine):
     def begin(self, last, every):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(snapshots, "DELTA_EPOCHS_MAX", 3)
-        self.keep = Keep(last, every, GRACE_MS / 1000)
+        self.keep = Keep(last, every, timedelta(milliseconds=GRACE_MS))
         self.clock = ManualClock()
         self.storage = MemoryStorage()
         self.models = {0: {}}
