@@ -83,7 +83,7 @@ def on_window(
             "these windows can't be corrected by late rows",
             expected="lateness= for windows over time and sessions, with aggregates that do not depend on order",
             found=rules.text[:200],
-            hint="leave lateness= out, and give feeds more disorder=: their rows then wait for each other",
+            hint="leave lateness= out, and give EventTime more disorder=: rows of feeds then wait for each other",
         )
 
     def make(handler: Callable[[Any, K, list[ClosedWindow]], Any]) -> Windows[K]:

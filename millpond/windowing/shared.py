@@ -119,7 +119,7 @@ class SharedWindows:
     def add_query(self, name: str, window: Window | Viewed) -> None:
         """Add a query; it sees the records from the next one on."""
         if not isinstance(window, Viewed) and not hasattr(window, "start"):
-            raise bad_window("a window such as tumbling(timedelta(minutes=1))", repr(window)[:60])
+            raise bad_window('a window such as tumbling("1 minute")', repr(window)[:60])
         if self._views.holds(name) or (isinstance(window, Viewed) and self._discretiser.holds(name)):
             raise taken_name(name)
         if isinstance(window, Viewed):
