@@ -140,7 +140,7 @@ class Timekeeper:
                     f"rows may come later than the windows of `{name}` are kept",
                     expected=f"lateness= of a feed up to that of @on_window, {element.rules.lateness_us} microseconds",
                     found=", ".join(f"{feed}: {feeds[feed].lateness_us}" for feed in later),
-                    hint="say @on_window(..., lateness=...), so that windows are corrected; or give feeds more disorder",
+                    hint="say @on_window(..., lateness=...), to have windows corrected; or give feeds more disorder",
                 )
 
     @property
