@@ -19,7 +19,7 @@ from benchmarks.memory import WorkerMemory
 from benchmarks.options import add_seed, positive, positives
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio, timed
 from benchmarks.stage import Stage
-from millpond import Map, Partitioned, Program, entry
+from millpond import Map, Partitioned, Program, Tuning, entry
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.local.storekey import unit_of
@@ -104,7 +104,7 @@ class Grown:
             partitions=stage.partitions,
             local_root=stage.folder / "local",
             progress=False,
-            memory_mb=memory_mb,
+            tuning=Tuning(memory_mb=memory_mb),
         )
         job.feed("visit", stage.spark.read.parquet(str(file)))
         self._runs += 1

@@ -18,7 +18,7 @@ from benchmarks.data import OUT, work_folder
 from benchmarks.options import add_seed, positive
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio, rounded
 from benchmarks.spark import cluster, stream
-from millpond import Map, Partitioned, Program, entry
+from millpond import Map, Partitioned, Program, Tuning, entry
 from millpond.checkpoint.recovery import read_state
 from millpond.spark.progress import EpochReport
 from millpond.state.codec.keycodec import KeyCodec
@@ -100,7 +100,7 @@ def millpond_run(
         checkpoint=folder / "checkpoint",
         partitions=options.partitions,
         progress=False,
-        keep_in_place=keep_in_place,
+        tuning=Tuning(keep_in_place=keep_in_place),
     )
     job.feed("visit", stream(spark, files))
     return list(job.run().epochs)

@@ -240,7 +240,7 @@ def checked(found: Restored, data: Data, digest: int, what: str) -> Restored:
 
 
 def run(options: Options, _spark: SparkSession | None, teller: Teller) -> Figures:
-    """Write the state by 1 and 2 partitions, and restore each by 1 and 2 tasks, eagerly and lazily in turns."""
+    """Write the state by 1 and 2 partitions, and restore each by 1 and 2 tasks, eagerly and on demand in turns."""
     root = Path(tempfile.mkdtemp(prefix="millpond-restore-", dir=options.folder))
     try:
         with teller.doing("making the state"):
@@ -251,7 +251,7 @@ def run(options: Options, _spark: SparkSession | None, teller: Teller) -> Figure
             with teller.doing(f"writing the state by {partitions} partitions"):
                 parents[partitions] = write_checkpoint(str(root / f"ck-{partitions}"), data, partitions)
         turns: dict[tuple[int, int, Restore], list[Restored]] = {}
-        hows: tuple[Restore, ...] = ("eager", "lazy")
+        hows: tuple[Restore, ...] = ("eager", "on_demand")
         for _ in range(options.turns):
             for written, tasks in CASES:
                 for how in hows:
@@ -272,16 +272,16 @@ def report(
     files = [*parent.snapshot, *(state for delta in parent.deltas for state in delta.files if delta.epoch > 1)]
     figures: Figures = {"benchmark": "restore", "state_mb": round(sum(f.file.size_bytes for f in files) / 1e6, 1)}
     for written, tasks in CASES:
-        eager, lazy = turns[written, tasks, "eager"], turns[written, tasks, "lazy"]
-        eager_s, lazy_s = min(each.all_s for each in eager), min(each.all_s for each in lazy)
-        first_s = min(each.first_s for each in lazy)
+        eager, demanded = turns[written, tasks, "eager"], turns[written, tasks, "on_demand"]
+        eager_s, demanded_s = min(each.all_s for each in eager), min(each.all_s for each in demanded)
+        first_s = min(each.first_s for each in demanded)
         name = f"{written}_to_{tasks}"
         figures[f"eager_{name}_s"] = round(eager_s, 3)
-        figures[f"lazy_first_{name}_s"] = round(first_s, 4)
-        figures[f"lazy_all_{name}_s"] = round(lazy_s, 3)
+        figures[f"on_demand_first_{name}_s"] = round(first_s, 4)
+        figures[f"on_demand_all_{name}_s"] = round(demanded_s, 3)
         figures[f"first_answer_sooner_{name}"] = ratio(eager_s, first_s)
         teller.say(
-            f"{written}→{tasks}: all in {eager_s:.2f} s; lazily the first answer in {first_s:.3f} s, all {lazy_s:.2f} s"
+            f"{written}→{tasks}: all in {eager_s:.2f} s; on demand the first in {first_s:.3f} s, all {demanded_s:.2f} s"
         )
     return figures | {
         "checked": True,

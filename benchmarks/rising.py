@@ -18,6 +18,7 @@ from benchmarks.committed import commits_in
 from benchmarks.report import BenchmarkError
 from benchmarks.spark import stream
 from benchmarks.workload import Input, Work, check_counts
+from millpond import Tuning
 from millpond.checkpoint.read.history import History
 from millpond.clock import SystemClock
 from millpond.engine.elastic import Elastic
@@ -84,8 +85,7 @@ def follow(
         local_root=folder / "local",
         partitions=partitions,
         progress=False,
-        small_epoch=0,
-        elastic=elastic,
+        tuning=Tuning(small_epoch=0, elastic=elastic),
     )
     job.feed("add", stream(spark, given.files, came))
     query = job.start()

@@ -46,7 +46,7 @@ Technique = Callable[[Aggregate, Mapping[str, Window]], SharedWindows]
 TECHNIQUES: dict[str, Technique] = {
     "cutty": partial(SharedWindows, store="eager"),
     "cutty, published tree": partial(SharedWindows, store=PlainFlatFat),
-    "cutty lazy": partial(SharedWindows, store="lazy"),
+    "cutty on demand": partial(SharedWindows, store="on_demand"),
     "pairs+": pairs_plus,
     "tree of records": reactive,
 }

@@ -25,7 +25,7 @@ from benchmarks.options import add_seed, positive, seconds
 from benchmarks.report import BenchmarkError, Figures, Teller, percentiles, ratio, rounded
 from benchmarks.spark import stream
 from benchmarks.stage import Stage
-from millpond import Keep, Map, Partitioned, Program, entry
+from millpond import Durability, Keep, Map, Partitioned, Program, entry
 from millpond.checkpoint.snapshots import background, snapshots
 from millpond.spark.progress import EpochReport
 from millpond.state.codec.keycodec import KeyCodec
@@ -289,7 +289,7 @@ def _run(
             partitions=stage.partitions,
             local_root=contest.folder / "local",
             # Nothing is deleted, so that what was written can be seen.
-            keep=Keep.all(),
+            durability=Durability(keep=Keep.all()),
             progress=False,
         )
         job.feed("put", stream(stage.spark, files))

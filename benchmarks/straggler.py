@@ -19,6 +19,7 @@ from benchmarks.pinning import cores, executors_below, pin, thieves
 from benchmarks.report import BenchmarkError
 from benchmarks.spark import stream
 from benchmarks.workload import Input, Work, check_counts
+from millpond import Tuning
 from millpond.engine.elastic import Elastic
 from millpond.spark.progress import EpochReport
 
@@ -76,7 +77,11 @@ def pin_executors() -> int:
 def robbed(spark: SparkSession, given: Input, folder: Path, elastic: Elastic, core: int) -> Robbed:
     """Run over the files, with thieves on a core from the second third on, and check what was counted."""
     job = Work.on(
-        spark, checkpoint=folder / "checkpoint", partitions=EXECUTORS, progress=False, small_epoch=0, elastic=elastic
+        spark,
+        checkpoint=folder / "checkpoint",
+        partitions=EXECUTORS,
+        progress=False,
+        tuning=Tuning(small_epoch=0, elastic=elastic),
     )
     job.feed("add", stream(spark, given.files))
     quiet = len(given.files) // 3

@@ -30,7 +30,7 @@ from benchmarks.transform_with_state import (
     state_store,
     transformed,
 )
-from millpond import Counter, Partial, Partitioned, Program, each, entry, memory, merged
+from millpond import Counter, Partial, Partitioned, Program, Tuning, each, entry, memory, merged
 from millpond.checkpoint.recovery import read_state
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
@@ -142,7 +142,7 @@ def count_by_line(stage: Stage, file: Path, folder: Path) -> None:
         stage.spark,
         checkpoint=folder / "checkpoint",
         partitions=stage.partitions,
-        instances=stage.partitions,
+        tuning=Tuning(instances=stage.partitions),
         local_root=folder / "local",
         progress=False,
     )

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from benchmarks.report import BenchmarkError
 from benchmarks.spark import stream
 from millpond import Counter as CounterState
-from millpond import Partitioned, Program, entry
+from millpond import Partitioned, Program, Tuning, entry
 from millpond.checkpoint.recovery import read_state
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
@@ -64,7 +64,9 @@ def write_input(folder: Path, sizes: Sequence[int], turns: int, seed: int) -> In
 
 def warm_up(spark: SparkSession, given: Input, folder: Path, partitions: int) -> float:
     """Run over some files before anything counts, and return how many rows a second one partition can work on."""
-    job = Work.on(spark, checkpoint=folder / "checkpoint", partitions=partitions, progress=False, small_epoch=0)
+    job = Work.on(
+        spark, checkpoint=folder / "checkpoint", partitions=partitions, progress=False, tuning=Tuning(small_epoch=0)
+    )
     job.feed("add", stream(spark, given.files))
     reports = job.run().epochs
     check_counts(folder / "checkpoint", given.counts)

@@ -29,7 +29,7 @@ class Baskets(Program):
     """Keeps what customers put into their baskets, and when to remind them of it."""
 
     baskets = Partitioned(Map[str, dict[str, int]])
-    reminded = Partitioned(Map[str, int], ttl=timedelta(days=1))
+    reminded = Partitioned(Map[str, int], ttl="1 day")
 
     SILENCE = timedelta(minutes=30)
 

@@ -6,20 +6,25 @@ runs the same class as a distributed, checkpointed job with the same results.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from millpond.checkpoint.forking import fork
 from millpond.checkpoint.retention.retention import Keep
+from millpond.engine.options import Durability, Tuning
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state
 from millpond.front.program import Program
 from millpond.front.windows import windows
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.program.entries import entry
+from millpond.program.eventtime import EventTime
 from millpond.program.globals import each, merged
 from millpond.program.sinks import console, foreach_epoch, memory, parquet
 from millpond.program.timers import on_timer
 from millpond.program.windows import on_window
+from millpond.spelling import missing_name
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.list import List
 from millpond.state.containers.map import Map
@@ -30,11 +35,19 @@ from millpond.state.containers.vector import Vector
 
 __version__ = "0.1.0"
 
+if not TYPE_CHECKING:  # Type checkers know which names there are.
+
+    def __getattr__(name: str) -> object:
+        raise missing_name(name)
+
+
 __all__ = [
     "Aborted",
+    "BoundedLoss",
     "Counter",
+    "Durability",
+    "EventTime",
     "Keep",
-    "Lazy",
     "List",
     "Map",
     "Matrix",
@@ -43,6 +56,7 @@ __all__ = [
     "Partitioned",
     "Program",
     "Set",
+    "Tuning",
     "Value",
     "Vector",
     "console",

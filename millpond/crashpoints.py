@@ -90,7 +90,7 @@ IN_LEVELS = (
     "input.logged",
     "replay.computed",
 )
-"""State that is kept near a host, by the durability levels lazy and replay."""
+"""State that is kept near a host, by the durability levels bounded loss and replay."""
 
 IN_STORES = ("store.begun", "store.caught_up", "store.dropped", "scratch.filled", "snapshot.asked")
 """Local stores that are restored in parts, brought up behind an epoch or dropped, and snapshots made elsewhere."""

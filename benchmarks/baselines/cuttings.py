@@ -12,10 +12,10 @@ from millpond.windowing.kinds.grids import Regular
 from millpond.windowing.kinds.kinds import Moment, Window
 from millpond.windowing.kinds.periodic import COUNT, Periodic
 from millpond.windowing.shared import SharedWindows, StoreMaker
-from millpond.windowing.stores.stores import LAZY
+from millpond.windowing.stores.stores import ON_DEMAND
 
 
-def pairs(aggregate: Aggregate, queries: Mapping[str, Window], *, store: str | StoreMaker = LAZY) -> SharedWindows:
+def pairs(aggregate: Aggregate, queries: Mapping[str, Window], *, store: str | StoreMaker = ON_DEMAND) -> SharedWindows:
     """Cut where any window begins or ends; combine when asked."""
     return SharedWindows(aggregate, queries, store=store, cutting=_at_begins_and_ends)
 
@@ -30,7 +30,7 @@ def reactive(aggregate: Aggregate, queries: Mapping[str, Window]) -> SharedWindo
     return SharedWindows(aggregate, queries, store=PlainFlatFat, cutting=_always)
 
 
-def panes(aggregate: Aggregate, queries: Mapping[str, Window], *, store: str = LAZY) -> SharedWindows:
+def panes(aggregate: Aggregate, queries: Mapping[str, Window], *, store: str = ON_DEMAND) -> SharedWindows:
     """Cut every greatest common divisor of range and slide; one query over counts or time."""
     window = next(iter(queries.values())) if len(queries) == 1 else None
     grid = window.grid if isinstance(window, Periodic) else None

@@ -206,7 +206,7 @@ def _file(state_file: StateFile) -> Report:
 
 
 def _delta(delta: EpochDeltas) -> Report:
-    told: Report = {"lazy": [name for name, _ in delta.lazy]} if delta.lazy else {}
+    told: Report = {"bounded_loss": [name for name, _ in delta.lazy]} if delta.lazy else {}
     if delta.loss is not None:
         told["loss"] = str(delta.loss)
     files = [_file(state_file) for state_file in delta.files]

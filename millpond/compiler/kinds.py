@@ -91,7 +91,7 @@ class Kinds:
         match node:
             case ast.Call(func=callee, args=[_, *_] as args):
                 meaning = self._method.scope.resolve(callee)
-                if any(meaning is lazy for lazy in (enumerate, reversed, map, filter)):
+                if any(meaning is one for one in (enumerate, reversed, map, filter)):
                     return self.is_finite(args[meaning in (map, filter)])
                 if meaning is zip:
                     return any(map(self.is_finite, args))

@@ -37,7 +37,7 @@ _COMPOUND: Final = (ast.If, ast.For, ast.While, ast.Match, ast.With, ast.Try)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONDITIONAL: Final = (ast.IfExp, ast.BoolOp, ast.Compare, *_COMPREHENSIONS)
 _TAKES_ALL: Final = (sum, list, tuple, set, frozenset, sorted, min, max, dict)
-_LAZY: Final = (enumerate, zip, reversed, iter, map, filter)
+_ITERATORS: Final = (enumerate, zip, reversed, iter, map, filter)
 _ENDS: Final = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
@@ -233,7 +233,7 @@ class Lowering:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in VIEWS:
                 yield from root_names(owner)
             case ast.Call(func=callee, args=args):
-                if any(self._method.scope.resolve(callee) is lazy for lazy in _LAZY):
+                if any(self._method.scope.resolve(callee) is one for one in _ITERATORS):
                     for argument in args:
                         yield from self._walked(argument)
             case _:

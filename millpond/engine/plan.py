@@ -16,7 +16,7 @@ from millpond.engine.messages import Letter
 from millpond.engine.time.eventtime import FeedTime, Judged
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.state.codec.classes import learn_from
 
 INLINE_BYTES_MAX = 64 * 1024
@@ -43,16 +43,16 @@ class BadRows(enum.Enum):
     DEAD_LETTER = "dead letter"
 
 
-Level = Literal["exactly_once", "replay", "lazy"] | Lazy
+JobLevel = Literal["exactly_once", "replay", "bounded_loss"] | BoundedLoss
 """How users say what a commit keeps."""
 
 
-class Durability(enum.Enum):
+class Level(enum.Enum):
     """What a commit keeps of an epoch: what it changed, what it was computed from, or what is due of each key."""
 
     EXACTLY_ONCE = "exactly_once"
     REPLAY = "replay"
-    LAZY = "lazy"
+    BOUNDED_LOSS = "bounded_loss"
 
 
 class Order(enum.Enum):
@@ -107,10 +107,10 @@ class ProgramPlan:
     storage_url: str = field(repr=False)
     local_root: str
     steps_max: int = STEPS_MAX
-    restore: Restore = "lazy"
-    durability: Durability = Durability.EXACTLY_ONCE
+    restore: Restore = "on_demand"
+    durability: Level = Level.EXACTLY_ONCE
     elements: Elements = ()
-    lazy: frozenset[str] = frozenset()
+    bounded_loss: frozenset[str] = frozenset()
     memory_bytes: int = 0
     tasks: tuple[CompiledTask, ...] = field(init=False)
 
@@ -127,7 +127,7 @@ class ProgramPlan:
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where it arrives, so that the classes are known there too.
         shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
-        more = (self.steps_max, self.restore, self.durability, self.elements, self.lazy, self.memory_bytes)
+        more = (self.steps_max, self.restore, self.durability, self.elements, self.bounded_loss, self.memory_bytes)
         return type(self), (*shape, *more)
 
     @property
@@ -174,9 +174,9 @@ class ProgramPlan:
         return {name: self.element_index(name) for name in self.program.elements}
 
     @property
-    def lazy_indexes(self) -> frozenset[int]:
+    def bounded_loss_indexes(self) -> frozenset[int]:
         """The indexes of elements whose changes stay near the host, to be saved key by key."""
-        return frozenset(self.element_index(name) for name in self.lazy)
+        return frozenset(self.element_index(name) for name in self.bounded_loss)
 
     def element_index(self, name: str) -> int:
         """An element's index in store keys: what the checkpoint says, else its place in the declaration."""

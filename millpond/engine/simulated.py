@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
-from millpond.checkpoint.commit.settling import is_lazy, settle
+from millpond.checkpoint.commit.settling import may_be_lost, settle
 from millpond.checkpoint.records.manifest import Loss, Ownership
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
@@ -21,8 +21,8 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.routing import HASHED, argument_hash
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.assemble import assemble
+from millpond.engine.durability.boundedloss import Saving, bounded_loss_settings
 from millpond.engine.durability.inputlog import with_input
-from millpond.engine.durability.lazily import Saving, lazy_settings
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, replay_lost
 from millpond.engine.failures import leaving_out
@@ -36,10 +36,10 @@ from millpond.engine.plan import (
     LATE,
     STEPS_MAX,
     BadRows,
-    Durability,
     EpochPlan,
     Excluded,
     FeedPlan,
+    Level,
     Order,
     ProgramPlan,
     SinkPlan,
@@ -56,7 +56,7 @@ from millpond.engine.whole import run_whole
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.state.containers.value import THE_KEY
 from millpond.storage.composed.near import NearStorage, durable
@@ -101,7 +101,7 @@ class Simulated:
         sinks: Mapping[str, Sink] | None = None,
         bad_rows: BadRows | Mapping[str, BadRows] = BadRows.FAIL,
         steps_max: int = STEPS_MAX,
-        durability: Durability | Lazy = Durability.EXACTLY_ONCE,
+        durability: Level | BoundedLoss = Level.EXACTLY_ONCE,
         adopt: bool = False,
         keep: Keep | None = _KEEP,
         event_time: FeedTime | Mapping[str, FeedTime] | None = None,
@@ -111,11 +111,10 @@ class Simulated:
     ) -> None:
         self._adopt = adopt
         self._row_times: Sequence[int | None] = ()
-        told = durability if isinstance(durability, Lazy) else durability.value
-        level, lazy = check_durability(program, told), lazy_settings(program, told)
+        level, bounded = check_durability(program, durability), bounded_loss_settings(program, durability)
         self._storage: Storage = open_storage(checkpoint or str(directory / "checkpoint"))
         near = NearStorage(self._storage, directory / "near")
-        if level is Durability.REPLAY or lazy:
+        if level is Level.REPLAY or bounded:
             self._storage = near
         schemas, kept = element_schemas(program), keep or Keep.all()
         self._checkpoint = Checkpoint.open(self._storage, schemas, key_groups, instances, evolving=True, keep=kept)
@@ -142,7 +141,7 @@ class Simulated:
             steps_max,
             durability=level,
             elements=self._schemas.elements,
-            lazy=frozenset(lazy),
+            bounded_loss=frozenset(bounded),
             memory_bytes=memory_bytes,
         )
         self._numbers = {name: number for number, name in enumerate(program.entries)}
@@ -151,11 +150,11 @@ class Simulated:
         self._fed = self._fed_before({} if head is None else head.counters)
         self._checkpoint.finish_publication(self._publisher.publish)
         self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
-        self.loss = self._settled(near, lazy)
+        self.loss = self._settled(near, bounded)
         if self._schemas.bring(self._storage, self._publisher.publish):
             self._plan = replace(self._plan, elements=self._schemas.elements)
-        settings = {self._plan.element_index(name): one for name, one in lazy.items()}
-        self._saving = Saving(near, settings, threaded=False) if lazy else None
+        settings = {self._plan.element_index(name): one for name, one in bounded.items()}
+        self._saving = Saving(near, settings, threaded=False) if bounded else None
         self._finish(self._times.going_on())
         self._fire_owed()
         if self._instances.bring(self._storage, self._publisher.publish):
@@ -193,9 +192,9 @@ class Simulated:
         names = [name for name in self._plan.program.entries if name not in self._fires]
         return sum(counters.get(f"total.{kind}.{name}", 0) for kind in kinds for name in names)
 
-    def _settled(self, near: NearStorage, lazy: Mapping[str, Lazy]) -> Loss | None:
+    def _settled(self, near: NearStorage, bounded: Mapping[str, BoundedLoss]) -> Loss | None:
         """Make durable what the last run left near its host; what of it is lost."""
-        if not lazy and not is_lazy(self._checkpoint.head):
+        if not bounded and not may_be_lost(self._checkpoint.head):
             return None
         return settle(near, self._checkpoint, self._publisher.publish)
 

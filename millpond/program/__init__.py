@@ -1,7 +1,7 @@
 """What users write: state declarations, entry points, global access and merging; runs as plain Python by itself.
 
-In reading order: `declare`, `entries`, `globals`, `merges`, `sinks`, `timers`, `windows`, `durability`, `evolution`,
-`feeding`, `columntypes`, `places`, `program`, `semantics/`.
+In reading order: `declare`, `entries`, `globals`, `merges`, `sinks`, `timers`, `windows`, `durability`, `eventtime`,
+`evolution`, `feeding`, `columntypes`, `places`, `program`, `semantics/`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import datetime
 import enum
 import sys
 import types
@@ -12,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from millpond.errors import EpochError, MillpondError, ProgramError
-from millpond.program.durability import ElementLevel, Lazy, element_durability
+from millpond.lengths import Length, length_us
+from millpond.program.durability import BoundedLoss, ElementLevel, element_durability
 from millpond.program.evolution import NOTHING_SAID, Evolves, Migrate, Renamed
 from millpond.program.places import class_body_place
 from millpond.state.containers.element import ElementType
@@ -51,7 +51,7 @@ class Element:
         merge: Merge | None = None,
         evolves: Evolves = NOTHING_SAID,
         ttl: Ttl | None = None,
-        durability: ElementLevel | Lazy | None = None,
+        durability: ElementLevel | BoundedLoss | None = None,
     ) -> None:
         self.type = ElementType.parse(declared, by)
         self.distribution = distribution
@@ -62,7 +62,7 @@ class Element:
         self.evolves = evolves
         self.ttl = ttl
         self.durability = element_durability(durability)
-        _check_lazy(self)
+        _check_bounded_loss(self)
 
     def __set_name__(self, owner: type, name: str) -> None:
         if self.name:
@@ -106,12 +106,12 @@ class Element:
         return f"{self.distribution.name.capitalize()}({self.type.text}{by})"
 
 
-def _check_lazy(element: Element) -> None:
-    if isinstance(element.durability, Lazy) and element.type.container is List:
+def _check_bounded_loss(element: Element) -> None:
+    if isinstance(element.durability, BoundedLoss) and element.type.container is List:
         raise EpochError(
             "MP497",
             "a List can't be saved item by item: some could be missing between others",
-            expected="lazy durability for a Map, Counter, Set, Vector, Matrix or Value",
+            expected="a bounded loss for a Map, Counter, Set, Vector, Matrix or Value",
             found=f"{element.type.text}, durability={element.durability}",
             hint="leave it exactly once, or keep the list as the value of a Map",
         )
@@ -143,7 +143,7 @@ def _check_scaling(declared: ElementType, on_scale_out: str, merge: object) -> N
         )
 
 
-def _ttl(length: datetime.timedelta | None, refresh: str) -> Ttl | None:
+def _ttl(length: Length | None, refresh: str) -> Ttl | None:
     kinds = get_args(Refresh)
     if refresh not in kinds:
         raise ProgramError(
@@ -154,14 +154,11 @@ def _ttl(length: datetime.timedelta | None, refresh: str) -> Ttl | None:
         )
     if length is None and refresh == "write":
         return None
-    if not isinstance(length, datetime.timedelta) or length <= datetime.timedelta():
-        raise ProgramError(
-            "MP185",
-            "a time to live is a length of time",
-            expected="ttl=timedelta(...), more than nothing",
-            found=repr(length)[:60],
-        )
-    return Ttl(length // datetime.timedelta(microseconds=1), cast("Refresh", refresh))
+    return Ttl(length_us(length, "ttl", _no_ttl, least=1), cast("Refresh", refresh))
+
+
+def _no_ttl(expected: str, found: str) -> ProgramError:
+    return ProgramError("MP185", "a time to live is a length of time", expected=expected, found=found)
 
 
 def _check_ttl(element: Element) -> None:
@@ -194,9 +191,9 @@ def Partitioned(  # noqa: N802
     was: str | None = None,
     renamed: Renamed | None = None,
     migrate: Migrate | None = None,
-    ttl: datetime.timedelta | None = None,
+    ttl: Length | None = None,
     refresh: Refresh = "write",
-    durability: ElementLevel | Lazy | None = None,
+    durability: ElementLevel | BoundedLoss | None = None,
 ) -> T:
     """Declare state that is split by key: every access names the key that it touches.
 
@@ -205,7 +202,7 @@ def Partitioned(  # noqa: N802
     With `ttl`, an entry is as absent once `self.now` is that long after its last write, or with `refresh="access"`
     after its last access (docs/TIME.md).
 
-    `durability` is this element's own, whatever the job's is: `"exactly_once"`, or `"lazy"` where a bounded loss with a
+    `durability` is this element's own, whatever the job's is: `"exactly_once"`, or `"bounded_loss"` where one with a
     lost host is borne (docs/DURABILITY.md).
 
     The rest is for a checkpoint of an older program (docs/EVOLUTION.md): `was` is the element's old name, `renamed` is
@@ -229,7 +226,7 @@ def Partial(  # noqa: N802
     was: str | None = None,
     renamed: Renamed | None = None,
     migrate: Migrate | None = None,
-    durability: ElementLevel | Lazy | None = None,
+    durability: ElementLevel | BoundedLoss | None = None,
 ) -> T:
     """Declare state with instances that diverge: each record meets one; `each` reads all, `merged` reconciles them.
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from millpond.errors import WindowError
+from millpond.lengths import Length, length_us
 from millpond.program.entries import TOLD_WINDOWS
 from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
@@ -21,7 +22,7 @@ from millpond.state.expiry import Clock
 from millpond.state.journal import Journal
 from millpond.windowing.aggregates.aggregates import Aggregate, several
 from millpond.windowing.element import ClosedWindow, WindowRules, Windows, WindowsType
-from millpond.windowing.kinds.kinds import FIRST_TIME, LAST_TIME, MICROSECOND
+from millpond.windowing.kinds.kinds import FIRST_TIME, LAST_TIME
 
 K = TypeVar("K")
 
@@ -59,7 +60,7 @@ class WindowElement(TimerElement):
 
 
 def on_window(
-    windows: Any, /, *, lateness: datetime.timedelta = _NO_TIME, **aggregates: Aggregate
+    windows: Any, /, *, lateness: Length = _NO_TIME, **aggregates: Aggregate
 ) -> Callable[[Callable[[Any, K, list[ClosedWindow]], Any]], Windows[K]]:
     """Make a method the handler of windows: `def hourly(self, key, closed)` is told the windows of a key that are over.
 
@@ -70,22 +71,19 @@ def on_window(
     """
     named = dict(windows) if isinstance(windows, Mapping) else {"": windows}
     if not named or not all(isinstance(name, str) and hasattr(one, "describe") for name, one in named.items()):
-        raise _bad("a window such as tumbling(timedelta(minutes=1)), or several by name", repr(windows)[:80])
+        raise _bad('a window such as tumbling("1 minute"), or several by name', repr(windows)[:80])
     if not aggregates or not all(isinstance(one, Aggregate) for one in aggregates.values()):
         raise _bad("at least one aggregate by name, such as many=count()", repr(aggregates)[:80])
-    given: object = lateness
-    if not isinstance(given, datetime.timedelta) or given < _NO_TIME:
-        raise _bad("lateness=timedelta(...), not less than nothing", repr(lateness)[:60])
     # No two moments lie farther apart: more is for ever, too.
-    kept_us = min(lateness // MICROSECOND, LAST_TIME - FIRST_TIME)
+    kept_us = min(length_us(lateness, "lateness", _bad), LAST_TIME - FIRST_TIME)
     rules = WindowRules(named, several(aggregates), kept_us)
-    if lateness and not rules.any_order:
+    if kept_us and not rules.any_order:
         raise WindowError(
             "MP649",
             "these windows can't be corrected by late rows",
             expected="lateness= for windows over time and sessions, with aggregates that do not depend on order",
             found=rules.text[:200],
-            hint="leave lateness= out, and give feeds more disorder=: their rows then wait for each other",
+            hint="leave lateness= out, and give EventTime more disorder=: rows of feeds then wait for each other",
         )
 
     def make(handler: Callable[[Any, K, list[ClosedWindow]], Any]) -> Windows[K]:

@@ -1,21 +1,15 @@
-"""What a job refuses before anything runs: feeds that do not go together, and options that make no sense."""
+"""What a job refuses before anything runs: feeds that do not go together, and sources that changed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer
 from millpond.checkpoint.commit.machine import Head, Reason
 from millpond.checkpoint.commit.refusal import refusal
-from millpond.checkpoint.retention.retention import Keep
-from millpond.engine.local_state.opening import Restore
 from millpond.engine.plan import Order
 from millpond.errors import EpochError, FeedError
 from millpond.spark.feeds.feeds import Feed, feed_name
-
-MEMORY_MB = 1024
-"""About what a task may hold of rows and the state that they touch, unless told otherwise."""
 
 
 def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
@@ -40,63 +34,6 @@ def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
             found=", ".join(f"{f.plan.name}: {f.plan.order.value}" for f in feeds),
             hint="name an order column of the same kind for each feed",
         )
-
-
-def check_rows(small_epoch: int) -> int:
-    """Return a number of rows, if it is one."""
-    if type(small_epoch) is not int or small_epoch < 0:
-        raise FeedError("MP518", "small_epoch is a number of rows", expected="0 or more", found=repr(small_epoch)[:40])
-    return small_epoch
-
-
-def check_steps(steps: int) -> int:
-    """Return a number of steps, if it is one."""
-    if type(steps) is not int or steps < 1:
-        raise FeedError(
-            "MP519", "steps is how many steps an epoch may take", expected="1 or more", found=repr(steps)[:40]
-        )
-    return steps
-
-
-def check_memory(memory_mb: int | None) -> int:
-    """Return how many bytes a task may hold, 0 for any number, if it is a number of megabytes."""
-    if memory_mb is None:
-        return 0
-    if type(memory_mb) is not int or memory_mb < 1:
-        raise FeedError(
-            "MP525",
-            "memory_mb is how much a task may hold, in megabytes",
-            expected="1 or more, or None for all at once",
-            found=repr(memory_mb)[:40],
-        )
-    return memory_mb * 1_000_000
-
-
-def check_keep(keep: Keep | None) -> Keep:
-    """Return which epochs stay, if that is what was given; None keeps all."""
-    if keep is None:
-        return Keep.all()
-    if not isinstance(keep, Keep):
-        raise FeedError(
-            "MP524",
-            "keep says which epochs stay readable",
-            expected="Keep(last=100), Keep(last=100, every=1000), or None for all",
-            found=repr(keep)[:80],
-            hint="from millpond import Keep",
-        )
-    return keep
-
-
-def check_restore(restore: Restore) -> Restore:
-    """Return a way to restore state, if it is one."""
-    if restore not in get_args(Restore):
-        raise FeedError(
-            "MP523",
-            "no such way to restore state",
-            expected=" or ".join(f'"{choice}"' for choice in get_args(Restore)),
-            found=repr(restore)[:40],
-        )
-    return restore
 
 
 def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:

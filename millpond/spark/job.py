@@ -6,57 +6,49 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
-from typing import TypeAlias
+from typing import Never, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
 from millpond.checkpoint.commit.machine import Head, Reason
 from millpond.checkpoint.commit.refusal import refusal
 from millpond.checkpoint.records.manifest import RUN_PREFIX, Loss, Ownership
-from millpond.checkpoint.retention.retention import Keep
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.explain import explain
-from millpond.engine.durability.lazily import LazyRun, lazy_settings
+from millpond.engine.durability.boundedloss import BoundedLossRun, bounded_loss_settings
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, could_replay, has_input, replay_lost
-from millpond.engine.elastic.options import Elastic, Mode
 from millpond.engine.elastic.steering import Steering
 from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.local_state.evolving import Schemas, check_elements
 from millpond.engine.local_state.loading import Into
-from millpond.engine.local_state.opening import Restore, default_local_root
+from millpond.engine.local_state.opening import default_local_root
 from millpond.engine.local_state.rescaling import Instances, check_instances
 from millpond.engine.messages import Control
-from millpond.engine.plan import STEPS_MAX, Durability, Level, ProgramPlan, SinkPlan
+from millpond.engine.options import Durability, Tuning
+from millpond.engine.plan import Level, ProgramPlan, SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
 from millpond.engine.time.timekeeping import Left, Timekeeper
 from millpond.engine.time.timers import nothing_fed
 from millpond.errors import FeedError, MillpondError
 from millpond.keygroups import Layout
+from millpond.lengths import Length
+from millpond.program.eventtime import EventTime
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import Sink
-from millpond.spark.checks import (
-    MEMORY_MB,
-    check_feeds,
-    check_keep,
-    check_memory,
-    check_restore,
-    check_sources,
-    check_steps,
-)
+from millpond.spark.checks import check_feeds, check_sources
 from millpond.spark.exchange.compute import compute_epoch, continue_epoch
 from millpond.spark.exchange.route import Shape, union_feeds
-from millpond.spark.exchange.smallepochs import SMALL_EPOCH_ROWS, SmallEpochs
-from millpond.spark.feeds.eventtime import TimeOptions, with_event_time
+from millpond.spark.exchange.smallepochs import SmallEpochs
+from millpond.spark.feeds.eventtime import with_event_time
 from millpond.spark.feeds.feeds import Feed, OnBadRow, make_feed
 from millpond.spark.feeds.letters import letter_feeds
 from millpond.spark.feeds.loading import Load, make_load, run_load
@@ -68,8 +60,9 @@ from millpond.spark.ship import pack
 from millpond.spark.streaming.handing import HandOver
 from millpond.spark.streaming.noted import only_file
 from millpond.spark.streaming.streaming import AVAILABLE_NOW, Streaming
-from millpond.spark.streaming.ticks import Ticker, TimerFeeds, TimerRun, tick_seconds
+from millpond.spark.streaming.ticks import TICK, Ticker, TimerFeeds, TimerRun, tick_seconds
 from millpond.spark.streaming.workroot import WorkRoot
+from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of
 from millpond.storage.composed.layered import own_storage
@@ -80,7 +73,6 @@ Session: TypeAlias = SparkSession
 """The user's own Spark session."""
 
 _CLOCK = SystemClock()
-_KEEP = Keep()
 
 
 class Job:
@@ -93,27 +85,21 @@ class Job:
         *,
         checkpoint: str | Path,
         partitions: int | None = None,
-        key_groups: int | None = None,
-        instances: int | None = None,
         local_root: str | Path | None = None,
         progress: bool | None = None,
-        retries: int = 3,
-        small_epoch: int = SMALL_EPOCH_ROWS,
-        steps: int = STEPS_MAX,
-        work: str | Path | None = None,
-        restore: Restore = "lazy",
-        keep: Keep | None = _KEEP,
-        durability: Level = "exactly_once",
-        keep_in_place: bool = True,
-        elastic: Mode | Elastic = "off",
-        memory_mb: int | None = MEMORY_MB,
+        durability: Durability | None = None,
+        tuning: Tuning | None = None,
+        **old: Never,
     ) -> None:
+        records = {"durability": (Durability, durability), "tuning": (Tuning, tuning)}
+        check_call("Program.on", old, ("checkpoint", "partitions", "local_root", "progress", *records), records)
+        kept, tuned = durability or Durability(), tuning or Tuning()
         self._class = program
         self._spark = spark
         self._program: CompiledProgram = compile_program(program)
         self._one_host = checked_host(spark)
-        self._durability = check_durability(self._program, durability, one_host=self._one_host)
-        self._lazily = LazyRun(lazy_settings(self._program, durability))
+        self._durability = check_durability(self._program, kept.chosen, one_host=self._one_host)
+        self._bounded_loss = BoundedLossRun(bounded_loss_settings(self._program, kept.chosen))
         self._storage = open_storage(str(checkpoint))
         # By the address without its password, which may change.
         known_as = identity_of(self._storage.url)
@@ -121,28 +107,28 @@ class Job:
         # On a cluster, even executors of one host have stores of their own.
         on_executor = local_root is None and not self._one_host
         self._store_root = root_on_executor(known_as, uuid4().hex[:8]) if on_executor else self._local_root
-        self._anchors = Anchors(spark, self._store_root, holding=keep_in_place and not self._one_host)
+        self._anchors = Anchors(spark, self._store_root, holding=tuned.keep_in_place and not self._one_host)
         self._near = near_storage(self._storage, known_as, self._local_root)
-        if self._durability is Durability.REPLAY or self._lazily.settings:
+        if self._durability is Level.REPLAY or self._bounded_loss.settings:
             self._storage = self._near
         schemas = element_schemas(self._program)
         self._checkpoint = Checkpoint.open(
-            self._storage, schemas, key_groups, instances, evolving=True, keep=check_keep(keep)
+            self._storage, schemas, tuned.key_groups, tuned.instances, evolving=True, keep=kept.keep
         )
         uuid = self._checkpoint.genesis.uuid
-        self._work = WorkRoot.of(own_storage(self._storage), work, self._local_root, uuid, one_host=self._one_host)
-        self._restore = check_restore(restore)
+        self._work = WorkRoot.of(own_storage(self._storage), kept.work, self._local_root, uuid, one_host=self._one_host)
+        self._restore = kept.restore
         # Elsewhere the stores are on the hosts of the executors, where tasks do it when they open them.
         self._consolidation = Consolidation(self._storage, self._local_root) if self._one_host else None
         self._schemas = Schemas(self._checkpoint, self._program, self._local_root, shown=progress)
-        self._instances = Instances(self._checkpoint, self._program, instances, self._local_root, shown=progress)
+        self._instances = Instances(self._checkpoint, self._program, tuned.instances, self._local_root, shown=progress)
         self._layout = self._instances.last_layout(partitions, parallelism(spark))
-        self._steering = Steering(self._program, elastic, parallelism(spark))
+        self._steering = Steering(self._program, tuned.elastic, parallelism(spark))
         self._progress = Progress(self._program.name, shown=progress)
-        self._retries = retries
-        self._small = SmallEpochs.of(small_epoch, one_host=self._one_host)
-        self._steps_max = check_steps(steps)
-        self._memory_bytes = check_memory(memory_mb)
+        self._retries = tuned.retries
+        self._small = SmallEpochs.of(tuned.small_epoch, one_host=self._one_host)
+        self._steps_max = tuned.steps
+        self._memory_bytes = tuned.memory_bytes
         self._feeds: list[Feed] = []
         self._loads: list[Load] = []
         self._times = Timekeeper(self._program, lambda: self._checkpoint.head)
@@ -167,11 +153,8 @@ class Job:
         order_by: str | None = None,
         on_bad_row: OnBadRow = "fail",
         name: str | None = None,
-        time: str | Column | None = None,
-        disorder: timedelta | None = None,
-        lateness: timedelta | None = None,
-        idle: timedelta | None = None,
-        late: Sink | None = None,
+        time: EventTime | None = None,
+        **old: Never,
     ) -> Job:
         """Feed the rows of a DataFrame to an entry point; columns are matched to parameters by name and type.
 
@@ -179,11 +162,11 @@ class Job:
         orders rows; without it the source must number them (Parquet, Kafka), unless order can't be seen. A bad row
         fails the run, is skipped and counted (`"skip"`), or goes to a dead-letter sink.
 
-        `time` is when a row happened, a timestamp: then `self.now`, timers and times to live go by it. Rows come out of
-        order by at most `disorder`. Those that happened more than `lateness` before the watermark are late: they go to
-        the `late` sink, or are counted and worked on if there is none. A feed without rows for `idle` holds no other
-        back. docs/TIME.md tells all of it.
+        `time` is when a row happened, and how rows come: `EventTime("at", disorder="10 s")`. Then `self.now`, timers
+        and times to live go by it. docs/TIME.md tells all of it.
         """
+        taken = ("to", "keep", "order_by", "on_bad_row", "name", "time")
+        check_call("job.feed", old, taken, {"time": (EventTime, time)})
         self._timers.check_feed(entry, name or entry)
         feed = make_feed(
             self._program,
@@ -197,7 +180,8 @@ class Job:
             name=name,
             outputs=self._work.outputs,
         )
-        feed = with_event_time(feed, TimeOptions(time, disorder, lateness, idle, late), self._work.outputs)
+        if time is not None:
+            feed = with_event_time(feed, time, self._work.outputs)
         if any(other.plan.name == feed.plan.name for other in self._feeds):
             raise FeedError(
                 "MP507",
@@ -210,8 +194,8 @@ class Job:
 
     @property
     def loss(self) -> Loss | None:
-        """What of lazy state was lost with a host, as the last start found it."""
-        return self._lazily.loss
+        """What of state with bounded loss was lost with a host, as the last start found it."""
+        return self._bounded_loss.loss
 
     def resize(self, partitions: int) -> Job:
         """Have another number of partitions from the next epoch on, also of a query that runs: no restart.
@@ -249,7 +233,7 @@ class Job:
         name: str | None = None,
         adopt: bool = False,
         spark_checkpoint: str | None = None,
-        tick: timedelta | None = None,
+        tick: Length = TICK,
     ) -> StreamingQuery:
         """Start a streaming query over all feeds and return Spark's own handle of it.
 
@@ -336,7 +320,7 @@ class Job:
             if self._consolidation is not None:
                 self._consolidation.close()
             self._anchors.close()
-            self._lazily.close()
+            self._bounded_loss.close()
         return RunReport(tuple(self._reports), self._checkpoint.epoch, self.loss)
 
     def replay(self, letters: DataFrame | Sink, name: str = "replay") -> RunReport:
@@ -376,7 +360,7 @@ class Job:
         self._checkpoint.finish_publication(publisher.publish)
         if has_input(self._checkpoint.head):
             replay_lost(self._plan_run(publisher).plan, self._storage, self._checkpoint, self._progress.replayed)
-        self._lazily.settle(self._near, self._checkpoint, publisher.publish, self._progress.lost)
+        self._bounded_loss.settle(self._near, self._checkpoint, publisher.publish, self._progress.lost)
         self._schemas.bring(self._storage, publisher.publish)
         run = self._plan_run(publisher)
         self._finish(run, self._times.going_on())
@@ -385,7 +369,7 @@ class Job:
         run = self._plan_run(publisher) if self._instances.bring(self._storage, publisher.publish) else run
         for load in self._loads:
             run_load(load, run.plan, run.shipment, self._checkpoint, self._times, publisher, self._retries)
-        self._lazily.begin(self._near, run.plan)
+        self._bounded_loss.begin(self._near, run.plan)
         return run
 
     def _plan_run(self, publisher: Publisher) -> Run:
@@ -400,7 +384,7 @@ class Job:
             restore=self._restore,
             elements=self._schemas.elements,
             durability=self._durability,
-            lazy=frozenset(self._lazily.settings),
+            bounded_loss=frozenset(self._bounded_loss.settings),
             memory_bytes=self._memory_bytes,
         )
         shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], self._layout)
@@ -562,7 +546,7 @@ class Job:
             check_elements(parent, run.plan.elements)
             work, controls[:] = compute(parent)
             indexes = run.plan.element_indexes
-            return self._lazily.noted(self._times.noted(work, moment, indexes, left=left[0], ends=ends))
+            return self._bounded_loss.noted(self._times.noted(work, moment, indexes, left=left[0], ends=ends))
 
         outcome = self._checkpoint.run_epoch(
             offer,
@@ -574,7 +558,7 @@ class Job:
             ownership=Ownership.of(self._layout),
         )
         if outcome.result is EpochResult.COMMITTED:
-            self._lazily.committed(outcome, self._checkpoint.head_hash, moment)
+            self._bounded_loss.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
             told = self._steering.note(report.epoch, run.plan.layout, controls, report.seconds, report.rows)
             report = report.steered(told)

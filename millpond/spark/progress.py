@@ -17,7 +17,7 @@ from millpond.checkpoint.records.times import EventTimes
 from millpond.engine.elastic.observed import HotKey, TaskLoad
 from millpond.engine.elastic.steering import Steered
 from millpond.engine.messages import BYTES_IN, Control, Found
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.program.semantics.epoch_time import moment_of
 
 REPLAY_FACTOR = 4
@@ -91,7 +91,7 @@ class EpochReport:
 class RunReport:
     """What a bounded run did; `epochs` is empty when all of it had been committed before.
 
-    `loss` is what of lazy state was lost with a host before it, if anything was.
+    `loss` is what was lost of state with bounded loss with a host before it, if anything was.
     """
 
     epochs: tuple[EpochReport, ...]
@@ -227,15 +227,15 @@ class Progress:
         if self._shown or self._tells:
             self._say(f"{loss} (docs/DURABILITY.md)")
 
-    def suggest_level(self, level: Durability, bytes_in: int, bytes_changed: int) -> None:
+    def suggest_level(self, level: Level, bytes_in: int, bytes_changed: int) -> None:
         """Say if logging rows would write much less than logging changes does, or the other way round."""
-        sizes = {Durability.EXACTLY_ONCE: bytes_changed, Durability.REPLAY: bytes_in}
+        sizes = {Level.EXACTLY_ONCE: bytes_changed, Level.REPLAY: bytes_in}
         if level not in sizes or not self._shown:
             return
-        other = Durability.REPLAY if level is Durability.EXACTLY_ONCE else Durability.EXACTLY_ONCE
+        other = Level.REPLAY if level is Level.EXACTLY_ONCE else Level.EXACTLY_ONCE
         if sizes[level] > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * sizes[other]):
             told = f"{bytes_in / 1e6:,.0f} MB of rows changed {bytes_changed / 1e6:,.0f} MB of state"
-            self._say(f'{told}: durability="{other.value}" would write less (docs/DURABILITY.md)')
+            self._say(f'{told}: Durability("{other.value}") would write less (docs/DURABILITY.md)')
 
     def _say(self, what: str) -> None:
         # As it is: brackets of a key or a type are no markup.

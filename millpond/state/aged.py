@@ -14,7 +14,7 @@ from typing import Any
 
 from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType, Clock, Expiring, Ttl, expiring_entries, stamp_of
-from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
+from millpond.state.overlay import Base, Changes, KeyedOverlay, OnDemandOverlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class AgedOverlay(KeyedOverlay):
         return list(compress(self._keys, changed)), list(compress(values, changed))
 
 
-class AgedValue(LazyOverlay):
+class AgedValue(OnDemandOverlay):
     """An element of a single key whose entry expires."""
 
     entries: Expiring

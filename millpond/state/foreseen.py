@@ -13,7 +13,7 @@ from millpond.errors import EpochError
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.shown import shown
 from millpond.state.containers.counter import Counter
-from millpond.state.containers.lazy import MISSING
+from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
 
 

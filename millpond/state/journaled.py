@@ -1,4 +1,4 @@
-"""Lazy containers that note what entries were before they are touched, so that a row can be undone.
+"""Containers on demand that note what entries were before they are touched, so that a row can be undone.
 
 They are put in the place of others only once a row has raised: until then nobody pays for the notes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from millpond.state.containers.lazy import LazyCounter, LazyMap, LazyVector, Source
+from millpond.state.containers.ondemand import OnDemandCounter, OnDemandMap, OnDemandVector, Source
 
 
 class Noting(Source, Protocol):
@@ -23,8 +23,8 @@ class Noting(Source, Protocol):
         ...
 
 
-class JournaledMap(LazyMap[Any, Any]):
-    """A lazy map that notes."""
+class JournaledMap(OnDemandMap[Any, Any]):
+    """A map on demand that notes."""
 
     source: Noting
 
@@ -72,21 +72,21 @@ class JournaledMap(LazyMap[Any, Any]):
         return super()._ordered()
 
 
-class JournaledCounter(JournaledMap, LazyCounter[Any]):
-    """A lazy counter that notes."""
+class JournaledCounter(JournaledMap, OnDemandCounter[Any]):
+    """A counter on demand that notes."""
 
     __slots__ = ()
 
 
-class JournaledVector(JournaledMap, LazyVector[Any]):
-    """A lazy vector that notes."""
+class JournaledVector(JournaledMap, OnDemandVector[Any]):
+    """A vector on demand that notes."""
 
     __slots__ = ()
 
 
 JOURNALED: Final[Mapping[type, type]] = {
-    LazyMap: JournaledMap,
-    LazyCounter: JournaledCounter,
-    LazyVector: JournaledVector,
+    OnDemandMap: JournaledMap,
+    OnDemandCounter: JournaledCounter,
+    OnDemandVector: JournaledVector,
 }
-"""What stands in for each kind of lazy entries."""
+"""What stands in for each kind of entries on demand."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from millpond.errors import EpochError
 from millpond.state.containers.element import ElementType
-from millpond.state.containers.lazy import MISSING
 from millpond.state.containers.map import Map
+from millpond.state.containers.ondemand import MISSING
 from millpond.state.foreseen import Guard, foreseen_entries, unforeseen
 from millpond.state.journaled import JOURNALED
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
@@ -187,7 +187,7 @@ class KeyedOverlay:
         return len(self.entries) == len(units) and all(map(self.entries.__contains__, units))
 
 
-class LazyOverlay:
+class OnDemandOverlay:
     """One instance of a partial element, or a single-key element: entries are loaded when touched."""
 
     def __init__(self, element: ElementType, index: int, group: int, base: Base) -> None:
@@ -199,7 +199,7 @@ class LazyOverlay:
         # What entries were when a row began that may have to be undone, as bytes; None for none.
         self._first: dict[Any, bytes | None] = {}
         self.growth = 0
-        self.entries: Map[Any, Any] = element.lazy(self)
+        self.entries: Map[Any, Any] = element.on_demand(self)
         self.container = element.wrap(self.entries)
 
     def fetch(self, unit: Any) -> Any:

@@ -24,7 +24,16 @@ from millpond.windowing.kinds.kinds import Bounds, Moment, Window, bad_window
 from millpond.windowing.kinds.userdefined import Viewed
 from millpond.windowing.kinds.views import Views
 from millpond.windowing.stores.counters import Counters
-from millpond.windowing.stores.stores import AUTO, LAZY, PREFIX, Store, choose_store, make_store
+from millpond.windowing.stores.stores import (
+    AUTO,
+    ON_DEMAND,
+    PREFIX,
+    Store,
+    choose_store,
+    exported_kind,
+    kind_exported,
+    make_store,
+)
 
 RECONSIDERED_EVERY = 64
 """So many slices are added before the store is chosen anew; moving them to another costs a combination each."""
@@ -56,8 +65,8 @@ def at_begins(cut: Cut, _moment: Moment) -> bool:
 class SharedWindows:
     """Computes one aggregate over the windows of many queries.
 
-    `store` is `auto`, `lazy`, `eager`, `prefix`, or a function that makes one; `check` looks after the invariant at
-    every step.
+    `store` is `auto`, `on_demand`, `eager`, `prefix`, or a function that makes one; `check` looks after the invariant
+    at every step.
 
     >>> from millpond.windowing import count_sliding, sum_of
     >>> windows = SharedWindows(sum_of(), {"w": count_sliding(3, 2)})
@@ -84,7 +93,7 @@ class SharedWindows:
         self._views = Views(aggregate, self.counters)
         self._auto = store == AUTO
         own = OWN if callable(store) else store
-        self._kind = (PREFIX if aggregate.inverse is not None else LAZY) if self._auto else own
+        self._kind = (PREFIX if aggregate.inverse is not None else ON_DEMAND) if self._auto else own
         self._make = (lambda _kind, *given: store(*given)) if callable(store) else make_store
         self._store: Store = self._make(self._kind, aggregate, self.counters)
         self._check = check
@@ -110,7 +119,7 @@ class SharedWindows:
     def add_query(self, name: str, window: Window | Viewed) -> None:
         """Add a query; it sees the records from the next one on."""
         if not isinstance(window, Viewed) and not hasattr(window, "start"):
-            raise bad_window("a window such as tumbling(timedelta(minutes=1))", repr(window)[:60])
+            raise bad_window('a window such as tumbling("1 minute")', repr(window)[:60])
         if self._views.holds(name) or (isinstance(window, Viewed) and self._discretiser.holds(name)):
             raise taken_name(name)
         if isinstance(window, Viewed):
@@ -195,7 +204,7 @@ class SharedWindows:
             "begins": [list(each) for each in self._begins.items()],
             "running": running,
             "slices": list(self._store.slices()),
-            "store": self._kind,
+            "store": exported_kind(self._kind),
             "layout": self._store.layout(),
             "considered": list(self._considered),
             "counters": self.counters.export(),
@@ -213,10 +222,11 @@ class SharedWindows:
             )
         self._position = state["position"]
         self._considered = (state["considered"][0], state["considered"][1])
+        kind = kind_exported(state["store"])
         if self._auto:
-            self._kind = state["store"] if state["store"] != PREFIX or self.aggregate.inverse is not None else LAZY
+            self._kind = kind if kind != PREFIX or self.aggregate.inverse is not None else ON_DEMAND
         self._store = self._make(self._kind, self.aggregate, self.counters)
-        self._store.arrange(state["slices"], state["layout"] if self._kind == state["store"] else ())
+        self._store.arrange(state["slices"], state["layout"] if self._kind == kind else ())
         self._begins = OrderedDict((window, position) for window, position in state["begins"])
         self._needed = dict(Counter(self._begins.values()))
         self._partial = state["running"][0] if state["running"] else self.aggregate.identity

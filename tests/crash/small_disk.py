@@ -27,7 +27,7 @@ def small_disk(folder, size_bytes):
     try:
         yield folder
     finally:
-        # Lazily, since a local store may still be open below it.
+        # Detached, since a local store may still be open below it.
         subprocess.run([_UMOUNT, "-l", str(folder)], check=True)
 
 

@@ -16,7 +16,7 @@ from tests.crash.model_disk import ModelDoor
 from tests.unit.checkpoint.keeping import Driver, after, check_kept
 
 ROOT = "/data/checkpoint"
-KEEP = Keep(last=2, grace_s=0)
+KEEP = Keep(last=2, grace="0 s")
 EPOCHS = 22
 CYCLE = 14
 """Deltas come again after so many epochs, when they were deleted."""

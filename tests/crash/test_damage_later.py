@@ -20,7 +20,7 @@ from millpond.checkpoint.retention.retired import Retired
 from millpond.checkpoint.retention.savepoints import savepoints
 from millpond.clock import ManualClock
 from millpond.engine.durability.inputlog import read_input
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.errors import MillpondError, StorageError
 from millpond.ids import ManifestHash
 from millpond.state.local.storekey import element_of
@@ -174,11 +174,13 @@ def gone_on(frozen):
     """Start what the checkpoint is for, and return its state; None if that was looked at already."""
     match frozen.folder.name:
         case "replay":
-            return read_state(frozen.run(durability=Durability.REPLAY).storage)
+            return read_state(frozen.run(durability=Level.REPLAY).storage)
         case "lazy":
             return read_state(frozen.run().storage)
         case "tidied":
-            driver = Drawn(FileStorage(frozen.folder / "checkpoint"), Keep(last=2, grace_s=0), 2, lambda manifest: None)
+            driver = Drawn(
+                FileStorage(frozen.folder / "checkpoint"), Keep(last=2, grace="0 s"), 2, lambda manifest: None
+            )
             newest = driver.checkpoint.epoch
             driver.go(newest + 6)
             check_kept(driver.storage, models(newest + 6))
@@ -226,7 +228,7 @@ def test_a_damaged_savepoint_is_told_before_anything_is_deleted(tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     there = kept_epochs(base)[0]
     with pytest.raises(StorageError) as caught:
-        collect_all(base, Keep(last=1, grace_s=0), ManualClock(2**44))
+        collect_all(base, Keep(last=1, grace="0 s"), ManualClock(2**44))
     assert caught.value.code == "MP301"
     assert kept_epochs(base)[0] == there
 

@@ -41,7 +41,7 @@ def test_many_runs_with_faults_end_as_if_there_had_been_none():
     assert {"MP309", "MP408"} <= set(report.codes), "a fault that never happens is not tested"
     assert set(report.programs) == {"ledger", "wander", "bank"}
     assert set(report.storages) == {"files", "perkey", "log", "spread", "elements"}
-    assert set(report.levels) == {"exactly_once", "replay", "lazy"}
+    assert set(report.levels) == {"exactly_once", "replay", "bounded_loss"}
 
 
 @pytest.mark.campaign

@@ -35,7 +35,7 @@ STORIES = {
     "elsewhere": driven.Elsewhere,
     "running": programs.Running,
     "replaying": programs.Replaying,
-    "lazing": programs.Lazing,
+    "losing": programs.LosingSome,
 }
 
 PASSED = {
@@ -52,7 +52,7 @@ PASSED = {
     "elsewhere": ("snapshot.asked",),
     "running": (*TASKS, "store.begun", "store.caught_up", "store.dropped", "scratch.filled"),
     "replaying": ("input.logged", "replay.computed"),
-    "lazing": ("save.written", "loss.told", *NEAR),
+    "losing": ("save.written", "loss.told", *NEAR),
 }
 """What each story passes at least once, whatever it draws, beside what its storage does."""
 

@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from millpond import Map, Partitioned, Program, entry
+from millpond import Map, Partitioned, Program, Tuning, entry
 from millpond.engine.simulated import Simulated
 from millpond.errors import FeedError, RowError, StateError
-from millpond.spark.checks import check_memory, check_steps
 from millpond.state.local.localstore import LocalStore
 from tests.sizes import compile_once
 
@@ -43,12 +42,12 @@ def test_a_reply_that_is_not_of_its_type_fails_and_commits_nothing(tmp_path):
 @pytest.mark.parametrize("steps", [0, -1, True, 1.5, "2", None])
 def test_a_number_of_steps_that_is_none_is_refused(steps):
     with pytest.raises(FeedError) as caught:
-        check_steps(steps)
+        Tuning(steps=steps)
     assert caught.value.code == "MP519"
 
 
 @pytest.mark.parametrize("memory_mb", [0, -1, True, 1.5, "2"])
 def test_memory_that_is_no_number_of_megabytes_is_refused(memory_mb):
     with pytest.raises(FeedError) as caught:
-        check_memory(memory_mb)
+        Tuning(memory_mb=memory_mb)
     assert caught.value.code == "MP525"

@@ -6,15 +6,15 @@ import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from millpond import Counter, Lazy, List, Map, Matrix, Partial, Partitioned, Program, Set, entry, on_timer
+from millpond import BoundedLoss, Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, entry, on_timer
 from tests.frozen.programs import WORDS, Row
 
 
 class Mixed(Program):
-    """An element that is kept at once beside a lazy one; every row changes both."""
+    """An element that is kept at once beside one with bounded loss; every row changes both."""
 
     exact = Partitioned(Counter[str])
-    hits = Partitioned(Counter[str], durability=Lazy(events=2, seconds=1_000_000))
+    hits = Partitioned(Counter[str], durability=BoundedLoss(events=2, within=timedelta(seconds=1_000_000)))
 
     @entry
     def hit(self, word: str) -> int:

@@ -19,7 +19,7 @@ from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.savepoints import add_savepoint
 from millpond.checkpoint.snapshots import snapshots
 from millpond.compiler.compile import compile_program
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.program.semantics.epoch_time import epoch_time
@@ -79,7 +79,7 @@ def lazy(folder: Path) -> None:
 
 def replay(folder: Path) -> None:
     """Rows alone: what they changed is gone."""
-    level = {"durability": Durability.REPLAY, "instances": 3}
+    level = {"durability": Level.REPLAY, "instances": 3}
     fed = fed_to(folder, "Totals", later_programs.totals_row, range(EPOCHS), **level)
     storage = NearStorage(FileStorage(folder / "checkpoint"), folder / "near")
     settle(folder, storage, program="Totals", fed=fed)
@@ -123,7 +123,7 @@ def spread(folder: Path) -> None:
 def tidied(folder: Path) -> None:
     """Lists of what is condemned and what was swept, and marks of numbers that were given away."""
     storage = FileStorage(folder / "checkpoint")
-    Drawn(storage, Keep(last=2, grace_s=3), 2, lambda manifest: None).go(21)
+    Drawn(storage, Keep(last=2, grace="3 s"), 2, lambda manifest: None).go(21)
     settle(folder, storage, program=None)
 
 

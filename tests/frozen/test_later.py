@@ -18,7 +18,7 @@ from millpond.checkpoint.retention.collection import collect_all
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.retired import given_away
 from millpond.checkpoint.retention.savepoints import find_savepoint, savepoints
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StorageError
@@ -113,7 +113,7 @@ def test_lazy_state_that_is_lost_is_told_and_is_what_was_saved(frozen):
 
 @of("replay")
 def test_rows_are_computed_again(frozen):
-    run = frozen.run(durability=Durability.REPLAY)
+    run = frozen.run(durability=Level.REPLAY)
     assert run.replayed == len(frozen.fed)
     storage = run.storage
     for epoch, state in frozen.states.items():
@@ -160,7 +160,7 @@ def test_a_base_is_read_and_holds_what_its_fork_needs(frozen):
     base = FileStorage(frozen.folder / "base")
     assert {int(epoch) for epoch in frozen.told["base_states"]} == set(kept_epochs(base)[0])
     assert find_savepoint(base, "before").epoch == 2
-    collect_all(base, Keep(last=1, grace_s=0), clock=_Late())
+    collect_all(base, Keep(last=1, grace="0 s"), clock=_Late())
     assert read_state(frozen.kept) == frozen.states[max(frozen.states)]
     assert [bool(held.fork) for held in savepoints(base)] == [False, True]
 
@@ -180,7 +180,7 @@ def test_deleting_goes_on_with_lists_and_marks(frozen):
     assert len(condemned) == 2
     assert given_away(storage, 9)
     assert not given_away(storage, 16)
-    Drawn(storage, Keep(last=2, grace_s=3), 3, lambda manifest: None).go(40)
+    Drawn(storage, Keep(last=2, grace="3 s"), 3, lambda manifest: None).go(40)
     assert not set(condemned) & set(storage.list("condemned"))
     assert given_away(storage, 16)
     check_kept(storage, models(40))
@@ -188,10 +188,10 @@ def test_deleting_goes_on_with_lists_and_marks(frozen):
 
 def gone_on(frozen):
     if frozen.told["program"] is None:
-        Drawn(frozen.kept, Keep(last=2, grace_s=3), 3, lambda manifest: None).go(24)
+        Drawn(frozen.kept, Keep(last=2, grace="3 s"), 3, lambda manifest: None).go(24)
     else:
         replays = frozen.told["program"] == "Totals"
-        frozen.run(durability=Durability.REPLAY if replays else Durability.EXACTLY_ONCE)
+        frozen.run(durability=Level.REPLAY if replays else Level.EXACTLY_ONCE)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.snapshots import compaction, snapshots
 from millpond.compiler.compile import compile_program
 from millpond.engine import plan
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.errors import MillpondError
@@ -181,7 +181,7 @@ def test_places_change_between_runs_and_compaction_moves_what_changes(tmp_path):
     )
     compiled, plain = compile_program(Shop), Shop()
     for url in addresses:
-        simulated = Simulated(compiled, tmp_path / "run", partitions=2, checkpoint=url, keep=Keep(last=2, grace_s=0))
+        simulated = Simulated(compiled, tmp_path / "run", partitions=2, checkpoint=url, keep=Keep(last=2, grace="0 s"))
         for _ in range(30):
             rows = [("blob", (rng.randrange(40), rng.randbytes(40))), *(random_row(rng) for _ in range(10))]
             for name, arguments in rows:
@@ -210,7 +210,7 @@ def test_timers_go_with_their_handler(tmp_path):
     assert {one.key: one.value for one in entries(history, history.point(), "fired")} == {"a": 4, "b": 4}
 
 
-@pytest.mark.parametrize("level", [Durability.REPLAY, Durability.EXACTLY_ONCE])
+@pytest.mark.parametrize("level", [Level.REPLAY, Level.EXACTLY_ONCE])
 def test_levels_of_durability_and_rescales_do_not_mind(tmp_path, level):
     rng = random.Random(fresh_seed())
     url = two_places(tmp_path / "ck").url

@@ -12,7 +12,7 @@ from millpond import Aborted, parquet
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.local_state import opening
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
@@ -49,7 +49,7 @@ def some_moved(rng, layout):
     return owners
 
 
-def check_epochs(program, folder, rng, epochs, rows, durability=Durability.EXACTLY_ONCE):
+def check_epochs(program, folder, rng, epochs, rows, durability=Level.EXACTLY_ONCE):
     compiled = compile_once(program)
     sequential = Sequential(compiled, KEY_GROUPS, INSTANCES)
     simulated = Simulated(compiled, folder, 2, KEY_GROUPS, INSTANCES, durability=durability)
@@ -116,7 +116,7 @@ def test_owners_may_change_before_any_of_many_epochs(program, turns, tmp_path, m
 def test_epochs_on_assigned_owners_are_computed_again_from_their_input(program, tmp_path):
     rng = random.Random(fresh_seed())
     compiled = compile_once(program)
-    simulated = Simulated(compiled, tmp_path, 3, KEY_GROUPS, INSTANCES, durability=Durability.REPLAY)
+    simulated = Simulated(compiled, tmp_path, 3, KEY_GROUPS, INSTANCES, durability=Level.REPLAY)
     for number in range(2):
         simulated.assign(random_owners(rng, simulated.layout, 3))
         simulated.epoch([row_of(program, rng, 20 * number + at) for at in range(20)])
@@ -124,7 +124,7 @@ def test_epochs_on_assigned_owners_are_computed_again_from_their_input(program, 
     for path in (tmp_path / "near").rglob("*"):
         if path.is_file():
             path.unlink()
-    again = Simulated(compiled, tmp_path, durability=Durability.REPLAY)
+    again = Simulated(compiled, tmp_path, durability=Level.REPLAY)
     assert again.replayed == 2
     assert read_state(again.storage) == wanted
 

@@ -18,7 +18,7 @@ from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.durability.replaying import check_durability, could_replay, replay_lost
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.errors import MillpondError
@@ -40,7 +40,7 @@ def _files(monkeypatch):
 
 def run_on(program, folder, partitions, rows, **options):
     """Feed what is not committed yet; return the run."""
-    run = Simulated(compile_once(program), folder, partitions, durability=Durability.REPLAY, **options)
+    run = Simulated(compile_once(program), folder, partitions, durability=Level.REPLAY, **options)
     while run.fed < len(rows):
         run.epoch(rows[run.fed : run.fed + EPOCH_ROWS])
     return run
@@ -124,7 +124,7 @@ def test_an_epoch_that_comes_out_differently_is_told(tmp_path, monkeypatch):
 
 
 def test_gathered_programs_are_refused(tmp_path):
-    assert code_of(lambda: Simulated(compile_once(Bank), tmp_path, durability=Durability.REPLAY)) == "MP492"
+    assert code_of(lambda: Simulated(compile_once(Bank), tmp_path, durability=Level.REPLAY)) == "MP492"
 
 
 def code_of(call):
@@ -143,9 +143,8 @@ def test_other_feeds_can_not_compute_epochs_again(tmp_path):
 
 def test_what_can_not_be_is_refused():
     compiled = compile_once(PROGRAMS[0])
-    assert check_durability(compiled, "replay") is Durability.REPLAY
-    assert code_of(lambda: check_durability(compiled, "replay", one_host=False)) == "MP493"
-    assert code_of(lambda: check_durability(compiled, "sometimes")) == "MP494"
+    assert check_durability(compiled, Level.REPLAY) is Level.REPLAY
+    assert code_of(lambda: check_durability(compiled, Level.REPLAY, one_host=False)) == "MP493"
 
 
 @pytest.mark.parametrize("part", ["ttl", "timers"])
@@ -158,7 +157,7 @@ def test_programs_whose_state_time_changes_are_refused(part):
             self.seen[key] += 1
 
     compiled = compile_once(Expiring if part == "ttl" else Baskets)
-    assert code_of(lambda: check_durability(compiled, "replay")) == "MP492"
+    assert code_of(lambda: check_durability(compiled, Level.REPLAY)) == "MP492"
     assert not could_replay(compiled)
     assert could_replay(compile_once(Store))
 
@@ -194,7 +193,7 @@ def test_kills_and_lost_machines_in_a_row_change_nothing(tmp_path, monkeypatch):
 def test_loaded_state_is_kept_at_once_and_epochs_after_it_are_computed_again(tmp_path):
     program = Store
     rows = random_rows(program, 3, 24)
-    run = Simulated(compile_once(program), tmp_path, 2, durability=Durability.REPLAY)
+    run = Simulated(compile_once(program), tmp_path, 2, durability=Level.REPLAY)
     run.load("data", pa.table({"key": ["a", "only loaded"], "value": ["1", "2"]}))
     assert FileStorage(tmp_path / "checkpoint").list("deltas")
     run.epoch(rows[:12])

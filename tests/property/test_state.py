@@ -17,7 +17,7 @@ from millpond.state.containers.set import Set
 from millpond.state.containers.value import Value
 from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import store_key
-from millpond.state.overlay import DictBase, KeyedOverlay, LazyOverlay
+from millpond.state.overlay import DictBase, KeyedOverlay, OnDemandOverlay
 from tests.sizes import sized
 
 INDEX = 3
@@ -66,7 +66,7 @@ def outcome(call):
 class MapMachine(RuleBasedStateMachine):
     """A map, loaded in one of three ways from a base, does what a dict does, and saves what differs from the base."""
 
-    @initialize(base=st.dictionaries(KEYS, ITEMS), way=st.sampled_from(("plain", "lazy", "lazy", "keyed")))
+    @initialize(base=st.dictionaries(KEYS, ITEMS), way=st.sampled_from(("plain", "on_demand", "on_demand", "keyed")))
     def start(self, base, way):
         self.element = LISTS
         self.begin(base, way)
@@ -79,8 +79,8 @@ class MapMachine(RuleBasedStateMachine):
         if way == "plain":
             self.map = self.element.wrap(self.element.plain())
             self.map.update({key: self.copy(value) for key, value in base.items()})
-        elif way == "lazy":
-            self.overlay = LazyOverlay(self.element, INDEX, GROUP, DictBase(self.base))
+        elif way == "on_demand":
+            self.overlay = OnDemandOverlay(self.element, INDEX, GROUP, DictBase(self.base))
             self.map = self.overlay.container
         else:
             self.overlay = KeyedOverlay(self.element, INDEX, DictBase(self.base), 1, range(1))
@@ -165,7 +165,10 @@ class MapMachine(RuleBasedStateMachine):
 class CounterMachine(MapMachine):
     """A counter does what a dict with a default does, and reading stores nothing."""
 
-    @initialize(base=st.dictionaries(KEYS, st.integers(-2, 2)), way=st.sampled_from(("plain", "lazy", "lazy", "keyed")))
+    @initialize(
+        base=st.dictionaries(KEYS, st.integers(-2, 2)),
+        way=st.sampled_from(("plain", "on_demand", "on_demand", "keyed")),
+    )
     def start(self, base, way):
         self.element = COUNTS
         self.begin(base, way)
@@ -197,7 +200,7 @@ class CounterMachine(MapMachine):
 
 
 class SetMachine(RuleBasedStateMachine):
-    """A set over lazy entries does what a set does."""
+    """A set over entries on demand does what a set does."""
 
     ELEMENT = ElementType.parse(Set[str], None)
     MEMBERS = st.sampled_from(["", "a", "a\x00", "é", "\U00010000"])
@@ -206,7 +209,7 @@ class SetMachine(RuleBasedStateMachine):
     def start(self, base):
         self.model = set(base)
         self.base = encoded(self.ELEMENT, dict.fromkeys(base))
-        self.overlay = LazyOverlay(self.ELEMENT, INDEX, GROUP, DictBase(self.base))
+        self.overlay = OnDemandOverlay(self.ELEMENT, INDEX, GROUP, DictBase(self.base))
         self.set = self.overlay.container
 
     @rule(member=MEMBERS)
@@ -245,7 +248,7 @@ class SetMachine(RuleBasedStateMachine):
 
 
 class ListMachine(RuleBasedStateMachine):
-    """A list over lazy entries does what a list does."""
+    """A list over entries on demand does what a list does."""
 
     ELEMENT = ElementType.parse(List[list[int]], None)
 
@@ -253,7 +256,7 @@ class ListMachine(RuleBasedStateMachine):
     def start(self, base):
         self.model = [list(item) for item in base]
         self.base = encoded(self.ELEMENT, dict(enumerate(base)))
-        self.overlay = LazyOverlay(self.ELEMENT, INDEX, GROUP, DictBase(self.base))
+        self.overlay = OnDemandOverlay(self.ELEMENT, INDEX, GROUP, DictBase(self.base))
         self.list = self.overlay.container
 
     @rule(item=ITEMS)
@@ -307,7 +310,7 @@ class MatrixMachine(RuleBasedStateMachine):
         self.matrices = []
         for by in ("row", "column"):
             element = ElementType.parse(Matrix[int, int, float], by)
-            overlay = LazyOverlay(element, INDEX, GROUP, DictBase())
+            overlay = OnDemandOverlay(element, INDEX, GROUP, DictBase())
             self.overlays.append((element, by, overlay))
             self.matrices += [overlay.container, element.wrap(element.plain()), element.wrap(element.bare())]
 
@@ -385,11 +388,11 @@ TestMatrix = MatrixMachine.TestCase
 @given(st.dictionaries(KEYS, st.floats(allow_nan=False)), st.dictionaries(KEYS, st.floats(allow_nan=False)))
 def test_vectors_compute_in_the_order_of_their_indices(one, other):
     base = encoded(ElementType.parse(Vector[int], None), one)
-    lazy = LazyOverlay(ElementType.parse(Vector[int], None), INDEX, GROUP, DictBase(base)).container
+    demanded = OnDemandOverlay(ElementType.parse(Vector[int], None), INDEX, GROUP, DictBase(base)).container
     product = 0.0
     for index in sorted(one.keys() & other.keys()):
         product += one[index] * other[index]
-    for vector in (Vector(one), lazy):
+    for vector in (Vector(one), demanded):
         assert repr(vector.dot(other)) == repr(product)
         total = vector.add(other)
         assert dict(total.items()) == {i: one.get(i, 0.0) + other.get(i, 0.0) for i in one.keys() | other.keys()}
@@ -400,7 +403,7 @@ def test_vectors_compute_in_the_order_of_their_indices(one, other):
 @pytest.mark.parametrize("declared", [Counter[int], Vector[int]])
 def test_reading_what_is_not_there_stores_nothing(declared):
     element = ElementType.parse(declared, None)
-    overlay = LazyOverlay(element, INDEX, GROUP, DictBase())
+    overlay = OnDemandOverlay(element, INDEX, GROUP, DictBase())
     keyed = KeyedOverlay(element, INDEX, DictBase(), 1, range(1))
     keyed.prefetch([1, 2])
     for entries in (element.plain(), element.bare(), overlay.entries, keyed.entries):
@@ -413,7 +416,7 @@ def test_reading_what_is_not_there_stores_nothing(declared):
 def test_a_value_is_one_entry():
     element = ElementType.parse(Value[list[int]], None)
     base = encoded(element, {(): [1]})
-    overlay = LazyOverlay(element, INDEX, GROUP, DictBase(base))
+    overlay = OnDemandOverlay(element, INDEX, GROUP, DictBase(base))
     value = overlay.container
     assert value.is_set()
     value.get([]).append(2)
@@ -429,7 +432,7 @@ def test_a_value_is_one_entry():
 @pytest.mark.parametrize("take_out", [lambda counts: counts.pop(1), lambda counts: counts.pop(1, None)])
 def test_an_entry_written_unread_and_taken_out_does_not_come_back_from_the_base(take_out):
     base = encoded(COUNTS, {1: 5})
-    overlay = LazyOverlay(COUNTS, INDEX, GROUP, DictBase(base))
+    overlay = OnDemandOverlay(COUNTS, INDEX, GROUP, DictBase(base))
     overlay.container[1] = 6
     take_out(overlay.container)
     assert 1 not in overlay.container
@@ -438,7 +441,7 @@ def test_an_entry_written_unread_and_taken_out_does_not_come_back_from_the_base(
 
 def test_instances_do_not_see_each_other():
     base = encoded(COUNTS, {1: 5}, group=1) | encoded(COUNTS, {1: 7}, group=2)
-    one, other = (LazyOverlay(COUNTS, INDEX, group, DictBase(base)) for group in (1, 2))
+    one, other = (OnDemandOverlay(COUNTS, INDEX, group, DictBase(base)) for group in (1, 2))
     assert dict(one.container.items()) == {1: 5}
     assert other.container[1] == 7
     one.container.clear()
@@ -454,11 +457,11 @@ def test_a_key_that_was_never_loaded_can_not_be_lost():
     assert caught.value.code == "MP440"
 
 
-@pytest.mark.parametrize("way", ["lazy", "keyed"])
+@pytest.mark.parametrize("way", ["on_demand", "keyed"])
 def test_a_value_of_another_type_is_refused_when_it_is_saved(way):
     overlay = (
-        LazyOverlay(COUNTS, INDEX, GROUP, DictBase())
-        if way == "lazy"
+        OnDemandOverlay(COUNTS, INDEX, GROUP, DictBase())
+        if way == "on_demand"
         else KeyedOverlay(COUNTS, INDEX, DictBase(), 1, range(1))
     )
     if way == "keyed":

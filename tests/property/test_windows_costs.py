@@ -19,7 +19,7 @@ from benchmarks.baselines import Naive, pairs, pairs_plus, panes, reactive
 from benchmarks.baselines.plaintree import PlainFlatFat
 from millpond import windowing as w
 from millpond.windowing.stores.flatfat import CAPACITY_MIN
-from millpond.windowing.stores.stores import EAGER, LAZY, PREFIX
+from millpond.windowing.stores.stores import EAGER, ON_DEMAND, PREFIX
 from tests.sizes import sized
 
 SHAPES = st.tuples(st.integers(1, 200), st.integers(1, 60))
@@ -183,7 +183,7 @@ def test_slices_that_are_combined_when_asked(technique, shape):
     windows. Here a window that ends frees its slices first.
     """
     range_, slide = shape
-    counters, records = count(technique, LAZY, range_, slide), records_of(range_, slide)
+    counters, records = count(technique, ON_DEMAND, range_, slide), records_of(range_, slide)
     covered = sum(1 for record in range(records) if record % slide < range_)
     begins = math.ceil(records / slide)
     alone = range_ <= slide

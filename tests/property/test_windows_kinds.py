@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from millpond.windowing.keyed import keyrows
 from millpond.windowing.shared import SharedWindows
-from millpond.windowing.stores.stores import EAGER, LAZY, PREFIX
+from millpond.windowing.stores.stores import EAGER, ON_DEMAND, PREFIX
 from tests.property.test_eventtime import fresh, many  # noqa: F401
 from tests.property.windows_kinds import (
     AGGREGATES,
@@ -34,7 +34,7 @@ from tests.sizes import sized, slow_or_wide
 LATENESS = 6 * UNIT
 
 
-@pytest.fixture(params=[LAZY, EAGER])
+@pytest.fixture(params=[ON_DEMAND, EAGER])
 def store(request, monkeypatch):
     """Windows whose rows are in order keep their slices in this store, and look after their number at every row."""
     monkeypatch.setattr(keyrows, "SharedWindows", partial(SharedWindows, store=request.param, check=True))
@@ -158,6 +158,6 @@ def test_stores_change_while_windows_are_open(fresh, monkeypatch):  # noqa: F811
     names = [name for name in AGGREGATES if AGGREGATES[name][0].inverse is None]
     for number in range(3):
         run(fresh, list(KINDS), names, story(number, rows=60, keys="a"))
-    assert kinds == {LAZY, EAGER}
+    assert kinds == {ON_DEMAND, EAGER}
     run(fresh, list(KINDS), ["count", "integers", "parities"], story(3, rows=60, keys="a"))
-    assert kinds == {LAZY, EAGER, PREFIX}
+    assert kinds == {ON_DEMAND, EAGER, PREFIX}

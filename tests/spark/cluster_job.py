@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from millpond import parquet
+from millpond import EventTime, Tuning, parquet
 from millpond.spark.job import Job
 from millpond.spark.placement.executor import ON_EXECUTOR
 from millpond.spark.progress import EpochReport, Progress
@@ -73,7 +73,7 @@ def fed(job: Job, program: type, spark: SparkSession, folder: Path) -> Job:
     if program is not Corrected:
         return feed_all(job, program, streams(spark, program, folder / "in"), folder / "out")
     rows = stream_of(spark, folder / "in" / "read")
-    job.feed("read", rows, order_by="place", time="ts", disorder=DISORDER, lateness=LATENESS)
+    job.feed("read", rows, order_by="place", time=EventTime("ts", disorder=DISORDER, lateness=LATENESS))
     return job.on_window("spans", to=parquet(folder / "out" / "spans"))
 
 
@@ -81,10 +81,11 @@ def main(folder: Path, master: str) -> None:
     spark = local_session("cluster job", master=master, conf=SETTINGS)
     spark.sparkContext.setLogLevel("WARN")  # the tests look for the deaths that they caused
     (folder / "started").touch()
-    options = {"partitions": PARTITIONS, "retries": 20}
+    options = {"partitions": PARTITIONS, "tuning": {"retries": 20}}
     if (folder / "options").exists():
         options |= json.loads((folder / "options").read_text())
     program, resizes = NAMED[options.pop("program", Gated.__name__)], options.pop("resizes", False)
+    options["tuning"] = Tuning(**options["tuning"])
     job = program.on(spark, checkpoint=folder / "ck", **options)
     job._progress = Telling(folder, job, resizes=resizes)
     fed(job, program, spark, folder).run(close=program is Corrected)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from millpond import Map, Partitioned, Program, entry
+from millpond import Map, Partitioned, Program, Tuning, entry
 from millpond.spark.session import local_session
 from tests.spark.drivers import Driver
 from tests.spark.feeding import feed_all, tables
@@ -48,8 +48,7 @@ def main(folder: Path, small_epoch: int) -> None:
         checkpoint=folder / "ck",
         partitions=2,
         local_root=folder / "local",
-        small_epoch=small_epoch,
-        steps=STEPS,
+        tuning=Tuning(small_epoch=small_epoch, steps=STEPS),
     )
     feed_all(job, Walks, tables(spark, Walks, folder / "in"), folder / "out").run("walks")
     spark.stop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from millpond import Tuning
 from millpond.spark.session import local_session
 from tests.spark import gated
 from tests.spark.feeding import feed_all, streams
@@ -22,7 +23,11 @@ def main(folder: Path, small_epoch: int, master: str | None) -> None:
     spark.sparkContext.setLogLevel("WARN")  # the tests look for the deaths that they caused
     (folder / "started").touch()
     job = gated.Gated.on(
-        spark, checkpoint=folder / "ck", partitions=PARTITIONS, local_root=folder / "local", small_epoch=small_epoch
+        spark,
+        checkpoint=folder / "ck",
+        partitions=PARTITIONS,
+        local_root=folder / "local",
+        tuning=Tuning(small_epoch=small_epoch),
     )
     feed_all(job, gated.Gated, streams(spark, gated.Gated, folder / "in"), folder / "out").run()
     spark.stop()

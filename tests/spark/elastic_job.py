@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from millpond import Counter, Partitioned, Program, entry
+from millpond import Counter, Partitioned, Program, Tuning, entry
 from millpond.engine.elastic import Elastic
 from millpond.spark.progress import EpochReport, Progress
 from millpond.spark.session import local_session
@@ -79,7 +79,9 @@ def main(folder: Path, master: str) -> None:
     FOLDER = str(folder)
     (folder / "started").touch()
     elastic = Elastic(**options["elastic"]) if "elastic" in options else "off"
-    job = Heavy.on(spark, checkpoint=folder / "ck", elastic=elastic, retries=20, **options.get("job", {}))
+    job = Heavy.on(
+        spark, checkpoint=folder / "ck", tuning=Tuning(elastic=elastic, retries=20), **options.get("job", {})
+    )
     job._progress = Telling(folder)
     feed_all(job, Heavy, streams(spark, Heavy, folder / "in"), folder / "out").run()
     spark.stop()

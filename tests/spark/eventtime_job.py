@@ -10,7 +10,7 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from millpond import Counter, Map, Partitioned, Program, entry, on_timer, parquet
+from millpond import Counter, EventTime, Map, Partitioned, Program, Tuning, entry, on_timer, parquet
 from millpond.spark.session import local_session
 from tests.spark.drivers import Driver
 from tests.spark.feeding import stream_of
@@ -45,16 +45,20 @@ class VisitsDriver(Driver):
 
 def visits(spark, folder, small_epoch, frame):
     """The job on a folder, fed with a frame."""
-    job = Visits.on(spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", small_epoch=small_epoch)
+    job = Visits.on(
+        spark,
+        checkpoint=folder / "ck",
+        partitions=2,
+        local_root=folder / "local",
+        tuning=Tuning(small_epoch=small_epoch),
+    )
     job.feed(
         "click",
         frame,
         order_by="place",
         keep=["place"],
         to=parquet(folder / "out"),
-        time="ts",
-        disorder=DISORDER,
-        late=parquet(folder / "late"),
+        time=EventTime("ts", disorder=DISORDER, late=parquet(folder / "late")),
     )
     return job.on_timer("over", to=parquet(folder / "over"))
 

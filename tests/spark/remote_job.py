@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from millpond import Tuning
 from millpond.spark.session import local_session
 from tests.spark.feeding import feed_all, streams
 from tests.spark.programs import Store
@@ -16,7 +17,7 @@ from tests.spark.programs import Store
 def main(folder: Path, url: str) -> None:
     spark = local_session("remote job", cores=2)
     spark.sparkContext.setLogLevel("INFO")  # the tests look whether anything tells a secret
-    job = Store.on(spark, checkpoint=url, partitions=2, local_root=folder / "local", small_epoch=0)
+    job = Store.on(spark, checkpoint=url, partitions=2, local_root=folder / "local", tuning=Tuning(small_epoch=0))
     feed_all(job, Store, streams(spark, Store, folder / "in"), folder / "out").run()
     spark.stop()
 

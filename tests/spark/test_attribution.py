@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from examples.attribution import DISORDER, SEED, Attribution, make_events
-from millpond import memory
+from millpond import EventTime, memory
 from tests.unit.examples.test_attribution import by_brute_force
 
 pytestmark = pytest.mark.usefixtures("in_utc")
@@ -19,7 +19,7 @@ def test_pairs_and_lone_rows_are_those_of_brute_force(spark, tmp_path):
         for name, column in (("show", "ad"), ("click", "click")):
             rows = [(place, moment, *arguments) for place, (moment, kind, arguments) in enumerate(part) if kind == name]
             frame = spark.createDataFrame(rows, f"place int, ts timestamp, user string, {column} bigint")
-            job.feed(name, frame, order_by="place", time="ts", disorder=DISORDER, to=sinks[name])
+            job.feed(name, frame, order_by="place", time=EventTime("ts", disorder=DISORDER), to=sinks[name])
         job.on_timer("unclicked", to=sinks["unclicked"])
         job.run(f"part-{number}", close=number == 1)
     pairs, lone = by_brute_force(events)

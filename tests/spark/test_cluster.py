@@ -154,7 +154,7 @@ def test_a_local_disk_that_is_full_for_a_while_is_told_and_costs_nothing_but_tim
     rows = rows_for(23, parts)
     write_parts(tmp_path / "in", Gated, rows, parts)
     with small_disk(tmp_path / "local", 16 << 20) as disk:
-        (tmp_path / "options").write_text(json.dumps({"local_root": str(disk), "retries": 2}))
+        (tmp_path / "options").write_text(json.dumps({"local_root": str(disk), "tuning": {"retries": 2}}))
         driver = ClusterDriver(tmp_path, master=THREE)
         wait_for(lambda: epochs_in(tmp_path) >= 5 or driver.ended(), "some epochs")
         for store in disk.iterdir():

@@ -35,7 +35,7 @@ def test_a_loop_that_takes_several_epochs_ends_as_the_reference_interpreter_does
     parts, size = 24, 20
     rows = [("walk", (chance.randrange(23), chance.randrange(HOPS))) for _ in range(parts * size)]
     write_parts(tmp_path / "in", Walks, rows, parts)
-    (tmp_path / "options").write_text(json.dumps({"program": "Walks", "steps": STEPS}))
+    (tmp_path / "options").write_text(json.dumps({"program": "Walks", "tuning": {"retries": 20, "steps": STEPS}}))
     # A part leaves messages, and takes several epochs.
     suffer(tmp_path, THREE, "a loop", 3 * parts, seed, record_property)
     reference = Sequential(compile_program(Walks))

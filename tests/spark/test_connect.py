@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import udf
 
-from millpond import foreach_epoch
+from millpond import Durability, foreach_epoch
 from millpond.errors import MillpondError
 from millpond.spark.placement.executor import ON_EXECUTOR, STORES, local_folder, root_on_executor
 from millpond.spark.placement.placement import one_host
@@ -145,10 +145,10 @@ def test_nothing_is_left_in_the_session_when_a_query_has_ended(spark, tmp_path):
     assert held() - before == set()
 
 
-@pytest.mark.parametrize("options", [{"durability": "replay"}, {"durability": "lazy"}])
-def test_what_needs_the_driver_beside_its_workers_is_refused_before_anything_runs(spark, tmp_path, options):
+@pytest.mark.parametrize("level", ["replay", "bounded_loss"])
+def test_what_needs_the_driver_beside_its_workers_is_refused_before_anything_runs(spark, tmp_path, level):
     with pytest.raises(MillpondError) as refused:
-        Totals.on(spark, checkpoint=tmp_path / "ck", **options)
+        Totals.on(spark, checkpoint=tmp_path / "ck", durability=Durability(level))
     say(refused.value)
     assert refused.value.code == "MP493"
     assert not (tmp_path / "ck").exists()

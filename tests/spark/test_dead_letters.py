@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond import memory, parquet
+from millpond import EventTime, Tuning, memory, parquet
 from millpond.errors import FeedError
 from millpond.spark.exchange import compute
 from tests.regression.raising import Chain
@@ -124,7 +124,7 @@ def test_letters_keep_their_event_time(spark, tmp_path):
 
     def job(program):
         made = program.on(spark, checkpoint=tmp_path / "ck", partitions=2, local_root=tmp_path / "local")
-        made.feed("see", frame, order_by="ts", time="ts", lateness=timedelta(hours=1), on_bad_row=dead)
+        made.feed("see", frame, order_by="ts", time=EventTime("ts", lateness=timedelta(hours=1)), on_bad_row=dead)
         return made
 
     job(Late).run(close=False)
@@ -191,7 +191,9 @@ def test_rows_that_raise_because_of_each_other_give_on_spark_what_plain_python_g
     frame = spark.createDataFrame([(at, *row) for at, row in enumerate(rows)], "at long, key long, other long")
     for small in (0, 1000):
         replies, folder = memory(), tmp_path / str(small)
-        job = Chain.on(spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", small_epoch=small)
+        job = Chain.on(
+            spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", tuning=Tuning(small_epoch=small)
+        )
         report = job.feed("go", frame.repartition(3), order_by="at", to=replies, keep=["at"], on_bad_row="skip").run()
         assert {row["at"]: row["reply"] for row in replies.rows()} == expected
         assert report.epochs[0].bad_rows == len(rows) - len(expected)

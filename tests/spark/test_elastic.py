@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millpond import Counter, Partitioned, Program, entry, parquet
+from millpond import Counter, Partitioned, Program, Tuning, entry, parquet
 from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.engine.elastic import Decision, Elastic, Reason
 from millpond.errors import ElasticError
@@ -35,9 +35,15 @@ class Shifting:
         return Decision(Reason.ASKED, owners, count, f"{count} partitions, as it comes")
 
 
-def job_of(spark, program, folder, **options):
-    settings = {"partitions": 2, "small_epoch": 0, "progress": False} | options
-    return program.on(spark, checkpoint=folder / "ck", local_root=folder / "local", **settings)
+def job_of(spark, program, folder, partitions=2, **tuning):
+    return program.on(
+        spark,
+        checkpoint=folder / "ck",
+        partitions=partitions,
+        local_root=folder / "local",
+        progress=False,
+        tuning=Tuning(**{"small_epoch": 0, **tuning}),
+    )
 
 
 def head_of(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from millpond import Tuning
 from tests.spark.feeding import feed_all, replies_in, streams, tables, write_parts
 from tests.spark.programs import (
     PROGRAMS,
@@ -49,7 +50,11 @@ def test_a_stream_equals_plain_python(spark, tmp_path, seed, program, partitions
     write_parts(tmp_path / "in", program, rows, PARTS)
     small_epoch = 1000 * (partitions % 2)
     job = program.on(
-        spark, checkpoint=tmp_path / "ck", partitions=partitions, local_root=tmp_path / "local", small_epoch=small_epoch
+        spark,
+        checkpoint=tmp_path / "ck",
+        partitions=partitions,
+        local_root=tmp_path / "local",
+        tuning=Tuning(small_epoch=small_epoch),
     )
     report = feed_all(job, program, streams(spark, program, tmp_path / "in", files), tmp_path / "out").run()
     assert len(report.epochs) == -(-PARTS // files)

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond import Counter, Partitioned, Program, entry, memory, parquet
+from millpond import Counter, Durability, EventTime, Partitioned, Program, Tuning, entry, memory, parquet
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.engine.time.eventtime import LAST_US, FeedTime
@@ -102,7 +102,7 @@ def test_bounded_runs_equal_plain_python_with_the_same_watermarks(
             checkpoint=tmp_path / "checkpoint",
             partitions=3,
             local_root=tmp_path / "local",
-            small_epoch=small_epoch,
+            tuning=Tuning(small_epoch=small_epoch),
         )
         for name, frame in frames(spark, names, told):
             job.feed(
@@ -110,11 +110,13 @@ def test_bounded_runs_equal_plain_python_with_the_same_watermarks(
                 frame,
                 order_by="place",
                 on_bad_row="skip",
-                time="ts" if number else F.col("ts") + F.expr("interval 0 seconds"),
-                disorder=timedelta(seconds=2),
-                lateness=timedelta(seconds=1),
-                idle=timedelta(seconds=3),
-                late=sinks[name],
+                time=EventTime(
+                    "ts" if number else F.col("ts") + F.expr("interval 0 seconds"),
+                    disorder=timedelta(seconds=2),
+                    lateness=timedelta(seconds=1),
+                    idle=timedelta(seconds=3),
+                    late=sinks[name],
+                ),
             )
         for name in handlers:
             job.on_timer(name, to=sinks[name])
@@ -259,8 +261,7 @@ def test_a_feed_that_falls_idle_lets_timers_fire_by_ticks(spark, tmp_path):
             stream_of(spark, tmp_path / user),
             name=user,
             order_by="place",
-            time="ts",
-            idle=timedelta(seconds=4) if user == "calm" else timedelta(minutes=10),
+            time=EventTime("ts", idle=timedelta(seconds=4) if user == "calm" else timedelta(minutes=10)),
         )
     job.on_timer("over", to=parquet(tmp_path / "over"))
     query = job.start(tick=timedelta(milliseconds=200))
@@ -288,31 +289,46 @@ def test_what_does_not_describe_event_time_is_refused(spark, tmp_path):
 
     def used():
         job("used").feed("click", frame, order_by="place").run("first")
-        return job("used").feed("click", frame, order_by="place", time="ts").run("second")
+        return job("used").feed("click", frame, order_by="place", time=EventTime("ts")).run("second")
 
     def replayed():
         other = Counts.on(
-            spark, checkpoint=tmp_path / "log", partitions=2, local_root=tmp_path / "local", durability="replay"
+            spark,
+            checkpoint=tmp_path / "log",
+            partitions=2,
+            local_root=tmp_path / "local",
+            durability=Durability("replay"),
         )
-        return other.feed("click", frame, order_by="place", time="ts").run()
+        return other.feed("click", frame, order_by="place", time=EventTime("ts")).run()
 
     wrong = {
         "MP637": (replayed,),
-        "MP630": (lambda: feed(time="ts").feed("click", frame, name="other", order_by="place").run(),),
+        "MP630": (lambda: feed(time=EventTime("ts")).feed("click", frame, name="other", order_by="place").run(),),
         "MP631": (used,),
-        "MP633": (lambda: feed(disorder=timedelta(seconds=1)), lambda: feed(late=memory())),
-        "MP634": (lambda: feed(time="page"), lambda: feed(time="nothing"), lambda: feed(time=F.lit(1))),
-        "MP635": (lambda: feed(time="ts", disorder=5), lambda: feed(time="ts", idle=timedelta(0))),
-        "MP514": (lambda: feed(time="ts", late="late"),),
+        "MP526": (
+            lambda: feed(time="ts"),
+            lambda: feed(disorder=timedelta(seconds=1)),
+            lambda: feed(late=memory()),
+            lambda: feed(lateness_us=5),
+        ),
+        "MP634": (
+            lambda: feed(time=EventTime("page")),
+            lambda: feed(time=EventTime("nothing")),
+            lambda: feed(time=EventTime(F.lit(1))),
+        ),
+        "MP635": (
+            lambda: feed(time=EventTime("ts", disorder=5)),
+            lambda: feed(time=EventTime("ts", idle=timedelta(0))),
+        ),
+        "MP514": (lambda: feed(time=EventTime("ts", late="late")),),
         "MP636": (
             lambda: job().feed(
                 "click",
                 frame.withColumn("late_by", F.lit(1)),
                 order_by="place",
-                time="ts",
+                time=EventTime("ts", late=memory()),
                 to=memory(),
                 keep=["late_by"],
-                late=memory(),
             ),
         ),
     }

@@ -10,7 +10,21 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import millpond
-from millpond import Counter, Map, Matrix, Partial, Partitioned, Program, Set, Value, each, entry, memory, merged
+from millpond import (
+    Counter,
+    Map,
+    Matrix,
+    Partial,
+    Partitioned,
+    Program,
+    Set,
+    Tuning,
+    Value,
+    each,
+    entry,
+    memory,
+    merged,
+)
 from millpond.errors import MillpondError
 from tests.spark.programs import committed_state
 
@@ -64,7 +78,7 @@ def frame(spark, numbers):
 
 def run(program, spark, folder, numbers, name):
     replies = memory()
-    job = program.on(spark, checkpoint=folder / "ck", partitions=2, key_groups=16)
+    job = program.on(spark, checkpoint=folder / "ck", partitions=2, tuning=Tuning(key_groups=16))
     job.feed("put", frame(spark, numbers), to=replies, order_by="price", keep=["price"]).run(name)
     return {row["price"]: row["reply"] for row in replies.rows()}
 
@@ -124,7 +138,7 @@ def loads(spark):
 
 
 def job_of(spark, folder, replies=None):
-    job = Loaded.on(spark, checkpoint=folder / "ck", partitions=2, key_groups=16, instances=4)
+    job = Loaded.on(spark, checkpoint=folder / "ck", partitions=2, tuning=Tuning(key_groups=16, instances=4))
     rows = spark.range(995, 1005).select(F.col("id").alias("user"))
     return job.feed("ask", rows, to=replies, order_by="user")
 

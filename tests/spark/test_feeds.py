@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond import Counter, List, Map, Partitioned, Program, Value, entry, memory, parquet
+from millpond import Counter, List, Map, Partitioned, Program, Tuning, Value, entry, memory, parquet
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import FeedError, MillpondError, RowError
 from millpond.spark.exchange import compute
@@ -217,7 +217,7 @@ def test_streamed_files_go_in_the_order_of_files_and_rows(spark, on, tmp_path, s
     for part in range(4):
         table = pa.table({"page": [at % 3 for at in range(15)], "line": lines[part * 15 : part * 15 + 15]})
         write_part(tmp_path / "in put", part, table)
-    job = on(Journal, small_epoch=small_epoch).feed("note", stream_of(spark, tmp_path / "in put", files))
+    job = on(Journal, tuning=Tuning(small_epoch=small_epoch)).feed("note", stream_of(spark, tmp_path / "in put", files))
     assert len(job.run().epochs) == 4 // files
     rows = [("note", (at % 15 % 3, line)) for at, line in enumerate(lines)]
     assert committed_state(tmp_path / "ck") == oracle(Journal, rows).state
@@ -233,7 +233,7 @@ def test_an_epoch_too_large_for_one_task_is_given_to_many(spark, on, tmp_path, m
     ways = []
     shuffled = compute.step_function
     monkeypatch.setattr(compute, "step_function", lambda *plan: ways.append(plan[1].epoch) or shuffled(*plan))
-    on(Journal, small_epoch=2).feed("note", stream_of(spark, tmp_path / "in")).run()
+    on(Journal, tuning=Tuning(small_epoch=2)).feed("note", stream_of(spark, tmp_path / "in")).run()
     assert ways == [1, 3, 4], "the first, the large one, and the one after it"
     assert committed_state(tmp_path / "ck") == oracle(Journal, [("note", (1, line)) for line in lines]).state
 
@@ -440,7 +440,7 @@ def test_a_job_on_no_partitions_and_a_run_without_a_name_are_refused(spark, tmp_
         Store.on(spark, checkpoint=tmp_path / "c", partitions=0)
     for rows in (-1, "many", True):
         with pytest.raises(FeedError, match="MP518"):
-            Store.on(spark, checkpoint=tmp_path / "c", small_epoch=rows)
+            Store.on(spark, checkpoint=tmp_path / "c", tuning=Tuning(small_epoch=rows))
     assert caught.value.code == "MP206"
     with pytest.raises(FeedError) as caught:
         Store.on(spark, checkpoint=tmp_path / "d").run("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import millpond
-from millpond import Counter, Keep, Partitioned, Program, entry, memory, parquet
+from millpond import Counter, Durability, Keep, Partitioned, Program, entry, memory, parquet
 from millpond.checkpoint.recovery import read_state as stored_state
 from millpond.spark.job import Job
 from millpond.storage.backends.files import FileStorage
@@ -46,7 +46,14 @@ def stream(spark, folder, name):
 
 def test_changed_code_and_another_query_go_on_from_a_fork(spark, tmp_path):
     write(spark, tmp_path, "in", ["a", "b", "a"])
-    job = Job(Words, spark, checkpoint=tmp_path / "base", partitions=2, keep=Keep(last=5), progress=False)
+    job = Job(
+        Words,
+        spark,
+        checkpoint=tmp_path / "base",
+        partitions=2,
+        durability=Durability(keep=Keep(last=5)),
+        progress=False,
+    )
     job.feed("add", stream(spark, tmp_path, "in"), to=parquet(str(tmp_path / "out")))
     assert job.run().epoch == 1
     write(spark, tmp_path, "in", ["a"])

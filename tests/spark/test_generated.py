@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from millpond import Tuning
 from millpond.checkpoint.recovery import read_state
 from millpond.errors import ProgramError
 from millpond.keygroups import Layout
@@ -52,8 +53,7 @@ def runs_equal(spark, folder, number):
             spark,
             checkpoint=folder / "ck",
             partitions=1 + number % 3,
-            key_groups=KEY_GROUPS,
-            instances=INSTANCES,
+            tuning=Tuning(key_groups=KEY_GROUPS, instances=INSTANCES),
             local_root=folder / "local",
             progress=False,
         )

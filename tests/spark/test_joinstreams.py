@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import millpond
-from millpond import memory, parquet
+from millpond import EventTime, memory, parquet
 from millpond import windowing as w
 from millpond.errors import EpochError, RowError, WindowError
 from tests.spark.feeding import stream_of, write_part
@@ -91,8 +91,8 @@ def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, joi
             stream_of(spark, written(tmp_path / name, list(enumerate(parts))[first : first + 2]))
             for name, parts in (("left", left), ("right", right))
         ]
-        mine = millpond.windows(streams[0], key=KEYS, time="at", disorder=DISORDER, partitions=2)
-        theirs = millpond.windows(streams[1], key=KEYS, time="then", disorder=DISORDER)
+        mine = millpond.windows(streams[0], key=KEYS, time=EventTime("at", disorder=DISORDER), partitions=2)
+        theirs = millpond.windows(streams[1], key=KEYS, time=EventTime("then", disorder=DISORDER))
         mine.join_job(
             theirs,
             **join,
@@ -143,7 +143,7 @@ def test_what_streams_cant_have_is_refused_before_they_start(spark, tmp_path):
     rows = {"to": memory(), "checkpoint": tmp_path / "ck", "within": (0, 1)}
 
     def other(frame, key="key"):
-        return millpond.windows(frame, key=key, time="r_at")
+        return millpond.windows(frame, key=key, time=EventTime("r_at"))
 
     for code, call in (
         ("join_job", lambda: mine.join(theirs, within=(0, 1))),
@@ -164,7 +164,7 @@ def test_what_streams_cant_have_is_refused_before_they_start(spark, tmp_path):
     assert not (tmp_path / "ck").exists()
     mine.join_job(theirs, **rows).run()
     with pytest.raises(EpochError, match="MP441"):
-        millpond.windows(left, key="key", time="l_at").join_job(theirs, **{**rows, "within": (0, 2)})
+        millpond.windows(left, key="key", time=EventTime("l_at")).join_job(theirs, **{**rows, "within": (0, 2)})
 
 
 def test_the_example_of_the_page_runs(spark, tmp_path):

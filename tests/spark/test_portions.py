@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millpond import parquet
+from millpond import Tuning, parquet
 from tests.spark.programs import Totals, committed_state, oracle
 
 ROWS = 12_000
@@ -23,9 +23,13 @@ def test_a_batch_that_is_larger_than_memory_equals_plain_python(spark, tmp_path)
     table = pa.table({"key": keys, "amount": amounts, "number": range(ROWS)})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=1000)
     job = Totals.on(
-        spark, checkpoint=tmp_path / "ck", local_root=tmp_path / "local", partitions=2, progress=False, small_epoch=0,
-        memory_mb=1,
-    )  # fmt: skip
+        spark,
+        checkpoint=tmp_path / "ck",
+        local_root=tmp_path / "local",
+        partitions=2,
+        progress=False,
+        tuning=Tuning(small_epoch=0, memory_mb=1),
+    )
     frame = spark.read.parquet(str(tmp_path / "rows.parquet"))
     job.feed("add", frame, to=parquet(tmp_path / "out"), keep=["number"], order_by="number")
     job.run()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 
-from millpond import foreach_epoch, memory, parquet
+from millpond import Durability, foreach_epoch, memory, parquet
 from millpond.checkpoint.recovery import read_state
 from millpond.errors import EpochError, FeedError, RowError, StorageError
 from millpond.spark.streaming import handing
@@ -48,7 +48,7 @@ def url(request, tmp_path):
 @pytest.fixture
 def work(tmp_path):
     """Where Spark keeps its own checkpoint: a server of Spark Connect has no folder for it by default."""
-    return {"work": tmp_path / "work"} if CONNECT else {}
+    return Durability(work=tmp_path / "work" if CONNECT else None)
 
 
 def test_a_stream_equals_plain_python_and_goes_on_after_a_restart(spark, tmp_path, url, work):
@@ -60,7 +60,7 @@ def test_a_stream_equals_plain_python_and_goes_on_after_a_restart(spark, tmp_pat
                 folder = tmp_path / "in" / entry
                 folder.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(tmp_path / "all" / entry / f"part-{part:04}.parquet", folder)
-        job = Store.on(spark, checkpoint=url, partitions=2, local_root=tmp_path / "local", **work)
+        job = Store.on(spark, checkpoint=url, partitions=2, local_root=tmp_path / "local", durability=work)
         feed_all(job, Store, streams(spark, Store, tmp_path / "in"), tmp_path / "out").run()
     expected = oracle(Store, rows)
     assert replies_in(tmp_path / "out") == expected.replies
@@ -94,9 +94,13 @@ def totals(*parts):
 
 @pytest.fixture
 def job(spark, tmp_path):
-    def make(sink, **options):
+    def make(sink, local_root=tmp_path / "local", **options):
         made = Totals.on(
-            spark, checkpoint=f"log://{tmp_path}/ck", partitions=2, **{"local_root": tmp_path / "local", **options}
+            spark,
+            checkpoint=f"log://{tmp_path}/ck",
+            partitions=2,
+            local_root=local_root,
+            durability=Durability(**options),
         )
         return made.feed("add", stream_of(spark, tmp_path / "in"), to=sink, keep=["key"])
 
@@ -114,7 +118,7 @@ def waiting(tmp_path):
 def test_replies_for_memory_wait_in_the_checkpoint_and_are_gone_when_they_are_out(tmp_path, job, work):
     write_rows(tmp_path / "in", range(3))
     sink = memory()
-    report = job(sink, **work).run()
+    report = job(sink, work=work.work).run()
     # Stores are brought on between the epochs; on a cluster, by the next one.
     assert CONNECT or any(epoch.task_seconds.get("consolidation") for epoch in report.epochs[1:])
     assert sorted(row["key"] for row in sink.rows()) == [0, 1, 2, 100, 100, 100]
@@ -191,7 +195,7 @@ LARGE_BYTES = 2 << 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("restore", ["lazy", "eager"])
+@pytest.mark.parametrize("restore", ["on_demand", "eager"])
 def test_a_large_state_is_restored_with_the_same_answers(spark, tmp_path, restore):
     """Above the size that is restored at once; workers are other processes, so nothing can be made small for them."""
     rows = [(f"key-{number}", f"{number:07}" * (LARGE_BYTES // 7), number) for number in range(18)]
@@ -199,7 +203,11 @@ def test_a_large_state_is_restored_with_the_same_answers(spark, tmp_path, restor
 
     def job(**options):
         return Store.on(
-            spark, checkpoint=f"log://{tmp_path}/ck", partitions=1, local_root=tmp_path / "local", **options
+            spark,
+            checkpoint=f"log://{tmp_path}/ck",
+            partitions=1,
+            local_root=tmp_path / "local",
+            durability=Durability(**options),
         )
 
     job().feed("put", frame, order_by="at").run("monday")
@@ -208,7 +216,7 @@ def test_a_large_state_is_restored_with_the_same_answers(spark, tmp_path, restor
     asked = job(restore=restore).feed("get", frame.limit(1).drop("value"), to=sink, order_by="at").run("tuesday")
     assert [row["reply"] for row in sink.rows()] == [rows[0][1]]
     spent = asked.epochs[0].task_seconds
-    assert ("restore" in spent) == (restore == "lazy")
+    assert ("restore" in spent) == (restore == "on_demand")
     sink = memory()
     job(restore=restore).feed("get", frame.drop("value"), to=sink, order_by="at").run("wednesday")
     assert {row["key"]: row["reply"] for row in sink.rows()} == {key: value for key, value, _ in rows}

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from millpond import Counter, Partial, Partitioned, Program, each, entry, merged
+from millpond import Counter, Partial, Partitioned, Program, Tuning, each, entry, merged
 from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError
@@ -48,11 +48,9 @@ def job_of(spark, folder, source, instances, partitions):
         spark,
         checkpoint=folder / "ck",
         partitions=partitions,
-        key_groups=16,
-        instances=instances,
+        tuning=Tuning(key_groups=16, instances=instances, small_epoch=0),
         local_root=folder / "local",
         progress=False,
-        small_epoch=0,
     )
     return feed_all(job, Tally, streams(spark, Tally, source), folder / "out")
 

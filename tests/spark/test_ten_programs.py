@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from millpond import parquet
+from millpond import Tuning, parquet
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
 from tests.sizes import compile_once
@@ -76,7 +76,9 @@ def test_two_epochs_equal_the_oracle_with_these_epochs(spark, tmp_path, case):
     epochs = [rows[: ROWS // 2], rows[ROWS // 2 :]]
     wanted = expect(case, epochs, DEFAULT_KEY_GROUPS, DEFAULT_INSTANCES)
     write(tmp_path / "in", case, epochs)
-    job = case.program.on(spark, checkpoint=tmp_path / "ck", partitions=2, local_root=tmp_path / "local", small_epoch=0)
+    job = case.program.on(
+        spark, checkpoint=tmp_path / "ck", partitions=2, local_root=tmp_path / "local", tuning=Tuning(small_epoch=0)
+    )
     _, replies = run(job, case, streams(spark, case.program, tmp_path / "in"), tmp_path / "out")
     assert texts_of(replies) == wanted.replies
     assert committed_state(tmp_path / "ck") == wanted.state

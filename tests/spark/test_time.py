@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from millpond import Counter, Map, Partitioned, Program, entry, memory, on_timer, parquet
+from millpond import Counter, Map, Partitioned, Program, Tuning, entry, memory, on_timer, parquet
 from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.storage.backends.files import FileStorage
@@ -30,8 +30,14 @@ SCHEMAS = {
 }
 
 
-def run_epoch(spark, folder, number, rows, sinks, **options):
-    job = Alarms.on(spark, checkpoint=folder / "checkpoint", partitions=3, local_root=folder / "local", **options)
+def run_epoch(spark, folder, number, rows, sinks, **tuning):
+    job = Alarms.on(
+        spark,
+        checkpoint=folder / "checkpoint",
+        partitions=3,
+        local_root=folder / "local",
+        tuning=Tuning(**tuning),
+    )
     for name in ("touch", "stop", "repeat"):
         own = [(place, *arguments) for place, (called, arguments) in enumerate(rows) if called == name]
         job.feed(name, spark.createDataFrame(own, SCHEMAS[name]), order_by="place")
@@ -71,7 +77,11 @@ def test_handlers_over_several_keys_run_gathered(spark, tmp_path):
         now = START + seconds * SECOND
         plain.epoch(now, rows)
         job = Pledges.on(
-            spark, checkpoint=tmp_path / "checkpoint", partitions=3, local_root=tmp_path / "local", small_epoch=0
+            spark,
+            checkpoint=tmp_path / "checkpoint",
+            partitions=3,
+            local_root=tmp_path / "local",
+            tuning=Tuning(small_epoch=0),
         )
         own = [(place, *arguments) for place, (_, arguments) in enumerate(rows)]
         columns = "place int, key string, n bigint" if not number else "place int, source string, target string"

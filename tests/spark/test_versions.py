@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import millpond
-from millpond import Counter, Map, Partitioned, Program, entry, memory, parquet
+from millpond import Counter, Durability, EventTime, Map, Partitioned, Program, entry, memory, parquet
 from millpond import windowing as w
 from millpond.front.frames import read_state
 from tests.spark.feeding import stream_of, write_part
@@ -69,7 +69,7 @@ def test_a_batch_keeps_columns_that_are_no_parameters_and_its_state_can_be_read(
 def test_a_stream_goes_on_after_a_restart(spark, tmp_path):
     for epoch in range(2):
         write_part(tmp_path / "in", epoch, rows(epoch * 12))
-        job = Orders.on(spark, checkpoint=tmp_path / "c", partitions=2, work=tmp_path / "work")
+        job = Orders.on(spark, checkpoint=tmp_path / "c", partitions=2, durability=Durability(work=tmp_path / "work"))
         job.feed("order", stream_of(spark, tmp_path / "in"), keep=["n"], to=parquet(str(tmp_path / "out")))
         job.start(trigger="available now").awaitTermination()
     told = {row.n: row.reply for row in spark.read.parquet(str(tmp_path / "out")).collect()}
@@ -94,7 +94,7 @@ def test_windows_and_joins_of_streams(spark, tmp_path):
 
     def side(folder, time):
         frame = stream_of(spark, tmp_path / folder)
-        return millpond.windows(frame, key="user", time=time, disorder=timedelta(seconds=1))
+        return millpond.windows(frame, key="user", time=EventTime(time, disorder=timedelta(seconds=1)))
 
     told = memory()
     side("left", "at").job(
@@ -105,14 +105,12 @@ def test_windows_and_joins_of_streams(spark, tmp_path):
     left = millpond.windows(
         stream_of(spark, tmp_path / "left").select("user", "at", "n", F.col("price").cast("float").alias("price")),
         key="user",
-        time="at",
-        disorder=timedelta(seconds=1),
+        time=EventTime("at", disorder=timedelta(seconds=1)),
     )
     right = millpond.windows(
         stream_of(spark, tmp_path / "right").select("user", "when", "m"),
         key="user",
-        time="when",
-        disorder=timedelta(seconds=1),
+        time=EventTime("when", disorder=timedelta(seconds=1)),
     )
     left.join_job(right, within=(timedelta(0), timedelta(seconds=3)), to=pairs, checkpoint=tmp_path / "join").run(
         close=True

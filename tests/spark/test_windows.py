@@ -11,6 +11,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F  # noqa: N812
 
 import millpond
+from millpond import EventTime
 from millpond import windowing as w
 from millpond.errors import WindowError
 
@@ -243,7 +244,7 @@ def test_what_is_no_window_is_refused(events, window):
 
 
 def test_a_streaming_frame_is_refused(spark):
-    windows = millpond.windows(spark.readStream.format("rate").load(), key="value", time="timestamp")
+    windows = millpond.windows(spark.readStream.format("rate").load(), key="value", time=EventTime("timestamp"))
     with pytest.raises(WindowError, match="MP640"):
         windows.aggregate(w.tumbling(5), n=w.count())
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from millpond import memory
+from millpond import EventTime, Tuning, memory
 from millpond.program.semantics.epoch_time import moment_of
 from tests.regression.test_windows_that_feed_windows import Trades, by_force, rows_of
 from tests.spark.feeding import stream_of, write_part
@@ -37,7 +37,7 @@ def test_a_stream_of_any_number_of_files_tells_what_a_brute_force_says(spark, tm
         write_part(tmp_path / "in", number, table)
     sink = memory()
     job = Trades.on(spark, checkpoint=tmp_path / "ck", partitions=2, local_root=tmp_path / "local")
-    job.feed("trade", stream_of(spark, tmp_path / "in"), time="ts", disorder=timedelta(minutes=1))
+    job.feed("trade", stream_of(spark, tmp_path / "in"), time=EventTime("ts", disorder=timedelta(minutes=1)))
     job.on_window("five", to=sink)
     job.run(close=True)
     assert sorted(told(sink)) == sorted(by_force())
@@ -47,8 +47,10 @@ def test_a_bounded_run_tells_what_a_brute_force_says(spark, tmp_path):
     (table,) = parts_of(1)
     write_part(tmp_path / "in", 0, table)
     sink = memory()
-    job = Trades.on(spark, checkpoint=tmp_path / "ck", partitions=3, local_root=tmp_path / "local", small_epoch=0)
-    job.feed("trade", spark.read.parquet(str(tmp_path / "in")), time="ts", disorder=timedelta(minutes=1))
+    job = Trades.on(
+        spark, checkpoint=tmp_path / "ck", partitions=3, local_root=tmp_path / "local", tuning=Tuning(small_epoch=0)
+    )
+    job.feed("trade", spark.read.parquet(str(tmp_path / "in")), time=EventTime("ts", disorder=timedelta(minutes=1)))
     job.on_window("five", to=sink)
     job.run()
     assert sorted(told(sink)) == sorted(by_force())

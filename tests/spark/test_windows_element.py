@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from millpond import memory
+from millpond import EventTime, Tuning, memory
 from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import epoch_time, moment_of
 from millpond.storage.backends.files import FileStorage
@@ -53,10 +53,16 @@ def plain_of(program, epochs, closed):
 
 def job_on(spark, program, folder, frames, sinks, small_epoch):
     job = program.on(
-        spark, checkpoint=folder / "ck", partitions=3, local_root=folder / "local", small_epoch=small_epoch
+        spark,
+        checkpoint=folder / "ck",
+        partitions=3,
+        local_root=folder / "local",
+        tuning=Tuning(small_epoch=small_epoch),
     )
     for name in NAMES:
-        job.feed(name, frames[name], order_by="place", time="ts", disorder=DISORDER, lateness=LATENESS[program])
+        job.feed(
+            name, frames[name], order_by="place", time=EventTime("ts", disorder=DISORDER, lateness=LATENESS[program])
+        )
     for name in HANDLERS[program]:
         job.on_window(name, to=sinks[name])
     return job

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 import millpond
-from millpond import memory, parquet
+from millpond import EventTime, memory, parquet
 from millpond import windowing as w
 from millpond.errors import MillpondError, WindowError
 from tests.spark.feeding import stream_of, write_part
@@ -84,7 +84,7 @@ def test_a_stream_with_a_restart_gives_what_a_batch_gives(spark, tmp_path):
     parts = made_up(1)
     for first in (0, 2):
         stream = fed(spark, tmp_path / "in", enumerate(parts[first : first + 2], first))
-        job = millpond.windows(stream, key=KEYS, time="at", disorder=DISORDER, partitions=2).job(
+        job = millpond.windows(stream, key=KEYS, time=EventTime("at", disorder=DISORDER), partitions=2).job(
             WINDOWS,
             to=parquet(tmp_path / "out"),
             checkpoint=tmp_path / "ck",
@@ -113,7 +113,7 @@ def test_one_key_and_one_window_over_records_in_order(spark, tmp_path):
         "last": w.last_of("n"),
     }
     stream = fed(spark, tmp_path / "in", enumerate(parts))
-    job = millpond.windows(stream, key="name", time="at", disorder=DISORDER).job(
+    job = millpond.windows(stream, key="name", time=EventTime("at", disorder=DISORDER)).job(
         windows, to=sink, checkpoint=tmp_path / "ck", types={"vwap": float}, **own
     )
     job.run(close=True)
@@ -157,7 +157,7 @@ def test_late_rows_correct_windows_or_go_to_their_sink(spark, tmp_path):
     sinks = {}
     for name, options in {"corrected": {"lateness": timedelta(seconds=10)}, "late": {"late": memory()}}.items():
         sinks[name] = memory()
-        windows = millpond.windows(stream_of(spark, tmp_path / "in"), key="key", time="at", **options)
+        windows = millpond.windows(stream_of(spark, tmp_path / "in"), key="key", time=EventTime("at", **options))
         windows.job(
             w.tumbling(timedelta(seconds=10)), to=sinks[name], checkpoint=tmp_path / name, total=w.sum_of("n")
         ).run(close=True)
@@ -184,7 +184,7 @@ def test_the_last_word_on_each_window_is_what_the_batch_gives(spark, tmp_path):
     windows = {"visit": w.session(timedelta(seconds=4)), "five": w.tumbling(timedelta(seconds=5))}
     for first in (0, 2):
         stream = fed(spark, tmp_path / "in", enumerate(parts[first : first + 2], first))
-        millpond.windows(stream, key=KEYS, time="at", lateness=timedelta(minutes=5)).job(
+        millpond.windows(stream, key=KEYS, time=EventTime("at", lateness=timedelta(minutes=5))).job(
             windows, to=parquet(tmp_path / "out"), checkpoint=tmp_path / "ck", total=w.sum_of("n"), many=w.count()
         ).run(close=first == 2)
     told = spark.read.parquet(str(tmp_path / "out"))
@@ -201,7 +201,7 @@ def test_the_last_word_on_each_window_is_what_the_batch_gives(spark, tmp_path):
 def test_a_count_needs_no_column(spark, tmp_path):
     sink = memory()
     stream = fed(spark, tmp_path / "in", [(0, table(("a", 1, 1), ("a", 12, 2), ("b", 3, 1)))])
-    millpond.windows(stream, key=F.upper("key").alias("who"), time="at").job(
+    millpond.windows(stream, key=F.upper("key").alias("who"), time=EventTime("at")).job(
         w.tumbling(timedelta(seconds=10)), to=sink, checkpoint=tmp_path / "ck", many=w.count()
     ).run(close=True)
     assert sorted((row["who"], row["window_begin"].second, row["many"]) for row in sink.rows()) == [
@@ -218,18 +218,24 @@ def test_what_a_stream_cant_have_is_refused_before_it_starts(spark, tmp_path):
     ten = w.tumbling(timedelta(seconds=10))
 
     def job(frame, window=ten, key="key", time="at", **aggregates):
-        return millpond.windows(frame, key=key, time=time).job(window, **rows, **(aggregates or {"many": w.count()}))
+        return millpond.windows(frame, key=key, time=EventTime(time)).job(
+            window, **rows, **(aggregates or {"many": w.count()})
+        )
 
     def corrected(frame):
-        return millpond.windows(frame, key="key", time="at", lateness=DISORDER).job(ten, **rows, change=w.count())
+        return millpond.windows(frame, key="key", time=EventTime("at", lateness=DISORDER)).job(
+            ten, **rows, change=w.count()
+        )
 
     ntz = stream.withColumn("at", F.col("at").cast("timestamp_ntz"))
     decimal = stream.withColumn("n", F.col("n").cast(T.DecimalType(10, 2)))
     for code, call in (
-        ("MP640", lambda: millpond.windows(stream, key="key", time="at").aggregate(ten, many=w.count())),
-        ("MP640", lambda: millpond.windows(stream, key="key", time="at").side),
-        ("MP640", lambda: millpond.windows(batch, key="key", time="at", disorder=DISORDER)),
-        ("MP640", lambda: job(batch)),
+        ("MP640", lambda: millpond.windows(stream, key="key", time=EventTime("at")).aggregate(ten, many=w.count())),
+        ("MP640", lambda: millpond.windows(stream, key="key", time=EventTime("at")).side),
+        ("MP640", lambda: millpond.windows(batch, key="key", time=EventTime("at", disorder=DISORDER))),
+        ("MP640", lambda: millpond.windows(stream, key="key", time="at")),
+        ("MP640", lambda: millpond.windows(batch, key="key", time="at", order_by="n")),
+        ("MP640", lambda: millpond.windows(batch, key="key", time="at").job(ten, **rows, many=w.count())),
         ("MP640", lambda: job(stream, "ten")),
         ("MP641", lambda: corrected(stream)),
         ("MP642", lambda: job(ntz)),
@@ -250,7 +256,7 @@ def test_a_null_is_an_error_and_is_left_to_the_user(spark, tmp_path):
             ["key", "at", "n"].index(column), column, pa.nulls(1, pa.string() if column == "key" else pa.int64())
         )
         stream = fed(spark, folder, [(0, nulls)])
-        job = millpond.windows(stream, key="key", time="at").job(
+        job = millpond.windows(stream, key="key", time=EventTime("at")).job(
             w.tumbling(timedelta(seconds=10)), to=memory(), checkpoint=tmp_path / f"ck{number}", total=w.sum_of("n")
         )
         with pytest.raises(MillpondError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from millpond import Tuning
 from millpond.errors import EpochError
 from tests.spark import gated
 from tests.spark.drivers import wait_for
@@ -22,9 +23,9 @@ def gates(tmp_path, monkeypatch):
     return folder
 
 
-def run(spark, folder, **options):
+def run(spark, folder, **tuning):
     write_parts(folder / "in", Gated, ROWS, 1)
-    job = Gated.on(spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", **options)
+    job = Gated.on(spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", tuning=Tuning(**tuning))
     return feed_all(job, Gated, tables(spark, Gated, folder / "in"), folder / "out").run()
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import millpond
-from millpond import Map, Partitioned, Program, entry, memory, parquet
+from millpond import EventTime, Map, Partitioned, Program, entry, memory, parquet
 from millpond import windowing as w
 from tests.spark.feeding import stream_of
 
@@ -79,7 +79,7 @@ def test_windows_over_a_stream_of_a_session_in_another_zone(spark, tmp_path):
     sink = memory()
     asked = {"last": w.max_of("at"), "many": w.count()}
     windows = {"hour": w.tumbling(timedelta(hours=1)), "day": w.days("America/New_York")}
-    millpond.windows(stream_of(spark, tmp_path / "in"), key="name", time="at").job(
+    millpond.windows(stream_of(spark, tmp_path / "in"), key="name", time=EventTime("at")).job(
         windows, to=sink, checkpoint=tmp_path / "ck", **asked
     ).run(close=True)
     batch = millpond.windows(spark.read.parquet(str(tmp_path / "in")), key="name", time="at").aggregate(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from millpond import parquet
+from millpond import Tuning, parquet
 from millpond.checkpoint.recovery import read_state
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
@@ -46,10 +46,23 @@ def tables(spark: SparkSession, program: type[ProgramBase], folder: Path) -> dic
 
 
 def run_job(
-    spark: SparkSession, program: type[ProgramBase], frames: dict[str, DataFrame], folder: Path, **options: Any
+    spark: SparkSession,
+    program: type[ProgramBase],
+    frames: dict[str, DataFrame],
+    folder: Path,
+    partitions: int | None = None,
+    **tuning: Any,
 ) -> Any:
     """Feed every entry point, ordered by the number of the row, and run to the end; rows that raise are skipped."""
-    job = Job(program, spark, checkpoint=folder / "ck", local_root=folder / "local", progress=False, **options)
+    job = Job(
+        program,
+        spark,
+        checkpoint=folder / "ck",
+        partitions=partitions,
+        local_root=folder / "local",
+        progress=False,
+        tuning=Tuning(**tuning),
+    )
     for name, entry in compile_once(program).entries.items():
         to = parquet(folder / "out" / name) if entry.point.replies or entry.aborts else None
         job.feed(name, frames[name], order_by=ROW, to=to, keep=[ROW] if to else None, on_bad_row="skip")

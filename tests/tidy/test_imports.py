@@ -11,6 +11,8 @@ from tests.tidy.tree import ROOT, Module, imports, modules, parse
 
 ROOMS = (
     "errors",
+    "lengths",
+    "spelling",
     "ids",
     "clock",
     "crashpoints",

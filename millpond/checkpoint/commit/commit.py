@@ -62,7 +62,7 @@ def write_segment(storage: Storage, work: EpochWork) -> tuple[StateFile, ...]:
 
 
 def write_near(storage: Storage, near: tuple[NearChanges, ...]) -> tuple[NearFile, ...]:
-    """Write the small changes of lazy elements as one delta near the host; it comes before the files of tasks."""
+    """Write the small changes with bounded loss as one delta near the host; it comes before the files of tasks."""
     files = tuple(file for one in near for file in one.files)
     keys, values = merge_segments([(one.keys, one.values) for one in near])
     if not keys:

@@ -1,7 +1,7 @@
 """What a start does about state that its predecessor left near the host: it is kept from then on, or told as lost.
 
 Files that are whole are copied into the checkpoint, under the names that manifests have for them. So after a start
-everything up to the last commit is durable. If files of lazy elements are gone or torn, an epoch of its own goes on
+everything up to the last commit is durable. If files with bounded loss are gone or torn, an epoch of its own goes on
 without them: each key is then as the newest of what is left has it, a file or a save, and the manifest says how much is
 lost at most.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
-from millpond.checkpoint.commit.lazily import PREFIX
+from millpond.checkpoint.commit.saver import PREFIX
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest, Offer
 from millpond.checkpoint.records.saves import saves_of
@@ -26,7 +26,7 @@ from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import PutOutcome, Storage
 
 
-def is_lazy(head: Manifest | None) -> bool:
+def may_be_lost(head: Manifest | None) -> bool:
     """Whether some of a state may be near a host alone, and its loss is borne."""
     return head is not None and any(delta.lazy for delta in _after(head, head.snapshot_epoch))
 

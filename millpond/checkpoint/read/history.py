@@ -173,7 +173,7 @@ class History:
                     expected=f"what epoch {delta.epoch} changed",
                     found=f"{level}, by the durability of the job; the rest is near its host",
                     hint=f"read epoch {manifest.snapshot_epoch} if it is kept, or start the job once with "
-                    'durability="exactly_once": that keeps what is missing, up to the last epoch',
+                    'Durability("exactly_once"): that keeps what is missing, up to the last epoch',
                 )
 
     def deltas(self, since: int, until: int) -> tuple[EpochDeltas, ...]:

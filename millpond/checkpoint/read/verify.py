@@ -95,7 +95,7 @@ class _Named:
         """Take up what a manifest names: its snapshot and all deltas that it lists.
 
         What an epoch changed whose rows were logged may be near its host alone: then the rows must be there. So may
-        files of lazy elements.
+        files of elements with bounded loss.
         """
         here = [_here(storage, delta) for delta in manifest.deltas]
         self.elements[manifest.epoch] = manifest.evolved, manifest.elements

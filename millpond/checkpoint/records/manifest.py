@@ -207,7 +207,7 @@ class Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SaveRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file with saved keys of lazy elements, as they were after an epoch."""
+    """A file with saved keys of elements with bounded loss, as they were after an epoch."""
 
     epoch: EpochId
     file: FileRef
@@ -369,8 +369,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `instances` is how many there are of partial state from this epoch on; None is the number of the genesis.
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
-    files of saved keys of lazy elements since the snapshot. `ownership` is who owned which key groups, if that was
-    assigned; epochs without rows hand it on.
+    files of saved keys since the snapshot. `ownership` is who owned which key groups, if that was assigned;
+    epochs without rows hand it on.
     """
 
     format: int

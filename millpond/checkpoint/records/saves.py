@@ -1,4 +1,4 @@
-"""Saved keys: files with the values that some keys of lazy elements had after a committed epoch.
+"""Saved keys: files with the values that some keys of elements with bounded loss had after a committed epoch.
 
 A save says which epoch it is of, by the hash of its manifest. So whoever wrote it, and however late, it tells the truth
 about a timeline or is passed over; it needs no fence. The next manifest names it; one that nobody named is found all

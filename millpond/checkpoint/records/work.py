@@ -58,7 +58,7 @@ class PartResult:
 
 
 class NearFile(msgspec.Struct, frozen=True):
-    """A file of lazy elements, and how many rows met each of its keys, four bytes each, big-endian."""
+    """A file of elements with bounded loss, and how many rows met each of its keys, four bytes each, big-endian."""
 
     state: StateFile
     events: bytes
@@ -82,7 +82,7 @@ def unpack_events(data: bytes) -> array[int]:
 
 
 class NearChanges(msgspec.Struct, frozen=True):
-    """What a task changed of lazy elements: small changes inline, large ones in files near the host."""
+    """What a task changed of elements with bounded loss: small changes inline, large ones in files near the host."""
 
     keys: list[bytes] = []
     values: list[bytes | None] = []
@@ -95,7 +95,7 @@ class EpochWork:
     """All that an epoch computed; `pending` are files of messages that the next epoch goes on with.
 
     `elements` are those of the checkpoint from now on, if the epoch changes them. `input` is what it was computed from,
-    if that is kept instead of what it changed. `near` is what it changed of lazy elements, which stays near the host,
+    if that is kept instead of what it changed. `near` is what it changed with bounded loss, which stays near the host,
     and `saves` are what was saved of them since the last epoch. With a `loss`, the epoch goes on without the files
     that are `lost`. A `snapshot` is one that the manifest must name, because the work builds on it.
     """
@@ -132,7 +132,7 @@ class EpochTimings:
 
 @dataclass(frozen=True, slots=True)
 class EpochOutcome:
-    """How an offer ended, and the manifest that holds it, with its files of lazy elements."""
+    """How an offer ended, and the manifest that holds it, with its files of elements with bounded loss."""
 
     result: EpochResult
     manifest: Manifest

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 
 from millpond.checkpoint.retention.retired import complete_until
 from millpond.errors import EpochError
+from millpond.lengths import Length, length_us
+from millpond.spelling import in_seconds_no_more
 from millpond.state.codec.shown import shown
 
 LAST = 100
-GRACE_SECONDS = 600.0
+GRACE = timedelta(minutes=10)
 """Longer than a reader takes that has just chosen an epoch, short enough that garbage does not pile up."""
 
-GRACE_SECONDS_MAX = 1e10
+GRACE_MS_MAX = 10**13
 """Three hundred years: a limit that nobody meets, so that moments stay numbers."""
 
 LAST_MIN = 2
 """A start compares the newest manifest with the one before it, so that one must be the real one."""
 
 
+@in_seconds_no_more
 @dataclass(frozen=True, slots=True)
 class Keep:
     """Which epochs stay: the `last` ones, every `every`-th, and those with a savepoint; `last=None` keeps all.
 
-    What is not kept is deleted `grace_s` seconds after that was noted, in the background, a little after each epoch.
-    The newest epoch and the one before it always stay.
+    What is not kept is deleted when a `grace` period is over since that was noted, in the background, a little after
+    each epoch. The newest epoch and the one before it always stay.
 
     >>> Keep(last=2, every=10).kept(range(1, 30), pinned={17})
     [10, 17, 20, 24, 25, 26, 27, 28, 29]
@@ -33,13 +38,12 @@ class Keep:
 
     last: int | None = LAST
     every: int | None = None
-    grace_s: float = GRACE_SECONDS
+    grace: Length = GRACE
 
     def __post_init__(self) -> None:
         _check(self.last is None or _whole(self.last), "last", self.last)
         _check(self.every is None or _whole(self.every), "every", self.every)
-        number = type(self.grace_s) in {int, float}
-        _check(number and 0 <= self.grace_s <= GRACE_SECONDS_MAX, "grace_s", self.grace_s)
+        _check(self.grace_ms <= GRACE_MS_MAX, "grace", self.grace)
 
     @classmethod
     def all(cls) -> Keep:
@@ -49,7 +53,7 @@ class Keep:
     @property
     def grace_ms(self) -> int:
         """The grace period in milliseconds."""
-        return int(self.grace_s * 1000)
+        return length_us(self.grace, "grace", partial(_wrong, "grace")) // 1000
 
     def kept(self, epochs: Iterable[int], pinned: Iterable[int]) -> list[int]:
         """Which of these epochs stay, ascending; the highest of them is the newest one.
@@ -75,10 +79,15 @@ def _whole(number: object) -> bool:
 
 def _check(holds: bool, field: str, found: object) -> None:
     if not holds:
-        raise EpochError(
-            "MP429",
-            f"`{field}` makes no sense",
-            expected="Keep(last=100, every=1000, grace_s=600): epochs from 1 on, seconds from 0 to 1e10",
-            found=shown(found),
-            hint="leave `every` out to keep the last ones only; Keep.all() keeps every epoch",
-        )
+        expected = 'Keep(last=100, every=1000, grace="10 minutes"): epochs from 1 on, up to 300 years'
+        raise _wrong(field, expected, shown(found))
+
+
+def _wrong(field: str, expected: str, found: str) -> EpochError:
+    return EpochError(
+        "MP429",
+        f"`{field}` makes no sense",
+        expected=expected,
+        found=found,
+        hint="leave `every` out to keep the last ones only; Keep.all() keeps every epoch",
+    )

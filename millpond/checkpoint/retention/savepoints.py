@@ -127,7 +127,7 @@ def _check_alive(storage: Storage, savepoint: Savepoint) -> None:
         f"epoch {savepoint.epoch} is being deleted",
         expected="an epoch that is kept",
         found="one that retention has given up",
-        hint="choose a newer one; `millpond state ls` shows them, and keep=Keep(last=...) keeps more",
+        hint="choose a newer one; `millpond state ls` shows them, and Durability(keep=Keep(last=...)) keeps more",
     )
 
 

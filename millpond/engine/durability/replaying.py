@@ -16,18 +16,18 @@ from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.compiler.compiled import CompiledProgram
 from millpond.crashpoints import crashpoint
 from millpond.engine.assemble import assemble
+from millpond.engine.durability.boundedloss import bounded_loss_settings
 from millpond.engine.durability.inputlog import feeds_of, read_input
-from millpond.engine.durability.lazily import lazy_settings
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.failures import leaving_out
 from millpond.engine.messages import decode_control
-from millpond.engine.plan import BadRows, Durability, EpochPlan, Excluded, ProgramPlan
+from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.whole import run_whole
 from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import EpochId
 from millpond.keygroups import Layout
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.state.timers import TimersType
 from millpond.storage.composed.elements import unplaced
 from millpond.storage.content import FileRef, get_content
@@ -41,27 +41,19 @@ def _tell_nobody(_done: int, _total: int) -> None:
     pass
 
 
-def check_durability(program: CompiledProgram, durability: str | Lazy, *, one_host: bool = True) -> Durability:
-    """The level that a name stands for; what the program or the session can't have is refused."""
-    name = Durability.LAZY.value if isinstance(durability, Lazy) else durability
-    if name not in [level.value for level in Durability]:
-        raise EpochError(
-            "MP494",
-            "no such durability",
-            expected=", ".join(f'"{level.value}"' for level in Durability) + " or Lazy(...)",
-            found=repr(durability)[:80],
-        )
-    level = Durability(name)
-    lazy = lazy_settings(program, durability)
-    if (lazy or level is Durability.REPLAY) and not one_host:
+def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, *, one_host: bool = True) -> Level:
+    """The level of a run; what the program or the session can't have is refused."""
+    level = Level.BOUNDED_LOSS if isinstance(durability, BoundedLoss) else durability
+    bounded = bounded_loss_settings(program, durability)
+    if (bounded or level is Level.REPLAY) and not one_host:
         raise EpochError(
             "MP493",
-            'durability="replay" and "lazy" keep what epochs change near one host',
+            'Durability("replay") and "bounded_loss" keep what epochs change near one host',
             expected="a session whose driver and executors are on one host",
             found="a cluster",
             hint='leave durability at "exactly_once"',
         )
-    unfit = _unfit(program) if level is Durability.REPLAY else ""
+    unfit = _unfit(program) if level is Level.REPLAY else ""
     if unfit:
         raise EpochError(
             "MP492",
@@ -76,7 +68,7 @@ def check_durability(program: CompiledProgram, durability: str | Lazy, *, one_ho
 def could_replay(program: CompiledProgram) -> bool:
     """Whether a program may have its rows logged instead of what they change."""
     try:
-        check_durability(program, Durability.REPLAY.value)
+        check_durability(program, Level.REPLAY)
     except EpochError:
         return False
     return True
@@ -180,8 +172,8 @@ def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
         layout=layout,
         feeds=feeds,
         steps_max=told.steps_max,
-        durability=Durability.EXACTLY_ONCE,
-        lazy=frozenset(),
+        durability=Level.EXACTLY_ONCE,
+        bounded_loss=frozenset(),
         # It ran at once, so that its files are the same whatever memory there is now.
         memory_bytes=0,
     )

@@ -1,4 +1,4 @@
-"""Changes of lazy elements, set apart from those that a commit keeps.
+"""Changes of elements with bounded loss, set apart from those that a commit keeps.
 
 They stay near the host, with how many rows met each key, so that what is due can be found.
 """
@@ -38,12 +38,12 @@ class Met:
         return [self._counts.get(key, rows) or 1 for key in keys]
 
 
-def set_apart(changed: Changes, lazy: Iterable[int]) -> tuple[Changes, Changes]:
-    """Divide sorted changes into those that a commit keeps and those of lazy elements, by index."""
+def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Changes]:
+    """Divide sorted changes into those that a commit keeps and those of elements with bounded loss, by index."""
     keys, values = changed
     kept: Changes = ([], [])
     apart: Changes = ([], [])
-    chosen = frozenset(lazy)
+    chosen = frozenset(bounded)
     start = 0
     while start < len(keys):
         index = element_of(keys[start])
@@ -56,7 +56,7 @@ def set_apart(changed: Changes, lazy: Iterable[int]) -> tuple[Changes, Changes]:
 
 
 def near_changes(storage: Storage, changed: Changes, events: list[int], *, inline: bool) -> NearChanges:
-    """Changes of lazy elements on their way: inline if they are few, else in files near the host."""
+    """Changes of elements with bounded loss on their way: inline if they are few, else in files near the host."""
     keys, values = changed
     if inline:
         return NearChanges(keys, values, events)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from millpond.engine.gathered.touched import Touched
 from millpond.engine.task.columns import Rows
-from millpond.state.overlay import KeyedOverlay, LazyOverlay
+from millpond.state.overlay import KeyedOverlay, OnDemandOverlay
 
 Ints = npt.NDArray[np.int64]
 Entry = tuple[KeyedOverlay, Any]
@@ -23,7 +23,7 @@ class Reach:
     """What the rows of a work may touch: keys that follow from each of them, and whatever else is there as a whole."""
 
     keyed: Sequence[tuple[KeyedOverlay, Touched]]
-    whole: Sequence[LazyOverlay]
+    whole: Sequence[OnDemandOverlay]
 
 
 class Links:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.plan import Durability, Excluded, ProgramPlan
+from millpond.engine.plan import Excluded, Level, ProgramPlan
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 
@@ -18,7 +18,7 @@ def uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | Non
 
     Where epochs are computed again from their rows they must be computed in one way.
     """
-    if plan.durability is Durability.REPLAY:
+    if plan.durability is Level.REPLAY:
         return None
     relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
     program = _uncut(plan.program.made_of, frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed))

@@ -1,9 +1,9 @@
 """Opening a partition's state at exactly the committed parent, whatever the local store holds.
 
 A store that is a little behind is advanced by deltas. One that is lost, foreign or too far behind is restored: at once
-if the state is small, else by ranges of key groups, all of them now (eager) or each when it is first asked for (lazy).
-A store of other key groups, because some were given away or came since, keeps what it still has to do with; only
-groups that came are restored.
+if the state is small, else by ranges of key groups, all of them now (eager) or each on demand, when it
+is first asked for. A store of other key groups, because some were given away or came since, keeps what it still has to
+do with; only groups that came are restored.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from millpond.crashpoints import crashpoint
 from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
-from millpond.state.local.lazyview import LazyView
 from millpond.state.local.localstore import Brought, Loaded, LocalStore
+from millpond.state.local.ondemandview import OnDemandView
 from millpond.state.local.standing import Ranges, Stamp, Standing, groups_in, ranges_of
 from millpond.state.local.storeview import StoreView, taken_away
 from millpond.storage.contract import Storage
 
-Restore = Literal["lazy", "eager"]
+Restore = Literal["on_demand", "eager"]
 """When a large state is restored: each key group when it is first used, or all before the first row."""
 
 OPEN_ATTEMPTS_MAX = 8
@@ -63,7 +63,7 @@ def open_state(
     parent: Parent,
     layout: Layout,
     partition: PartitionId,
-    restore: Restore = "lazy",
+    restore: Restore = "on_demand",
 ) -> StoreView:
     """A frozen view of the partition's state at the parent; the store is advanced or rebuilt first if it must be."""
     store = LocalStore.at(store_path(local_root, parent.uuid, partition))
@@ -87,10 +87,10 @@ def open_state(
         if restore == "eager" or Restoring(storage, parent, lacking).size_bytes <= AT_ONCE_BYTES_MAX:
             _bring_all(store, wanted, Restoring(storage, parent, groups))
             continue
-        lazy = LazyView(store, groups, partial(Restoring(storage, parent, groups).bring, store, wanted))
-        if (lazy.stamp, lazy.standing.whole) == (wanted, ours):
-            return lazy
-        lazy.close()
+        view = OnDemandView(store, groups, partial(Restoring(storage, parent, groups).bring, store, wanted))
+        if (view.stamp, view.standing.whole) == (wanted, ours):
+            return view
+        view.close()
     raise taken_away(store.path)
 
 

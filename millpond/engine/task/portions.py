@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from millpond.checkpoint.records.work import NearChanges, Parent
 from millpond.engine.messages import CONTROL_TASK, Control, Outbox, decode_control, place_key
-from millpond.engine.plan import Durability, ProgramPlan, parameter_hints
+from millpond.engine.plan import Level, ProgramPlan, parameter_hints
 from millpond.engine.task.columns import TupleColumn, column_of
 from millpond.engine.task.intake import column_array, content_bytes, feed_column
 from millpond.engine.task.step import StepRun
@@ -75,7 +75,7 @@ def _can_divide(plan: ProgramPlan, step: int) -> bool:
 
     Rows that are logged to be run again are all held, and how they were divided would have to be known then.
     """
-    if not plan.memory_bytes or plan.relaxed or plan.durability is Durability.REPLAY:
+    if not plan.memory_bytes or plan.relaxed or plan.durability is Level.REPLAY:
         return False
     here = {state.name for state in plan.program.graph.states if state.level == step}
     if any(plan.program.elements[name].partial or plan.program.elements[name].type.single for name in here):

@@ -25,7 +25,7 @@ from millpond.engine.gathered.homes import Homes
 from millpond.engine.gathered.transactions import Transactions, left_out
 from millpond.engine.local_state.opening import drop_gone, open_state, store_path
 from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
-from millpond.engine.plan import BadRows, Durability, EpochPlan, ProgramPlan
+from millpond.engine.plan import BadRows, EpochPlan, Level, ProgramPlan
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery
 from millpond.engine.task.inorder import InOrder, Left, Mask, Raised
@@ -94,7 +94,7 @@ class StepRun:
 
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
-            if self.plan.durability is Durability.REPLAY:
+            if self.plan.durability is Level.REPLAY:
                 batches = log_input(open_storage(self.plan.storage_url), self.epoch, self.partition, batches)
             read_feeds(self.plan, self.epoch, batches, intake)
         else:

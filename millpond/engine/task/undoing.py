@@ -25,7 +25,7 @@ class Memory:
 
     def __init__(self, reaches: Sequence[Reach], owners: Rows, rows: Rows) -> None:
         self._links = Links(reaches, owners, rows)
-        self._whole = {id(lazy): lazy for reach in reaches for lazy in reach.whole}
+        self._whole = {id(overlay): overlay for reach in reaches for overlay in reach.whole}
         self._known: dict[int, dict[Any, bytes | None]] = {}
         self.apart = not self._whole
         self.since = 0
@@ -34,8 +34,8 @@ class Memory:
         """Know entries as they are now, before the row at a position."""
         for overlay, units in _by_element(self._links.needed_again(self.since, at)):
             self._known_of(overlay).update(overlay.remember(units))
-        for lazy in self._whole.values():
-            lazy.begin()
+        for whole in self._whole.values():
+            whole.begin()
         self.since = at
 
     def go_back(self, first: int, last: int) -> Rows:
@@ -50,8 +50,8 @@ class Memory:
         for overlay, units in _by_element(entries):
             known = self._known_of(overlay)
             overlay.bring_back({unit: known[unit] for unit in units})
-        for lazy in self._whole.values():
-            lazy.undo()
+        for whole in self._whole.values():
+            whole.undo()
         return np.array(rows, dtype=np.intp)
 
     def _known_of(self, overlay: KeyedOverlay) -> dict[Any, bytes | None]:

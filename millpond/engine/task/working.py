@@ -32,7 +32,7 @@ from millpond.program.semantics.epoch_time import adding_now_us, now_us, row_tur
 from millpond.state.aged import AgedOverlay, AgedValue, Aging
 from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType
-from millpond.state.overlay import Base, Changes, KeyedOverlay, LazyOverlay
+from millpond.state.overlay import Base, Changes, KeyedOverlay, OnDemandOverlay
 from millpond.state.rowentries import row_container
 from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
@@ -72,7 +72,7 @@ class WorkingState:
         self._owned = plan.layout.groups_of(partition) if owned is None else owned
         self._view = view
         self._keyed: dict[str, KeyedOverlay] = {}
-        self._lazy: dict[tuple[str, int], LazyOverlay] = {}
+        self._on_demand: dict[tuple[str, int], OnDemandOverlay] = {}
         self._rows: dict[int, Any] = {}
         self._met = Met()
         self._guarded: frozenset[str] = frozenset()
@@ -110,7 +110,7 @@ class WorkingState:
         ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
         self.loads.append(keyed_load(work.task.name, units, self.keyed_overlay(names[0]).groups, codes))
         for name, places in zip(names, ranks, strict=True):
-            if name in self._plan.lazy:
+            if name in self._plan.bounded_loss:
                 self._met.count(self.keyed_overlay(name).prefetched, places[codes])
         return ranks[0][codes]
 
@@ -141,18 +141,18 @@ class WorkingState:
         overlays = [(access.state, self._overlay(access.state, access.mode, lane)) for access in task.accesses]
         return [self._renewed(name, one) if name in task.renews else one.container for name, one in overlays]
 
-    def _overlay(self, name: str, mode: Mode, lane: int | None) -> KeyedOverlay | LazyOverlay:
+    def _overlay(self, name: str, mode: Mode, lane: int | None) -> KeyedOverlay | OnDemandOverlay:
         if mode is Mode.KEYED and not self._plan.program.elements[name].type.single:
             return self.keyed_overlay(name)
         return self._whole_overlay(name, mode, lane)
 
-    def _whole_overlay(self, name: str, mode: Mode, lane: int | None) -> LazyOverlay:
+    def _whole_overlay(self, name: str, mode: Mode, lane: int | None) -> OnDemandOverlay:
         if mode is Mode.KEYED:
             return self.single_overlay(name)
         assert lane is not None, name
-        return self._lazy_overlay(name, self._plan.layout.home_of(InstanceId(lane)))
+        return self._on_demand_overlay(name, self._plan.layout.home_of(InstanceId(lane)))
 
-    def _renewed(self, name: str, overlay: KeyedOverlay | LazyOverlay) -> Any:
+    def _renewed(self, name: str, overlay: KeyedOverlay | OnDemandOverlay) -> Any:
         """The container of rows whose code makes values of what they touched when they end."""
         container = self._rows.get(id(overlay))
         if container is None:
@@ -190,26 +190,26 @@ class WorkingState:
             return Aging(ttl, floor, floor, now_us, row_turn)
         return Aging(ttl, now_us(), floor)
 
-    def single_overlay(self, name: str) -> LazyOverlay:
+    def single_overlay(self, name: str) -> OnDemandOverlay:
         """The entries of an element of a single key."""
-        return self._lazy_overlay(name, self._plan.layout.group_of(THE_KEY))
+        return self._on_demand_overlay(name, self._plan.layout.group_of(THE_KEY))
 
-    def _lazy_overlay(self, name: str, group: int) -> LazyOverlay:
-        overlay = self._lazy.get((name, group))
+    def _on_demand_overlay(self, name: str, group: int) -> OnDemandOverlay:
+        overlay = self._on_demand.get((name, group))
         if overlay is None:
             element = self._plan.program.elements[name].type
             index = self._plan.element_index(name)
             if isinstance(element, AgedType):
                 overlay = AgedValue(element, index, group, self._view, self._aging(name))
             else:
-                overlay = LazyOverlay(element, index, group, self._view)
-            self._lazy[name, group] = overlay
+                overlay = OnDemandOverlay(element, index, group, self._view)
+            self._on_demand[name, group] = overlay
         return overlay
 
     def changes(self) -> Changes:
         """All that differs from the parent, in the order of the store keys."""
-        overlays: list[tuple[str, KeyedOverlay | LazyOverlay]] = list(self._keyed.items())
-        overlays += [(name, lazy) for (name, _), lazy in self._lazy.items()]
+        overlays: list[tuple[str, KeyedOverlay | OnDemandOverlay]] = list(self._keyed.items())
+        overlays += [(name, whole) for (name, _), whole in self._on_demand.items()]
         written = [overlay for name, overlay in overlays if name in self._written]
         if len(written) == 1 and isinstance(written[0], KeyedOverlay) and written[0].in_order:
             return written[0].changes()
@@ -255,14 +255,14 @@ class WorkingState:
     def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, NearChanges]:
         """What changed, and what of it stays near the host."""
         changed = self.changes()
-        if not self._plan.lazy:
+        if not self._plan.bounded_loss:
             return changed, _NONE_NEAR
-        kept, lazy = set_apart(changed, self._plan.lazy_indexes)
-        return kept, near_changes(storage, lazy, self._met.of(lazy[0], rows), inline=_is_small(*lazy))
+        kept, near = set_apart(changed, self._plan.bounded_loss_indexes)
+        return kept, near_changes(storage, near, self._met.of(near[0], rows), inline=_is_small(*near))
 
     def _kept(self, storage: Storage) -> Storage:
-        """Where changes go that are not lazy: with them, the storage has a folder near the host for these alone."""
-        return durable(storage) if self._plan.lazy else storage
+        """Where all other changes go: with bounded loss, the storage has a folder near the host for that alone."""
+        return durable(storage) if self._plan.bounded_loss else storage
 
     def _write_by_home(self, storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
         owners = owners_of(self._plan.layout, pa.array(keys, pa.binary()))
@@ -280,7 +280,7 @@ class WorkingState:
         return min((overlay.soonest_us for overlay in overlays if overlay.soonest_us is not None), default=None)
 
     def _growth(self) -> int:
-        overlays: list[KeyedOverlay | LazyOverlay] = [*self._keyed.values(), *self._lazy.values()]
+        overlays: list[KeyedOverlay | OnDemandOverlay] = [*self._keyed.values(), *self._on_demand.values()]
         return sum(overlay.growth for overlay in overlays)
 
 

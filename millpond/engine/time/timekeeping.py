@@ -16,7 +16,7 @@ from millpond.checkpoint.records.manifest import Manifest
 from millpond.checkpoint.records.times import EventTimes, Times
 from millpond.checkpoint.records.work import EpochWork
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.time.eventtime import FeedTime, Heard, Judged, advanced, is_told, natural_us, told_times
 from millpond.errors import EventTimeError, WindowError
 from millpond.program.semantics.epoch_time import Telling, now_us
@@ -99,7 +99,7 @@ class Timekeeper:
         self._cascade = Cascade({name: kind for name, kind in types.items() if isinstance(kind, TimersType)})
         self._feeds: Mapping[str, FeedTime] = {}
 
-    def follow(self, feeds: Mapping[str, FeedTime | None], durability: Durability) -> None:
+    def follow(self, feeds: Mapping[str, FeedTime | None], durability: Level) -> None:
         """Go by the event time of feeds: all of them have it, or none, and so it stays for the checkpoint's life."""
         timed = {name: feed for name, feed in feeds.items() if feed is not None}
         if timed and len(timed) < len(feeds):
@@ -110,11 +110,11 @@ class Timekeeper:
                 found=f"without: {', '.join(name for name in feeds if name not in timed)}",
                 hint="rows, timers and entries of one program go by one time: name the column of the others' times too",
             )
-        if timed and durability is Durability.REPLAY:
+        if timed and durability is Level.REPLAY:
             raise EventTimeError(
                 "MP637",
-                'feeds with event time can\'t have durability="replay"',
-                expected='durability="exactly_once"',
+                'feeds with event time can\'t have Durability("replay")',
+                expected='Durability("exactly_once")',
                 hint="which rows are late follows from the watermark of each epoch, and not from the logged rows alone",
             )
         last = self.last
@@ -140,7 +140,7 @@ class Timekeeper:
                     f"rows may come later than the windows of `{name}` are kept",
                     expected=f"lateness= of a feed up to that of @on_window, {element.rules.lateness_us} microseconds",
                     found=", ".join(f"{feed}: {feeds[feed].lateness_us}" for feed in later),
-                    hint="say @on_window(..., lateness=...), so that windows are corrected; or give feeds disorder=",
+                    hint="say @on_window(..., lateness=...), to have windows corrected; or give feeds more disorder",
                 )
 
     @property

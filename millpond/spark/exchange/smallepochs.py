@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millpond.spark.checks import check_rows
-
-SMALL_EPOCH_ROWS = 20_000
-"""Below this a shuffle costs more than a second core saves."""
-
 GROWTH_MAX = 8
 """By how much an epoch may be larger than a small one before a single task gives it up to many."""
 
@@ -23,7 +18,7 @@ class SmallEpochs:
     @classmethod
     def of(cls, rows: int, *, one_host: bool) -> SmallEpochs:
         """On a cluster none is small: one task would draw the state of all partitions to one executor."""
-        return cls(check_rows(rows) * one_host)
+        return cls(rows * one_host)
 
     def note(self, rows: int) -> None:
         """An epoch has had so many rows."""

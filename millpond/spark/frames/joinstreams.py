@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +14,10 @@ from millpond.engine.time.eventtime import FIRST_US, LAST_US
 from millpond.program.sinks import Sink
 from millpond.spark.feeds.columntypes import arrow_of
 from millpond.spark.frames.joinprograms import ENTRIES, KEY, ROW, TIME, TOLD, join_program
-from millpond.spark.frames.streamed import CARRIED, KEYS, StreamTimes, as_key, as_row, hints_of, key_hint
+from millpond.spark.frames.streamed import CARRIED, KEYS, Arrival, as_key, as_row, hints_of, key_hint
 from millpond.spark.frames.windowjoins import (
     FULL,
     RIGHT,
-    Distance,
     JoinSide,
     agreed,
     bad_frames,
@@ -30,18 +28,16 @@ from millpond.spark.job import Job
 from millpond.windowing.joins.bykey import KeyIntervals, KeyJoin, key_windows
 from millpond.windowing.joins.interval import distance
 from millpond.windowing.joins.results import LEFT
-from millpond.windowing.kinds.kinds import MICROSECOND, Window
+from millpond.windowing.kinds.kinds import Span, Window
 
-_NO_TIME = timedelta()
-
-Streamed = tuple[JoinSide, StreamTimes]
+Streamed = tuple[JoinSide, Arrival]
 """One side of a join, and how its rows come."""
 
 
 def join_streams(
     left: Streamed,
     right: Streamed,
-    within: tuple[Distance, Distance] | None,
+    within: tuple[Span, Span] | None,
     window: Window | None,
     how: str,
     to: Sink,
@@ -58,12 +54,12 @@ def join_streams(
         raise bad_frames("keys of the same types", " and ".join(kinds))
     rows = [hints_of(side.other_fields, "column of a join", CARRIED) for side, _ in sides]
     alone = how in {LEFT, FULL}, how in {RIGHT, FULL}
-    lateness = max(times.lateness or _NO_TIME for _, times in sides)
+    lateness_us = max(arrival.time.lateness_us for _, arrival in sides)
     mine, theirs = (tuple(hint for _, hint in row) for row in rows)
-    join = _join(within, window, alone, min(lateness // MICROSECOND, LAST_US - FIRST_US))
+    join = _join(within, window, alone, min(lateness_us, LAST_US - FIRST_US))
     program = join_program(join, key_hint(keys[0]), mine, theirs, bounds=window is not None)
     job = Job(program, left[0].frame.sparkSession, **options)
-    for (side, times), key, row, entry, told in zip(sides, keys, rows, ENTRIES, alone, strict=True):
+    for (side, arrival), key, row, entry, told in zip(sides, keys, rows, ENTRIES, alone, strict=True):
         fed = _matching(side, told=told, windowed=window is not None).withColumns(
             {
                 KEY: as_key(side.key_fields, key),
@@ -71,14 +67,12 @@ def join_streams(
                 TIME: F.unix_micros(side.time),
             }
         )
-        times.feed(job, entry, fed, F.timestamp_micros(TIME))
+        arrival.feed(job, entry, fed, F.timestamp_micros(TIME))
     columns = [pa.field(field.name, arrow_of(field.dataType)) for field in schema.fields]
     return job.on_timer(TOLD, to=to, rows=pa.schema(columns))
 
 
-def _join(
-    within: tuple[Distance, Distance] | None, window: Window | None, alone: tuple[bool, bool], lateness: int
-) -> KeyJoin:
+def _join(within: tuple[Span, Span] | None, window: Window | None, alone: tuple[bool, bool], lateness: int) -> KeyJoin:
     if window is not None:
         return key_windows(window, alone, lateness)
     assert within is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.errors import WindowError
-from millpond.program.sinks import Sink
+from millpond.program.eventtime import EventTime
 from millpond.spark.job import Job
 
 Casts = dict[type[T.DataType], tuple[str, Any]]
@@ -44,32 +44,15 @@ _TUPLE: Any = tuple
 
 
 @dataclass(frozen=True, slots=True)
-class StreamTimes:
-    """How rows of a stream come: as `Job.feed` takes it; None where nothing was said."""
+class Arrival:
+    """How rows of a stream come: when they happened, and the column that orders them, if one does."""
 
-    disorder: datetime.timedelta | None = None
-    lateness: datetime.timedelta | None = None
-    idle: datetime.timedelta | None = None
-    late: Sink | None = None
-    order_by: str | None = None
-
-    @property
-    def said(self) -> list[str]:
-        """The names of what was said."""
-        return [name for name in type(self).__slots__ if getattr(self, name) is not None]
+    time: EventTime
+    order_by: str | None
 
     def feed(self, job: Job, entry: str, frame: DataFrame, time: str | Column) -> None:
-        """Feed a stream to an entry point of a job."""
-        job.feed(
-            entry,
-            frame,
-            time=time,
-            disorder=self.disorder,
-            lateness=self.lateness,
-            idle=self.idle,
-            late=self.late,
-            order_by=self.order_by,
-        )
+        """Feed a stream to an entry point of a job, with the column of it that has the event time."""
+        job.feed(entry, frame, time=replace(self.time, column=time), order_by=self.order_by)
 
 
 def hints_of(fields: Fields, what: str, casts: Casts) -> Hints:

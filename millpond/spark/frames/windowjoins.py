@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +19,10 @@ from millpond.engine.gathered.keycodes import KeyCodes
 from millpond.errors import WindowError
 from millpond.spark.frames.windowplan import key_column, value_column
 from millpond.windowing.joins import IntervalJoin, WindowJoin
+from millpond.windowing.joins.interval import distance
 from millpond.windowing.joins.results import INNER, LEFT
-from millpond.windowing.kinds.kinds import Window
+from millpond.windowing.kinds.kinds import Span, Window
 
-Distance = int | timedelta
 Make = Callable[[bool], IntervalJoin | WindowJoin]
 Ints = npt.NDArray[np.int64]
 
@@ -74,7 +73,7 @@ class JoinSide:
 def join_frames(
     left: JoinSide,
     right: JoinSide,
-    within: tuple[Distance, Distance] | None,
+    within: tuple[Span, Span] | None,
     window: Window | None,
     how: str,
     buckets: int,
@@ -152,7 +151,7 @@ def _kinds(side: JoinSide) -> list[T.DataType]:
     return [field.dataType for field in own.schema.fields]
 
 
-def maker_of(within: tuple[Distance, Distance] | None, window: Window | None, how: str) -> Make:
+def maker_of(within: tuple[Span, Span] | None, window: Window | None, how: str) -> Make:
     """What makes the join of a task, or, `flipped`, that of the other side with this one."""
     if how not in HOWS:
         raise bad_frames(f"how= one of {', '.join(HOWS)}", repr(how)[:60])
@@ -162,7 +161,7 @@ def maker_of(within: tuple[Distance, Distance] | None, window: Window | None, ho
         return lambda flipped: WindowJoin(window, how=LEFT if how != INNER or flipped else INNER)
     if not isinstance(within, tuple) or len(within) != 2:
         raise bad_frames("`within=(low, high)`: two distances in time", repr(within)[:60])
-    low, high = within
+    low, high = (distance(each) for each in within)
     return lambda flipped: IntervalJoin(
         -high if flipped else low, -low if flipped else high, how=LEFT if how != INNER or flipped else INNER
     )

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.errors import WindowError
+from millpond.program.eventtime import EventTime
 from millpond.program.sinks import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
-from millpond.spark.frames.streamed import StreamTimes
+from millpond.spark.frames.streamed import Arrival
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowjoins import Distance, JoinSide, join_frames
+from millpond.spark.frames.windowjoins import JoinSide, join_frames
 from millpond.spark.frames.windowplan import TIME_COLUMN, WINDOW, WindowPlan, has_column_form, key_column, value_column
 from millpond.spark.frames.windowrecords import record_results
 from millpond.spark.frames.windowstreams import StreamedFrame
@@ -31,11 +32,9 @@ from millpond.spark.job import Job
 from millpond.spark.placement.placement import checked_host
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.columns.columnar import PickForm
-from millpond.windowing.kinds.kinds import Window
+from millpond.windowing.kinds.kinds import Span, Window
 from millpond.windowing.kinds.periodic import COUNT, Periodic
 from millpond.windowing.kinds.userdefined import Viewed
-
-_NOTHING_SAID = StreamTimes()
 
 Frame: TypeAlias = DataFrame
 Expression: TypeAlias = str | Column
@@ -64,9 +63,9 @@ class WindowedFrame:
         self,
         frame: DataFrame,
         key: Expression | Sequence[Expression],
-        time: Expression,
+        time: Expression | EventTime,
         partitions: int | None = None,
-        times: StreamTimes = _NOTHING_SAID,
+        order_by: str | None = None,
     ) -> None:
         given: object = frame
         if not isinstance(given, DataFrame):
@@ -74,15 +73,14 @@ class WindowedFrame:
         keys = [key] if isinstance(key, str | Column) or not isinstance(key, Iterable) else list(key)
         if not keys:
             raise _wrong("at least one column as `key`", "none", "for windows over all rows: `key=lit(0).alias('all')`")
-        if times.said and not frame.isStreaming:
-            raise _wrong("a streaming DataFrame", f"{times.said[0]}= for a batch one", "all rows of a batch are there")
+        arrival = _arrival(time, order_by, streaming=frame.isStreaming)
         if partitions is not None and (type(partitions) is not int or partitions < 1):
             raise _wrong("`partitions` of at least 1", repr(partitions)[:60], "leave it out, and Spark chooses")
         checked_host(frame.sparkSession)
         self._frame = frame
-        self._times = times
+        self._arrival = arrival
         self._keys = [self._column(each) for each in keys]
-        self._time = self._column(time)
+        self._time = self._column(time.column if isinstance(time, EventTime) else time)
         self._partitions = partitions
         *self._key_fields, timed = self._fields([*self._keys, self._time])
         for field in self._key_fields:
@@ -122,22 +120,25 @@ class WindowedFrame:
         It is a job like that of any program: `start()` it, or `run()` it until nothing is left. Its state is in
         `checkpoint`; `on` is what else `Program.on` takes.
         """
-        self._check_stream(_AGGREGATES)
+        arrival = self._stream(_AGGREGATES)
         plan = self._plan(window, types or {}, aggregates)
         keys = list(zip(self._key_fields, self._keys, strict=True))
         columns = [(self._field(_quoted(name)), _quoted(name)) for name, _ in plan.columns]
         options = _options(checkpoint, self._partitions, on)
-        return StreamedFrame(self._frame, keys, self._time, columns, self._times).job(plan, to, options)
+        return StreamedFrame(self._frame, keys, self._time, columns, arrival).job(plan, to, options)
 
     def _check_streaming(self, hint: str, *, wanted: bool) -> None:
         if self._frame.isStreaming is not wanted:
             kinds = ("a batch DataFrame", "a streaming DataFrame")
             raise _wrong(kinds[wanted], kinds[not wanted], hint)
 
-    def _check_stream(self, hint: str) -> None:
+    def _stream(self, hint: str) -> Arrival:
+        """How the rows come, which must be those of a stream."""
         self._check_streaming(hint, wanted=True)
         if isinstance(self._time_type, T.TimestampNTZType):
             raise _unfit(self._field(self._time), "time of a stream", "a timestamp with time zone")
+        assert self._arrival is not None
+        return self._arrival
 
     def _plan(
         self,
@@ -157,7 +158,7 @@ class WindowedFrame:
             single=not isinstance(window, Mapping),
             aggregates=aggregates,
             results=tuple(result_type(name, each, kinds, types.get(name)) for name, each in aggregates.items()),
-            corrects=bool(self._times.lateness),
+            corrects=self._arrival is not None and self._arrival.time.lateness_us > 0,
         )
 
     def join(
@@ -165,7 +166,7 @@ class WindowedFrame:
         other: WindowedFrame,
         window: Window | None = None,
         *,
-        within: tuple[Distance, Distance] | None = None,
+        within: tuple[Span, Span] | None = None,
         how: str = "inner",
     ) -> DataFrame:
         """Pairs of rows of one key: `other` within two distances in time of a row of this frame, or in the same window.
@@ -184,7 +185,7 @@ class WindowedFrame:
         *,
         to: Sink,
         checkpoint: str | Path,
-        within: tuple[Distance, Distance] | None = None,
+        within: tuple[Span, Span] | None = None,
         how: str = "inner",
         on: Mapping[str, Any] | None = None,
     ) -> Job:
@@ -194,9 +195,7 @@ class WindowedFrame:
         and a row alone when no partner can come. `on` is what else `Program.on` takes.
         """
         _check_other(other)
-        for each in (self, other):
-            each._check_stream(_JOINS)  # noqa: SLF001
-        sides = [(each._side, each._times) for each in (self, other)]  # noqa: SLF001
+        sides = [(each._side, each._stream(_JOINS)) for each in (self, other)]  # noqa: SLF001
         options = _options(checkpoint, self._partitions or other._partitions, on)
         return join_streams(sides[0], sides[1], within, window, how, to, options)
 
@@ -248,7 +247,7 @@ class WindowedFrame:
             [T.StructField(each.name, known.get(each.name) or spark_of(each.type)) for each in plan.schema]
         )
 
-    def _column(self, given: Expression) -> Column:
+    def _column(self, given: object) -> Column:
         if isinstance(given, Column):
             return given
         if not isinstance(given, str):
@@ -273,6 +272,17 @@ class WindowedFrame:
                 "expressions of one column each", ", ".join(field.name for field in found)[:60], "name them all"
             )
         return found
+
+
+def _arrival(time: Expression | EventTime, order_by: str | None, *, streaming: bool) -> Arrival | None:
+    """How the rows of a stream come; a batch has them all, and its time is a column alone."""
+    if isinstance(time, EventTime) is not streaming:
+        wanted = 'time=EventTime("at", disorder="10 s") for a stream, time="at" for a batch'
+        found = f"time={time!r:.60} for {'a stream' if streaming else 'a batch'}"
+        raise _wrong(wanted, found, "of a stream say how its rows come; all rows of a batch are there")
+    if order_by is not None and not streaming:
+        raise _wrong("a streaming DataFrame", "order_by= for a batch one", "all rows of a batch are there")
+    return Arrival(time, order_by) if isinstance(time, EventTime) else None
 
 
 def _check_other(other: object) -> None:
@@ -314,7 +324,7 @@ def _collated(kind: T.DataType) -> bool:
 
 
 def _check(queries: Mapping[str, Any], aggregates: Mapping[str, Any], types: Mapping[str, Any]) -> None:
-    example = "e.g. aggregate(tumbling(timedelta(hours=1)), total=sum_of('amount'))"
+    example = "e.g. aggregate(tumbling('1 hour'), total=sum_of('amount'))"
     if not queries or not all(isinstance(name, str) for name in queries):
         raise _wrong("a window, or windows by their names", repr(list(queries))[:60], example)
     for window in queries.values():

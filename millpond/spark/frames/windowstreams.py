@@ -16,11 +16,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from millpond.errors import WindowError
+from millpond.lengths import Length
 from millpond.program.entries import HANDLER, entry
 from millpond.program.program import ProgramBase
 from millpond.program.sinks import Sink
 from millpond.program.windows import on_window
-from millpond.spark.frames.streamed import KEYS, VALUES, Fields, Hints, StreamTimes, as_key, as_row, hints_of, key_hint
+from millpond.spark.frames.streamed import KEYS, VALUES, Arrival, Fields, Hints, as_key, as_row, hints_of, key_hint
 from millpond.spark.frames.windowplan import WindowPlan, has_time_bounds
 from millpond.spark.job import Job
 from millpond.windowing.element import ClosedWindow
@@ -40,19 +41,19 @@ class StreamedFrame:
     keys: Fields
     time: Column
     columns: Fields
-    times: StreamTimes
+    arrival: Arrival
 
     def job(self, plan: WindowPlan, to: Sink, options: Mapping[str, Any]) -> Job:
         """A job that computes the windows of a plan, and sends them to a sink."""
         key, row = hints_of(self.keys, "key", KEYS), hints_of(self.columns, "column of windows", VALUES)
-        program = _program(plan, key, row, self.times.lateness or datetime.timedelta())
+        program = _program(plan, key, row, self.arrival.time.lateness)
         fed = self.frame.withColumns({KEY: as_key(self.keys, key), ROW: as_row(self.columns, row), TIME: self.time})
         job = Job(program, self.frame.sparkSession, **options)
-        self.times.feed(job, "add", fed, TIME)
+        self.arrival.feed(job, "add", fed, TIME)
         return job.on_window("told", to=to, rows=plan.schema)
 
 
-def _program(plan: WindowPlan, key: Hints, row: Hints, lateness: datetime.timedelta) -> type[ProgramBase]:
+def _program(plan: WindowPlan, key: Hints, row: Hints, lateness: Length) -> type[ProgramBase]:
     """The program of a plan: rows are added as they come, and a row is told of each window that is over."""
     names = tuple(name for name, _ in plan.columns)
     over_time = {name: has_time_bounds(window) for name, window in plan.queries.items()}

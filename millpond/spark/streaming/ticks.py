@@ -40,6 +40,7 @@ from millpond.engine.time.timers import (
 from millpond.errors import EpochError, MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
+from millpond.lengths import Length, length_us
 from millpond.program.sinks import Sink
 from millpond.spark.exchange.collecting import collect
 from millpond.spark.exchange.compute import compute_epoch
@@ -271,17 +272,15 @@ def _told(due: Due) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
 
 
-def tick_seconds(tick: datetime.timedelta | None) -> float:
+def tick_seconds(tick: Length) -> float:
     """How many seconds are between two looks at the clock; 0 for none at all."""
-    given: object = TICK if tick is None else tick
-    if not isinstance(given, datetime.timedelta) or given < datetime.timedelta():
-        raise EpochError(
-            "MP463",
-            "tick is a length of time",
-            expected="tick=timedelta(...), or timedelta(0) for no ticks at all",
-            found=repr(tick)[:60],
-        )
-    return given.total_seconds()
+    return length_us(tick, "tick", _no_tick) / 1_000_000
+
+
+def _no_tick(expected: str, found: str) -> EpochError:
+    return EpochError(
+        "MP463", "tick is a length of time", expected=expected, found=found, hint='tick="0 s" is for no ticks at all'
+    )
 
 
 class Ticker:

@@ -60,10 +60,10 @@ class WorkRoot:
             raise FeedError(
                 "MP521",
                 "a stream on a cluster needs a place for Spark's own checkpoint",
-                expected="work= with a folder that driver and executors share, or start(spark_checkpoint=...)",
+                expected="a work folder that driver and executors share, or start(spark_checkpoint=...)",
                 found=f"neither, with the checkpoint {shown_url(self.storage.url)}",
-                hint='MyProgram.on(spark, checkpoint="s3://...", work="/shared/recs"); spark_checkpoint takes any '
-                "address that Spark itself can write to",
+                hint='MyProgram.on(spark, checkpoint="s3://...", durability=Durability(work="/shared/recs")); '
+                "spark_checkpoint takes any address that Spark itself can write to",
             )
         return self.folder / SPARK
 

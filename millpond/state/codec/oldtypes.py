@@ -50,7 +50,7 @@ class OldType:
         self.shape = shape
         self._classes: dict[str, Any] = {}
         self._names: dict[type, str] = {}
-        self._lazy: dict[tuple[str, int], Shape] = {}
+        self._later: dict[tuple[str, int], Shape] = {}
         self._decoders: dict[Shape, msgspec.msgpack.Decoder[Any]] = {}
         self.decoder = self._decoder(shape.root)
 
@@ -78,7 +78,7 @@ class OldType:
         value = getattr(record, f"f{place}")
         if value is msgspec.UNSET:
             return value if field.default is None else self._decoder(field.type).decode(field.default)
-        later = self._lazy.get((name, place))
+        later = self._later.get((name, place))
         return value if later is None else self._decoder(later).decode(value)
 
     def plain(self, value: Any) -> Any:
@@ -129,7 +129,7 @@ class OldType:
         for place, field in enumerate(known.fields):
             if self._leads_to(field.type, inside):
                 hint: Any = msgspec.Raw
-                self._lazy[known.name, place] = field.type
+                self._later[known.name, place] = field.type
             else:
                 hint = self._hint(field.type, inside)
             own = f"f{place}"

@@ -14,10 +14,10 @@ from millpond.state.codec.typenames import type_text
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.containers.access import Operation
 from millpond.state.containers.counter import Counter
-from millpond.state.containers.lazy import LAZY, Source
 from millpond.state.containers.list import List
 from millpond.state.containers.map import Map
 from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.ondemand import ON_DEMAND, Source
 from millpond.state.containers.set import Set
 from millpond.state.containers.value import THE_KEY, Value
 from millpond.state.containers.vector import Vector
@@ -155,9 +155,9 @@ class ElementType:
         """Entries for a task that touches single keys only: an exact dict where the container needs no more."""
         return self.bare() if self.container in (Counter, Vector) else {}
 
-    def lazy(self, source: Source) -> Map[Any, Any]:
+    def on_demand(self, source: Source) -> Map[Any, Any]:
         """Entries that are loaded when touched."""
-        entries = LAZY[self._entries_kind()]()
+        entries = ON_DEMAND[self._entries_kind()]()
         entries.source = source
         loaded: Map[Any, Any] = entries
         return loaded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from millpond.windowing.columns.intake import (
 )
 from millpond.windowing.keyed.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.kinds.driven import Session
-from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.kinds import Span, Window, backwards, described
 
 
 class ColumnSessions:
@@ -50,7 +49,7 @@ class ColumnSessions:
         window: Window,
         aggregates: Mapping[str, Aggregate],
         *,
-        lateness: int | timedelta = 0,
+        lateness: Span = 0,
         corrections: str = RETRACT,
     ) -> None:
         self._allowed = Allowed.of(lateness, corrections)

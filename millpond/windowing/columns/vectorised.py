@@ -15,7 +15,6 @@ windows were closed. A sum of floats differs from that in order of time by other
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ from millpond.windowing.columns.ordering import ranges, unique_pairs, without
 from millpond.windowing.keyed.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.grids import SlicedGrid
-from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.kinds import Span, Window, backwards, described
 from millpond.windowing.kinds.periodic import TIME, Periodic
 
 DENSE_CELLS_MIN = 1 << 22
@@ -75,7 +74,7 @@ class ColumnWindows:
         window: Window,
         aggregates: Mapping[str, Aggregate],
         *,
-        lateness: int | timedelta = 0,
+        lateness: Span = 0,
         corrections: str = RETRACT,
     ) -> None:
         self._allowed = Allowed.of(lateness, corrections)

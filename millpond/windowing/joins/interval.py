@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from millpond.windowing.columns.intake import Ints, Late
 from millpond.windowing.columns.ordering import places, ranges
 from millpond.windowing.joins.results import LEFT, Joined, bad_join, check_how, joined
 from millpond.windowing.joins.sides import Batch, Kept, Side
-from millpond.windowing.kinds.kinds import MICROSECOND, backwards
+from millpond.windowing.kinds.kinds import Span, backwards, micros
 
 DISTANCE_MAX = 2**61
 """Some 73,000 years: a time and a distance fit 64 bits together."""
@@ -31,7 +30,7 @@ class IntervalJoin:
     [['a', 'b'], [True, False], [7, 0]]
     """
 
-    def __init__(self, low: int | timedelta, high: int | timedelta, *, how: str = "inner") -> None:
+    def __init__(self, low: Span, high: Span, *, how: str = "inner") -> None:
         self._low, self._high = distance(low), distance(high)
         if self._low > self._high:
             raise bad_join("a low distance that is not above the high one", f"{low!r} and {high!r}"[:80])
@@ -105,9 +104,9 @@ class IntervalJoin:
         return np.repeat(chosen, sizes), ranges(first, sizes)
 
 
-def distance(given: int | timedelta) -> int:
+def distance(given: Span) -> int:
     """A distance in microseconds."""
-    number = given // MICROSECOND if isinstance(given, timedelta) else given
-    if type(number) is not int or abs(number) > DISTANCE_MAX:
-        raise bad_join("distances as microseconds or timedeltas", repr(given)[:60])
+    number = micros(given, "distance", bad_join)
+    if abs(number) > DISTANCE_MAX:
+        raise bad_join("distances of at most 2**61 microseconds", repr(given)[:60])
     return number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from millpond.errors import WindowError
 from millpond.windowing.columns.columnar import Array
 from millpond.windowing.columns.intake import Bools, Closed, Ints
-from millpond.windowing.kinds.kinds import MICROSECOND
+from millpond.windowing.kinds.kinds import Span, micros
 
 RETRACT = "retract"
 REPLACE = "replace"
@@ -26,11 +25,9 @@ class Allowed:
     corrections: str
 
     @classmethod
-    def of(cls, lateness: int | timedelta, corrections: str) -> Allowed:
+    def of(cls, lateness: Span, corrections: str) -> Allowed:
         """Check what was given."""
-        waited = lateness // MICROSECOND if isinstance(lateness, timedelta) else lateness
-        if type(waited) is not int or waited < 0:
-            raise _bad("a lateness of at least 0 microseconds, or a timedelta", repr(lateness)[:60])
+        waited = micros(lateness, "lateness", _bad, least=0)
         if corrections not in (RETRACT, REPLACE):
             raise _bad(f"corrections={RETRACT!r} or {REPLACE!r}", repr(corrections)[:60])
         return cls(waited, corrections)

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from millpond.errors import WindowError
+from millpond.lengths import MICROSECOND
 from millpond.windowing.kinds.grids import Ints
-from millpond.windowing.kinds.kinds import MICROSECOND, bad_window
+from millpond.windowing.kinds.kinds import bad_window
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS = ("day", "week", "month")

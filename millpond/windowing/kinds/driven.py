@@ -13,8 +13,8 @@ from typing import Any
 from millpond.windowing.kinds.kinds import (
     Attentive,
     Bounds,
-    Length,
     Moment,
+    Span,
     Step,
     bad_window,
     function,
@@ -182,7 +182,7 @@ class LandmarkRun(Attentive):
 class Varying:
     """Windows over time whose range and slide are chosen by the record at which a window is due."""
 
-    shape: Callable[[Any], tuple[Length, Length]]
+    shape: Callable[[Any], tuple[Span, Span]]
     needs_time: bool = True
 
     def start(self) -> VaryingRun:
@@ -257,8 +257,8 @@ class VaryingRun(Attentive):
         self._open = deque((begin, end) for begin, end in bounds)
 
 
-def session(gap: Length) -> Session:
-    """Windows of activity: records less than `gap` apart belong together; a timedelta or microseconds."""
+def session(gap: Span) -> Session:
+    """Windows of activity: records less than `gap` apart belong together."""
     return Session(span(gap, "gap"))
 
 
@@ -269,7 +269,7 @@ def punctuation(mark: Test | None = None) -> Landmark:
     return Landmark(_always, mark, None)
 
 
-def landmark(begins: Test, ends: Test | None = None, *, length: Length | None = None) -> Landmark:
+def landmark(begins: Test, ends: Test | None = None, *, length: Span | None = None) -> Landmark:
     """A window from each landmark until a record that ends it, `punctuate()`, or a length of time."""
     function(begins, "begins")
     if ends is not None:
@@ -277,7 +277,7 @@ def landmark(begins: Test, ends: Test | None = None, *, length: Length | None = 
     return Landmark(begins, ends, None if length is None else span(length, "length"))
 
 
-def varying(shape: Callable[[Any], tuple[Length, Length]]) -> Varying:
+def varying(shape: Callable[[Any], tuple[Span, Span]]) -> Varying:
     """Windows over time whose `(range, slide)` follows the data, as `shape` of a record says.
 
     A window that is due takes the shape of the first record at or after its begin; the first record of all gives it to

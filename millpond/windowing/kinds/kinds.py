@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from millpond.errors import WindowError
+from millpond.lengths import MICROSECOND, Length, Refuse, length_us
 
 Bounds = tuple[Any, Any]
 """Where a window begins and ends, the end not included, in its own measure: microseconds, records, metres."""
 
-Length = int | float | timedelta
-Measure = Callable[[Any], int | float]
+Span = Length | int
+"""A length of time; or whole microseconds, which is what times are where windows are computed."""
 
-MICROSECOND = timedelta(microseconds=1)
+Extent = Span | float
+"""A length in the measure of a window."""
+
+Measure = Callable[[Any], int | float]
 
 _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_TIME = (datetime.min.replace(tzinfo=UTC) - _ZERO) // MICROSECOND
@@ -142,25 +146,34 @@ class Window(Protocol):
         ...
 
 
-def span(value: Length, what: str) -> int:
-    """Check a length of time: a timedelta, or whole microseconds."""
+def span(value: Span, what: str) -> int:
+    """Check a length of time, and return it in microseconds."""
     number = shift(value, what)
     if number < 1:
         raise bad_window(f"a {what} above zero", repr(value)[:60])
     return number
 
 
-def shift(value: Length, what: str) -> int:
-    """Check a distance in time, which may lie before zero; a timedelta becomes whole microseconds."""
-    number = value // MICROSECOND if isinstance(value, timedelta) else value
-    if type(number) is not int or abs(number) > SPAN_MAX:
-        raise bad_window(f"a timedelta or whole microseconds as {what}, at most 2**61", repr(value)[:60])
+def shift(value: Span, what: str) -> int:
+    """Check a distance in time, which may lie before zero, and return it in microseconds."""
+    number = micros(value, what, bad_window)
+    if abs(number) > SPAN_MAX:
+        raise bad_window(f"a {what} of at most 2**61 microseconds", repr(value)[:60])
     return number
 
 
-def length(value: Length, what: str) -> Any:
-    """Check a length over any measure; a timedelta becomes whole microseconds."""
-    number = value // MICROSECOND if isinstance(value, timedelta) else value
+def micros(value: Span, what: str, refuse: Refuse, *, least: int | None = None) -> int:
+    """A length of time in microseconds, as it is if it is told in them."""
+    if type(value) is not int:
+        return length_us(value, what, refuse, least=least)
+    if least is not None and value < least:
+        raise refuse(f"a {what} of at least {least} microseconds", repr(value)[:60])
+    return value
+
+
+def extent(value: Extent, what: str) -> Any:
+    """Check a length over any measure; one of time becomes microseconds."""
+    number = value if isinstance(value, int | float) else micros(value, what, bad_window)
     if type(number) not in {int, float} or not 0 < number < float("inf"):
         raise bad_window(f"a {what} above zero", repr(value)[:60])
     return number

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -13,18 +12,19 @@ from typing import Any
 from millpond.windowing.kinds.calendar import Calendar
 from millpond.windowing.kinds.grids import Grid, Regular
 from millpond.windowing.kinds.kinds import (
-    MICROSECOND,
     NOTHING,
     Attentive,
     Bounds,
-    Length,
+    Extent,
     Measure,
     Moment,
     Quiet,
+    Span,
     Step,
     bad_window,
+    extent,
     function,
-    length,
+    micros,
     no_place,
     shift,
     span,
@@ -167,13 +167,13 @@ class PeriodicRun(Attentive):
         return timed(moment)  # The discretiser has seen to the order of times.
 
 
-def tumbling(size: Length, *, origin: Length = 0) -> Periodic:
-    """Windows over time that touch and do not overlap; lengths are timedeltas or microseconds."""
+def tumbling(size: Span, *, origin: Span = 0) -> Periodic:
+    """Windows over time that touch and do not overlap: `tumbling("1 hour")`."""
     return sliding(size, size, origin=origin)
 
 
-def sliding(range: Length, slide: Length, *, origin: Length = 0) -> Periodic:  # noqa: A002
-    """Windows over time of one range, one beginning every slide; lengths are timedeltas or microseconds."""
+def sliding(range: Span, slide: Span, *, origin: Span = 0) -> Periodic:  # noqa: A002
+    """Windows over time of one range, one beginning every slide: `sliding("1 hour", "5 minutes")`."""
     return Periodic(Regular(span(range, "range"), span(slide, "slide"), shift(origin, "origin")), TIME)
 
 
@@ -187,15 +187,15 @@ def count_sliding(range: int, slide: int) -> Periodic:  # noqa: A002
     return Periodic(Regular(whole(range, "range"), whole(slide, "slide")), COUNT)
 
 
-def measured(measure: Measure, range: Length, slide: Length | None = None, *, origin: Length = 0) -> Periodic:  # noqa: A002
+def measured(measure: Measure, range: Extent, slide: Extent | None = None, *, origin: Extent = 0) -> Periodic:  # noqa: A002
     """Windows over something that grows from record to record: an odometer, an energy meter, a sequence number.
 
     A record whose measure lies before that of an earlier one counts at the highest so far.
     """
     function(measure, "measure")
-    wide = length(range, "range")
-    begin = origin // MICROSECOND if isinstance(origin, timedelta) else origin
-    grid = Regular(wide, wide if slide is None else length(slide, "slide"), begin)
+    wide = extent(range, "range")
+    begin = origin if isinstance(origin, int | float) else micros(origin, "origin", bad_window)
+    grid = Regular(wide, wide if slide is None else extent(slide, "slide"), begin)
     if type(begin) not in {int, float} or not -_limit(grid) <= begin <= _limit(grid):
         raise bad_window("a number as origin, not too far from zero for the slide", repr(origin)[:60])
     return Periodic(grid, measure)

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any
 
 from millpond.errors import WindowError
-from millpond.windowing.kinds.kinds import Attentive, Bounds, Length, Moment, Step, function, span, whole
+from millpond.windowing.kinds.kinds import Attentive, Bounds, Moment, Span, Step, function, span, whole
 
 Cut = Callable[[Any, Moment], tuple[int, int, Any]]
 """From the function's own state and a record: how many windows begin with it, how many end before it, the new state."""
@@ -156,8 +156,8 @@ def viewed(view: View, initial: Any = None) -> Viewed:
     return Viewed(view, initial)
 
 
-def last_every(records: int, every: Length) -> Viewed:
-    """The last so many records, told with the first record of every `every` (timedelta or microseconds) that follow."""
+def last_every(records: int, every: Span) -> Viewed:
+    """The last so many records, told with the first record of every `every` that follow."""
     many, every_us = whole(records, "number of records"), span(every, "time between two views")
 
     def view(due: int | None, moment: Moment, held: int) -> tuple[int, bool, int | None]:

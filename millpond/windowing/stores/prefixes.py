@@ -8,7 +8,7 @@ from typing import Any
 
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.stores.counters import Counters
-from millpond.windowing.stores.lazystore import merged_slices
+from millpond.windowing.stores.ondemandstore import merged_slices
 
 
 class PrefixStore:

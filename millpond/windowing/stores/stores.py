@@ -14,14 +14,17 @@ from millpond.errors import WindowError
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.stores.counters import Counters
 from millpond.windowing.stores.flatfat import FlatFat
-from millpond.windowing.stores.lazystore import LazyStore
+from millpond.windowing.stores.ondemandstore import OnDemandStore
 from millpond.windowing.stores.prefixes import PrefixStore
 
 AUTO = "auto"
-LAZY = "lazy"
+ON_DEMAND = "on_demand"
 EAGER = "eager"
 PREFIX = "prefix"
-CHOICES = (AUTO, LAZY, EAGER, PREFIX)
+CHOICES = (AUTO, ON_DEMAND, EAGER, PREFIX)
+
+_EXPORTED = {ON_DEMAND: "lazy"}
+"""Kinds whose name in exported state is another one: checkpoints hold it."""
 
 
 class Store(Protocol):
@@ -60,8 +63,8 @@ class Store(Protocol):
 
 def make_store(kind: str, aggregate: Aggregate, counters: Counters) -> Store:
     """Make an empty store of a kind."""
-    if kind == LAZY:
-        return LazyStore(aggregate, counters)
+    if kind == ON_DEMAND:
+        return OnDemandStore(aggregate, counters)
     if kind == EAGER:
         return FlatFat(aggregate, counters)
     if kind == PREFIX and aggregate.inverse is not None:
@@ -82,15 +85,25 @@ def make_store(kind: str, aggregate: Aggregate, counters: Counters) -> Store:
     )
 
 
+def exported_kind(kind: str) -> str:
+    """The name of a kind of store in exported state."""
+    return _EXPORTED.get(kind, kind)
+
+
+def kind_exported(name: str) -> str:
+    """The kind of store that a name in exported state stands for."""
+    return next((kind for kind, exported in _EXPORTED.items() if exported == name), name)
+
+
 def choose_store(aggregate: Aggregate, live_slices: float, lookups_per_slice: float) -> str:
     """Choose the store that needs the fewest combinations per slice that is added.
 
-    With n slices kept, the lazy store pays n per lookup. The eager one pays log n to add a slice, about as much to
+    With n slices kept, the store on demand pays n per lookup. The eager one pays log n to add a slice, about as much to
     purge it, and up to 2 log n per lookup. With an inverse, one to add and one per lookup do, whatever n is.
     """
     if aggregate.inverse is not None:
         return PREFIX
     depth = math.log2(max(live_slices, 2.0))
-    lazy = lookups_per_slice * live_slices
+    asked = lookups_per_slice * live_slices
     eager = 2 * depth + lookups_per_slice * min(2 * depth, live_slices)
-    return EAGER if eager < lazy else LAZY
+    return EAGER if eager < asked else ON_DEMAND

@@ -84,7 +84,7 @@ def check_tidy(place, name="checkpoint"):
     assert verify(storage, everything=True).problems == []
     clock = ManualClock(10**9)
     for _ in range(3):
-        collect_all(storage, Keep(last=2, grace_s=0), clock)
+        collect_all(storage, Keep(last=2, grace="0 s"), clock)
         clock.advance(STEP_MS)
     left = [file for file in garbage(storage) if not file.startswith(("snapshots/", "merged/"))]
     assert left == []
@@ -101,7 +101,7 @@ class Tidying:
 
     def go_on(self, place, rng):
         redraw(rng)
-        driver(place, rng, some_keep(rng, grace_s=2)).go(self.EPOCHS)
+        driver(place, rng, some_keep(rng, grace="2 s")).go(self.EPOCHS)
         storage = place.open()
         if isinstance(storage, LogStorage):
             storage.compact()

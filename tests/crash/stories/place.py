@@ -85,5 +85,5 @@ def redraw(rng: random.Random) -> None:
     commit.DELTAS_KEPT = rng.choice((1, 1, 3, 8))
 
 
-def some_keep(rng: random.Random, grace_s: float = 0) -> Keep:
-    return Keep(last=rng.choice((1, 2, 3)), every=rng.choice((None, None, 7)), grace_s=grace_s)
+def some_keep(rng: random.Random, grace: str = "0 s") -> Keep:
+    return Keep(last=rng.choice((1, 2, 3)), every=rng.choice((None, None, 7)), grace=grace)

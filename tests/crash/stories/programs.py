@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter as Counted
+from datetime import timedelta
 
 import pyarrow.parquet as pq
 
-from millpond import Counter, Keep, Lazy, Map, Partial, Partitioned, Program, entry, parquet
+from millpond import BoundedLoss, Counter, Keep, Map, Partial, Partitioned, Program, entry, parquet
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import GENESIS_NAME, decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.engine.local_state.consolidation import Consolidation
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.state.local.storekey import PREFIX_BYTES, element_of
 from millpond.storage.composed.near import NearStorage
@@ -43,15 +44,15 @@ class Accounts(Program):
 
 
 class Visits(Program):
-    """Every visit counts once in an element that is exact, and once in a lazy one."""
+    """Every visit counts once in an element that is exact, and once in one with bounded loss."""
 
     exact = Partitioned(Counter[str])
-    lazy = Partitioned(Counter[str], durability=Lazy(events=3, seconds=1_000_000))
+    hits = Partitioned(Counter[str], durability=BoundedLoss(events=3, within=timedelta(seconds=1_000_000)))
 
     @entry
     def visit(self, page: str) -> None:
         self.exact[page] += 1
-        self.lazy[page] += 1
+        self.hits[page] += 1
 
 
 COMPILED = {program: compile_once(program) for program in (Accounts, Visits)}
@@ -96,7 +97,7 @@ class Running:
 
     ROWS = rows_of(Accounts, 96)
     program = Accounts
-    level = Durability.EXACTLY_ONCE
+    level = Level.EXACTLY_ONCE
 
     def prepare(self, place):
         pass
@@ -174,7 +175,7 @@ class Replaying(Running):
     """What epochs changed is near and gets lost with its machine; it is computed again."""
 
     ROWS = rows_of(Accounts, 72)
-    level = Durability.REPLAY
+    level = Level.REPLAY
 
     def go_on(self, place, rng):
         for end in (24, 48, 72):
@@ -184,7 +185,7 @@ class Replaying(Running):
             self.feed(place, self.start(place, rng), end)
         # What is only near is not for readers of the checkpoint.
         shutil.rmtree(place.folder / "near", ignore_errors=True)
-        self.level = Durability.EXACTLY_ONCE
+        self.level = Level.EXACTLY_ONCE
         self.start(place, rng)
 
     def check(self, place):
@@ -208,8 +209,8 @@ class Again(Simulated):
         return super()._compute(rows, parent, moment, handlers)
 
 
-class Lazing(Running):
-    """Lazy state: saved behind the epochs, and now and then what is near is lost, and told."""
+class LosingSome(Running):
+    """State with bounded loss: saved behind the epochs, and now and then what is near is lost, and told."""
 
     ROWS = rows_of(Visits, 72)
     program = Visits
@@ -248,9 +249,9 @@ class Lazing(Running):
         state = self.state(place)
         true = Counted(arguments[0] for _, arguments in self.ROWS)
         assert entries(Visits, state, 0) == dict(true)
-        lazy = entries(Visits, state, 1)
-        assert all(lazy.get(page, 0) <= visits for page, visits in true.items())
-        assert sum(true.values()) - sum(lazy.values()) <= self._told(place)
+        hits = entries(Visits, state, 1)
+        assert all(hits.get(page, 0) <= visits for page, visits in true.items())
+        assert sum(true.values()) - sum(hits.values()) <= self._told(place)
 
     def _told(self, place):
         """The updates that manifests say are lost at most, over the life of the checkpoint."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from millpond.checkpoint.commit.checkpoint import EpochOutcome, EpochWork, JobAborted, Parent
 from millpond.compiler import CompiledProgram
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.publish.replies import ABORTED, REPLY
 from millpond.engine.simulated import Row, Simulated
 from millpond.engine.time.eventtime import Judged
 from millpond.errors import StorageError
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.program.sinks import MemorySink
 from millpond.storage.door import through
 from tests.fuzz.faults.disk import FaultyDoor
@@ -75,7 +75,7 @@ class FaultyDriver(Simulated):
         key_groups: int,
         instances: int,
         steps_max: int,
-        durability: Durability | Lazy,
+        durability: Level | BoundedLoss,
         checkpoint: str,
     ) -> None:
         self._sites = sites

@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +15,12 @@ from typing import Final
 from millpond.checkpoint.records.manifest import Manifest
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.compiler import CompiledProgram, compile_program
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.schema import element_schemas
 from millpond.engine.sequential import Sequential
 from millpond.errors import Aborted, MillpondError, StorageError
 from millpond.program import ProgramBase
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.state.local.localstore import LocalStore
 from millpond.storage.composed.near import NearStorage
 from millpond.storage.contract import Storage
@@ -48,7 +49,7 @@ CALM_TURNS_MAX: Final = 3 * BATCHES_MAX
 """Without faults a driver commits a batch at each turn, unless it is one that others have overtaken."""
 
 UNSAVED: Final = "MP498"
-"""What a driver is told whose lazy state can't be saved; it does nothing more."""
+"""What a driver is told whose state with bounded loss can't be saved; it does nothing more."""
 
 EXPECTED: Final = frozenset({"MP307", "MP308", "MP309", "MP409", "MP426", UNSAVED}) | OVERTAKEN
 """What faults may be told as: the disk, another driver, a job that was aborted or tidied up in vain too often. Never as
@@ -57,7 +58,7 @@ damage.
 
 STORAGES: Final = ("files", "files", "perkey", "log", "spread", "elements")
 
-LAZY: Final = Lazy(events=2, seconds=1_000_000)
+LOSSY: Final = BoundedLoss(events=2, within=timedelta(seconds=1_000_000))
 
 _MISSING: Final = "MP304"
 
@@ -91,15 +92,15 @@ def run_seed(seed: int) -> Ended:
     dice = Dice(derive(seed, "script"))
     ended = Ended()
     script = _script(dice, ended)
-    levels: dict[str, tuple[Durability | Lazy, ...]] = {
-        "ledger": (Durability.EXACTLY_ONCE, Durability.EXACTLY_ONCE, Durability.REPLAY, LAZY),
-        "wander": (Durability.EXACTLY_ONCE, Durability.REPLAY),
-        "bank": (Durability.EXACTLY_ONCE, LAZY),
+    levels: dict[str, tuple[Level | BoundedLoss, ...]] = {
+        "ledger": (Level.EXACTLY_ONCE, Level.EXACTLY_ONCE, Level.REPLAY, LOSSY),
+        "wander": (Level.EXACTLY_ONCE, Level.REPLAY),
+        "bank": (Level.EXACTLY_ONCE, LOSSY),
     }
     with temporary_folder() as folder:
         ended.storage = dice.one(STORAGES)
         level = dice.one(levels[ended.program])
-        ended.level = "lazy" if isinstance(level, Lazy) else level.value
+        ended.level = "bounded_loss" if isinstance(level, BoundedLoss) else level.value
         elements = [element.name for element in element_schemas(script.compiled)]
         place = Place(folder, _address(ended.storage, folder / "checkpoint", elements), level)
         return _Run(script, place, seed, ended).run()
@@ -111,12 +112,12 @@ class Place:
 
     folder: Path
     url: str
-    level: Durability | Lazy
+    level: Level | BoundedLoss
 
     def open(self) -> Storage:
         """The checkpoint with what is near, as somebody sees it who has no faults."""
         kept = open_storage(self.url)
-        return kept if self.level is Durability.EXACTLY_ONCE else NearStorage(kept, self.folder / "near")
+        return kept if self.level is Level.EXACTLY_ONCE else NearStorage(kept, self.folder / "near")
 
 
 def _address(kind: str, root: Path, elements: Sequence[str]) -> str:
@@ -253,7 +254,7 @@ class _Run:
             return self._dice.one(self._drivers)
         if self._dice.chance(0.15):
             self._lose_stores()
-        if self._place.level is Durability.REPLAY and self._dice.chance(0.2):
+        if self._place.level is Level.REPLAY and self._dice.chance(0.2):
             self._lose_machine()
         driver = FaultyDriver(
             self._script.compiled,
@@ -305,7 +306,7 @@ class _Run:
         try:
             state = read_state(self._place.open())
         except StorageError as error:
-            if error.code == _MISSING and self._place.level is Durability.REPLAY:
+            if error.code == _MISSING and self._place.level is Level.REPLAY:
                 # It is computed again by the next start.
                 return ""
             raise

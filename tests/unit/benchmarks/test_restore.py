@@ -23,8 +23,8 @@ def test_a_state_is_restored_by_other_numbers_of_tasks_and_checked(tmp_path):
     figures = restore.run(options, None, Teller(Console(file=io.StringIO())))
     assert json_line(figures)
     for case in ("1_to_1", "2_to_1", "1_to_2", "2_to_2"):
-        assert figures[f"lazy_first_{case}_s"] > 0
-        assert figures[f"lazy_all_{case}_s"] > 0
+        assert figures[f"on_demand_first_{case}_s"] > 0
+        assert figures[f"on_demand_all_{case}_s"] > 0
         assert figures[f"eager_{case}_s"] > 0
     assert list(tmp_path.iterdir()) == []
 

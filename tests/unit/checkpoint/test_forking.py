@@ -29,7 +29,7 @@ from millpond.storage.composed.layered import BASE_NAME, LayeredStorage, TrialSt
 from millpond.storage.open import open_storage
 from tests.unit.checkpoint.keeping import Died, Driver, Watched, after, check_kept, stored
 
-KEEP = Keep(last=2, grace_s=0)
+KEEP = Keep(last=2, grace="0 s")
 
 
 @pytest.fixture(autouse=True)

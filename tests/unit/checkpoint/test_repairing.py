@@ -148,7 +148,7 @@ def test_going_back_loses_savepoints_that_it_tells_and_keeps_what_was_set_aside(
     assert done.went_back == [9, 10, 11, 12]
     aside = {storage.get(name) for name in storage.list(ASIDE)}
     assert aside == {before[manifest_name(epoch)] for epoch in (9, 10, 11, 12)}
-    collect_all(storage, Keep(last=2, grace_s=0), ManualClock())
+    collect_all(storage, Keep(last=2, grace="0 s"), ManualClock())
     for name in [name for name in before if name.startswith("deltas/")]:
         needed = any(name in str(data) for data in aside)
         assert storage.contains(name) or not needed
@@ -172,7 +172,7 @@ def test_an_epoch_that_is_not_whole_or_has_deleted_followers_can_not_be_gone_bac
         repair(hurt, EPOCHS)
     with pytest.raises(MillpondError, match="MP249"):
         repair(storage, 99)
-    storage, _ = made(40, Keep(last=2, every=10, grace_s=0))
+    storage, _ = made(40, Keep(last=2, every=10, grace="0 s"))
     assert 10 in kept_epochs(storage)[0]
     with pytest.raises(MillpondError, match="MP249") as caught:
         repair(storage, 10)

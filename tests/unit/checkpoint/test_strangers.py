@@ -23,7 +23,7 @@ from millpond.storage.composed.layered import TrialStorage
 from tests.sizes import sized
 from tests.unit.checkpoint.keeping import GRACE_MS, Driver, after, check_kept
 
-KEEP = Keep(last=2, grace_s=0)
+KEEP = Keep(last=2, grace="0 s")
 FOLDERS = ("deltas", "snapshots", "pending", "inputs", "saves", "merged", "condemned", "swept", "retired", "savepoints")
 ODD = ("a b", os.fsdecode(b"\xff"), "zz~", "\u0663", "\n", "0" * 250)
 PLAIN = ("notes.txt", "0" * 39, "0" * 41, "A" * 40, "sub/" + "0" * 40)
@@ -97,7 +97,7 @@ def test_verify_lists_strange_files_and_calls_nothing_damaged(tmp_path):
 
 def test_every_name_that_a_checkpoint_gives_is_known(tmp_path):
     storage = MemoryStorage()
-    run(storage, 40, Keep(last=3, every=5, grace_s=0))
+    run(storage, 40, Keep(last=3, every=5, grace="0 s"))
     assert strange_in(storage) == []
     folders = {name.partition("/")[0] for name in storage.list("") if "/" in name}
     assert folders >= {"deltas", "snapshots", "merged", "condemned", "retired", "manifests"}

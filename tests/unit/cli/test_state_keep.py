@@ -67,9 +67,9 @@ def test_a_savepoint_is_listed_holds_its_epoch_and_is_deleted(checkpoint):
     listed = told("ls", checkpoint)["savepoints"]
     assert [(line["name"], line["epoch"]) for line in listed] == [("before", 2)]
     assert "savepoint before: epoch 2" in state("ls", checkpoint).stdout
-    assert told("gc", checkpoint, "--last", 2, "--grace", 0)["kept"] == [2, 8, 9]
+    assert told("gc", checkpoint, "--last", 2, "--grace", "0 s")["kept"] == [2, 8, 9]
     assert told("savepoint", checkpoint, "before", "--delete")["deleted"] is True
-    assert told("gc", checkpoint, "--last", 2, "--grace", 0)["kept"] == [8, 9]
+    assert told("gc", checkpoint, "--last", 2, "--grace", "0 s")["kept"] == [8, 9]
     assert told("savepoint", checkpoint, "before", "--delete", code=1)["error"]["code"] == "MP425"
     assert told("savepoint", checkpoint, "12", code=1)["error"]["code"] == "MP428"
     assert "names epoch 9" in state("savepoint", checkpoint, "now").stdout
@@ -90,7 +90,7 @@ def test_a_savepoint_whose_epoch_is_gone_is_shown_as_lost(checkpoint):
 
 def test_gc_condemns_first_and_deletes_after_the_grace_period(checkpoint, original):
     before = everything_in(checkpoint)
-    trial = told("gc", checkpoint, "--last", 2, "--grace", 0, "--dry-run")
+    trial = told("gc", checkpoint, "--last", 2, "--grace", "0 s", "--dry-run")
     assert everything_in(checkpoint) == before
     first = told("gc", checkpoint, "--last", 2)
     assert (first["deleted_manifests"], first["deleted_files"]) == (0, 0)
@@ -98,11 +98,11 @@ def test_gc_condemns_first_and_deletes_after_the_grace_period(checkpoint, origin
     again = told("gc", checkpoint, "--last", 2)
     assert (again["newly_condemned"], again["waiting"]) == (0, first["waiting"])
     assert "condemned" in state("gc", checkpoint, "--last", 2).stdout
-    done = told("gc", checkpoint, "--last", 2, "--grace", 0)
+    done = told("gc", checkpoint, "--last", 2, "--grace", "0 s")
     assert (done["deleted_manifests"], done["deleted_files"]) == (7, trial["deleted_files"])
     assert trial["kept"] == done["kept"] == [8, 9]
     assert done["waiting"] == 0
-    text = state("gc", checkpoint, "--last", 2, "--grace", 0).stdout
+    text = state("gc", checkpoint, "--last", 2, "--grace", "0 s").stdout
     assert "0 epochs and 0 files deleted" in text
     assert "kept: 8 to 9" in text
     for epoch in (8, 9):
@@ -113,7 +113,7 @@ def test_gc_condemns_first_and_deletes_after_the_grace_period(checkpoint, origin
 
 
 def test_gc_keeps_every_so_manieth_epoch(checkpoint):
-    assert told("gc", checkpoint, "--last", 2, "--every", 3, "--grace", 0)["kept"] == [3, 6, 8, 9]
+    assert told("gc", checkpoint, "--last", 2, "--every", 3, "--grace", "0 s")["kept"] == [3, 6, 8, 9]
 
 
 @pytest.mark.parametrize("copy", [[], ["--copy"]])
@@ -200,7 +200,7 @@ def test_every_command_tells_that_there_is_no_checkpoint(tmp_path):
 
 
 def test_a_program_keeps_what_it_is_told_to(tmp_path):
-    simulated = Simulated(compile_once(Everything), tmp_path, keep=Keep(last=3, every=8, grace_s=0))
+    simulated = Simulated(compile_once(Everything), tmp_path, keep=Keep(last=3, every=8, grace="0 s"))
     for number in range(40):
         simulated.epoch([("word", (str(number % 3),))])
     kept = told("ls", tmp_path / "checkpoint", "--limit", 100)["epochs"]

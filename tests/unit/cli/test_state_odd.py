@@ -64,7 +64,7 @@ def test_a_strange_file_is_listed_and_its_name_is_escaped(checkpoint):
     text = state("verify", checkpoint, "--all").stdout
     assert "2 strange files" in text
     assert SHOWN in text
-    assert told("gc", checkpoint, "--last", 2, "--grace", 0)["ok"]
+    assert told("gc", checkpoint, "--last", 2, "--grace", "0 s")["ok"]
     assert (checkpoint / "deltas" / "a b").exists()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from millpond.checkpoint.read.plain import printable
 from millpond.engine.elastic import HotKey
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.spark.progress import EpochReport, Progress, show_replies
 
 ODD = ["[/b]", "[red]", "Counter[str]", "\x1b[2J", "a\nb", "\udcff"]
@@ -59,20 +59,20 @@ MB = 1_000_000
 @pytest.mark.parametrize(
     ("level", "bytes_in", "bytes_changed", "other"),
     [
-        (Durability.EXACTLY_ONCE, 10 * MB, 41 * MB, "replay"),
-        (Durability.EXACTLY_ONCE, 10 * MB, 39 * MB, None),
-        (Durability.EXACTLY_ONCE, 0, 16 * MB, None),
-        (Durability.EXACTLY_ONCE, 90 * MB, 1 * MB, None),
-        (Durability.REPLAY, 41 * MB, 10 * MB, "exactly_once"),
-        (Durability.REPLAY, 39 * MB, 10 * MB, None),
-        (Durability.REPLAY, 10 * MB, 41 * MB, None),
-        (Durability.LAZY, 10 * MB, 41 * MB, None),
+        (Level.EXACTLY_ONCE, 10 * MB, 41 * MB, "replay"),
+        (Level.EXACTLY_ONCE, 10 * MB, 39 * MB, None),
+        (Level.EXACTLY_ONCE, 0, 16 * MB, None),
+        (Level.EXACTLY_ONCE, 90 * MB, 1 * MB, None),
+        (Level.REPLAY, 41 * MB, 10 * MB, "exactly_once"),
+        (Level.REPLAY, 39 * MB, 10 * MB, None),
+        (Level.REPLAY, 10 * MB, 41 * MB, None),
+        (Level.BOUNDED_LOSS, 10 * MB, 41 * MB, None),
     ],
 )
 def test_the_level_that_would_write_less_is_suggested(capsys, level, bytes_in, bytes_changed, other):
     Progress("Visits", shown=True).suggest_level(level, bytes_in, bytes_changed)
     told = capsys.readouterr().err
-    assert (f'durability="{other}" would write less' in told) if other else told == ""
+    assert (f'Durability("{other}") would write less' in told) if other else told == ""
     if other:
         assert f"{bytes_in // MB} MB of rows changed {bytes_changed // MB} MB of state" in told
     Progress("Visits", shown=False).suggest_level(level, bytes_in, bytes_changed)

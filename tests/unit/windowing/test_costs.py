@@ -8,7 +8,7 @@ from millpond import windowing as w
 def test_many_queries_keep_no_more_slices_than_windows_are_open():
     """A long window beside short ones: begins of short windows that are over would pile up if they were not merged."""
     queries = {"long": w.count_tumbling(5000), **{f"q{n}": w.count_sliding(7 + n, 3 + n) for n in range(5)}}
-    for store in ("lazy", "eager", "auto"):
+    for store in ("on_demand", "eager", "auto"):
         windows = w.SharedWindows(w.collect(), queries, store=store, check=True)
         results = [result for number in range(5001) for result in windows.add(number)]
         assert all(result.value == list(range(*result.bounds)) for result in results)
@@ -17,7 +17,7 @@ def test_many_queries_keep_no_more_slices_than_windows_are_open():
 
 
 def test_nothing_is_kept_between_sessions():
-    windows = w.SharedWindows(w.count(), {"s": w.session(5)}, store="lazy", check=True)
+    windows = w.SharedWindows(w.count(), {"s": w.session(5)}, store="on_demand", check=True)
     for number in range(1000):
         windows.add(number, number * 10)
     assert (windows.counters.partials, windows.counters.live_slices_max, windows.counters.reduce_calls) == (0, 0, 0)

@@ -22,7 +22,7 @@ from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.open import open_storage
 from tests.unit.checkpoint.keeping import GRACE_MS, Driver
 
-KEEP = Keep(last=2, every=10, grace_s=0)
+KEEP = Keep(last=2, every=10, grace="0 s")
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,7 @@ class CollectedMeanwhile(MemoryStorage):
     left = None
 
     def happens(self):
-        collect_all(self, Keep(last=2, grace_s=0), ManualClock())
+        collect_all(self, Keep(last=2, grace="0 s"), ManualClock())
 
     def get(self, name):
         if self.left is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import timedelta
 
 import pytest
 from hypothesis import settings
@@ -36,7 +37,7 @@ from millpond.storage.content import put_content
 from tests.sizes import slow_or_wide
 from tests.unit.checkpoint.keeping import GRACE_MS, Died, Driver, Watched, after, check_kept, garbage, settle
 
-KEEP = Keep(last=3, every=10, grace_s=GRACE_MS / 1000)
+KEEP = Keep(last=3, every=10, grace=timedelta(milliseconds=GRACE_MS))
 
 WORDS = "abcdefgh"
 changes = st.dictionaries(st.sampled_from(WORDS), st.none() | st.sampled_from("xy"), max_size=3)
@@ -449,7 +450,16 @@ def test_a_savepoint_that_came_between_looking_and_condemning_is_respected():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"last": 0}, {"every": 0}, {"last": 1.5}, {"grace_s": -1}, {"grace_s": "1"}, {"grace_s": 1e308}, {"last": True}],
+    [
+        {"last": 0},
+        {"every": 0},
+        {"last": 1.5},
+        {"grace": "-1 s"},
+        {"grace": "1"},
+        {"grace": 5},
+        {"grace": "1000000 d"},
+        {"last": True},
+    ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(bad):
     with pytest.raises(EpochError, match="MP429"):
@@ -512,7 +522,7 @@ class Keeping(RuleBasedStateMachine):
     def begin(self, last, every):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(snapshots, "DELTA_EPOCHS_MAX", 3)
-        self.keep = Keep(last, every, GRACE_MS / 1000)
+        self.keep = Keep(last, every, timedelta(milliseconds=GRACE_MS))
         self.clock = ManualClock()
         self.storage = MemoryStorage()
         self.models = {0: {}}
@@ -543,7 +553,7 @@ class Keeping(RuleBasedStateMachine):
     @rule(last=st.integers(1, 6))
     def new_driver(self, last):
         """Another one takes over, maybe with another policy; the old one is just forgotten."""
-        self.keep = Keep(last, self.keep.every, self.keep.grace_s)
+        self.keep = Keep(last, self.keep.every, self.keep.grace)
         self.driver = Driver(self.storage, self.keep, self.clock)
 
     @rule(row=changes, death=st.integers(0, 12))
@@ -567,7 +577,7 @@ class Keeping(RuleBasedStateMachine):
 
     @rule(grace=st.booleans())
     def collect_by_hand(self, grace):
-        keep = Keep(self.keep.last, self.keep.every, self.keep.grace_s if grace else 0)
+        keep = Keep(self.keep.last, self.keep.every, self.keep.grace if grace else "0 s")
         collect_all(self.storage, keep, self.clock)
         self.driver = Driver(self.storage, self.keep, self.clock)
 

@@ -380,7 +380,7 @@ def test_a_word_stands_for_options(mode):
         {"uneven": 1},
         {"slow": "2"},
         {"reports": 0},
-        {"ignored_s": -2},
+        {"ignored": "-2 s"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options):

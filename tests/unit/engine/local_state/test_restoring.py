@@ -31,8 +31,8 @@ from millpond.engine.simulated import Simulated
 from millpond.errors import StateError, StorageError
 from millpond.keygroups import Layout
 from millpond.state.local import localstore
-from millpond.state.local.lazyview import LazyView
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
+from millpond.state.local.ondemandview import OnDemandView
 from millpond.state.local.standing import groups_in, ranges_of
 from millpond.state.local.storekey import group_of, store_key, store_prefix
 from millpond.storage.backends.files import FileStorage
@@ -105,7 +105,7 @@ class World:
         work = EpochWork(tuple(parts), (), {})
         self.checkpoint.run_epoch(offer, lambda _: work, lambda _: None, partitions=self.layout.partitions)
 
-    def open(self, partition, restore="lazy", parent=None):
+    def open(self, partition, restore="on_demand", parent=None):
         parent = parent or self.checkpoint.parent
         return open_state(self.storage, self.folder, parent, self.layout, partition, restore)
 
@@ -151,7 +151,7 @@ class Interleaved(RuleBasedStateMachine):
         self.model = {key: value for key, value in self.model.items() if value is not None}
         self.history[self.world.checkpoint.epoch] = self.model
 
-    @rule(partition=st.integers(0, 11), restore=st.sampled_from(["lazy", "lazy", "eager"]))
+    @rule(partition=st.integers(0, 11), restore=st.sampled_from(["on_demand", "on_demand", "eager"]))
     def open(self, partition, restore):
         partition %= self.world.layout.partitions
         if any(part == partition and view.stamp.epoch != self.world.checkpoint.epoch for part, view in self.views):
@@ -278,7 +278,7 @@ def every_group(value):
 def test_a_first_key_brings_in_a_part_and_no_more(world):
     world.commit(every_group(b"1"))
     with world.open(0) as view:
-        assert isinstance(view, LazyView)
+        assert isinstance(view, OnDemandView)
         assert view.held == ()
         assert view.get(store_key(0, 0, b"u")) == b"1" * 40
         assert 0 in groups_in(view.held)
@@ -336,7 +336,7 @@ def test_a_group_that_another_process_brings_in_between_is_not_left_behind(world
         assert dict(view.scan(b"")) == {store_key(0, group, b"u"): b"two" for group in range(6)}
 
 
-def test_a_store_that_moves_under_a_lazy_view_is_a_coded_error_and_never_a_wrong_answer(world):
+def test_a_store_that_moves_under_a_view_on_demand_is_a_coded_error_and_never_a_wrong_answer(world):
     world.commit(every_group(b"1"))
     with world.open(0) as view:
         assert view.get(store_key(0, 0, b"u")) == b"1" * 40

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from millpond import Durability
 from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.keptreplies import KeptReplies
@@ -13,7 +14,6 @@ from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import IN_CHECKPOINT, KEPT, stage, staging_mark
 from millpond.errors import FeedError, StorageError
 from millpond.program.sinks import console, foreach_epoch, memory
-from millpond.spark.checks import check_restore
 from millpond.spark.streaming.workroot import WorkRoot
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
@@ -204,7 +204,7 @@ def test_a_work_root_that_is_no_folder_is_refused_without_its_password(tmp_path,
 
 
 def test_restore_is_one_of_two_words():
-    assert check_restore("lazy") == "lazy"
+    assert Durability().restore == "on_demand"
     with pytest.raises(FeedError) as caught:
-        check_restore("later")
+        Durability(restore="later")
     assert caught.value.code == "MP523"

@@ -13,7 +13,7 @@ import pytest
 from millpond import Counter, Map, Partitioned, Program, Value, entry
 from millpond.compiler.compile import compile_program
 from millpond.engine.messages import Control, decode_control
-from millpond.engine.plan import BadRows, Durability, EpochPlan
+from millpond.engine.plan import BadRows, EpochPlan, Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import portions, working
 from millpond.engine.task.portions import ROW_BYTES, join_controls, run_task
@@ -62,22 +62,22 @@ def test_portions_equal_plain_python(program, partitions, tmp_path, divided, mon
     assert (max(divided, default=0) > 1) == (program.__name__ != "Words")
 
 
-@pytest.mark.parametrize("durability", list(Durability))
+@pytest.mark.parametrize("durability", list(Level))
 def test_every_level_of_durability_gives_the_same(durability, tmp_path, divided):
     rows = random_rows(Store, fresh_seed(), 60)
     simulated = Simulated(compile_program(Store), tmp_path, 2, durability=durability, memory_bytes=FEW)
     simulated.epoch(rows[:30])
-    if durability is Durability.REPLAY:
+    if durability is Level.REPLAY:
         # What is computed again must be divided as it was: not at all.
         shutil.rmtree(tmp_path / "near")
     simulated = Simulated(compile_program(Store), tmp_path, 1, durability=durability, memory_bytes=3 * FEW)
-    assert simulated.replayed == (durability is Durability.REPLAY)
+    assert simulated.replayed == (durability is Level.REPLAY)
     simulated.epoch(rows[30:])
     wanted = oracle(Store, rows)
     told = {number: reply for number, reply in wanted.replies.items() if number >= 30}
     assert simulated.replies() == told
     # Rows that are logged to be run again are held at once.
-    assert bool(divided) == (durability is not Durability.REPLAY)
+    assert bool(divided) == (durability is not Level.REPLAY)
 
 
 def test_timers_fire_as_in_plain_python(tmp_path, divided):

@@ -12,7 +12,7 @@ import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry
 from millpond.checkpoint.records.times import EventTimes, FeedMark, Times
-from millpond.engine.plan import BadRows, Durability
+from millpond.engine.plan import BadRows, Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.time.eventtime import (
     FIRST_US,
@@ -245,5 +245,5 @@ def test_a_checkpoint_does_not_change_its_kind_of_time(tmp_path):
         simulated(tmp_path, event_time=None)
     assert caught.value.code == "MP631"
     with pytest.raises(MillpondError) as caught:
-        simulated(tmp_path / "replay", durability=Durability.REPLAY)
+        simulated(tmp_path / "replay", durability=Level.REPLAY)
     assert caught.value.code in ("MP637", "MP492")

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from millpond import windowing as w
 from millpond.windowing.stores.counters import Counters
 from millpond.windowing.stores.flatfat import CAPACITY_MIN, FlatFat
-from millpond.windowing.stores.stores import EAGER, LAZY, PREFIX, choose_store, make_store
+from millpond.windowing.stores.stores import EAGER, ON_DEMAND, PREFIX, choose_store, make_store
 from tests.sizes import sized
 
 TEXT = w.aggregate(lift=str, combine=lambda a, b: a + b, lower=str, identity="", name="text")
 NUMBERS = w.sum_of(integers=True)
-STORES = {"lazy": (LAZY, TEXT, ""), "eager": (EAGER, TEXT, ""), "prefix": (PREFIX, NUMBERS, 0)}
+STORES = {"on_demand": (ON_DEMAND, TEXT, ""), "eager": (EAGER, TEXT, ""), "prefix": (PREFIX, NUMBERS, 0)}
 MOVES = st.lists(st.tuples(st.sampled_from("aaaalpm"), st.floats(0, 1), st.integers(0, 99)), max_size=120)
 
 
@@ -112,16 +112,28 @@ def test_order_is_kept_over_the_wrap_around():
     assert (store.lookup(2), store.lookup(3), store.lookup(4), store.lookup(6)) == ("3456", "456", "56", "")
 
 
-def test_the_rule_takes_few_slices_lazily_and_many_eagerly():
-    assert choose_store(w.min_of(), 3, 1) == LAZY
+def test_the_rule_takes_few_slices_on_demand_and_many_eagerly():
+    assert choose_store(w.min_of(), 3, 1) == ON_DEMAND
     assert choose_store(w.min_of(), 1000, 1) == EAGER
-    assert choose_store(w.min_of(), 1000, 0.001) == LAZY
+    assert choose_store(w.min_of(), 1000, 0.001) == ON_DEMAND
     assert choose_store(w.count(), 1000, 1) == PREFIX
 
 
-@pytest.mark.parametrize(("range_", "kind"), [(20, LAZY), (4000, EAGER)])
+@pytest.mark.parametrize(("range_", "kind"), [(20, ON_DEMAND), (4000, EAGER)])
 def test_the_store_is_chosen_by_what_happens(range_, kind):
     windows = w.SharedWindows(w.max_of(), {"w": w.count_sliding(range_, 10)})
     results = [result.value for number in range(20_000) for result in windows.add(number)]
     assert results == [begin + range_ - 1 for begin in range(0, 20_000 - range_, 10)]
     assert windows.store_kind == kind
+
+
+def test_exported_state_names_its_store_as_checkpoints_do():
+    """The word on disk is an older one than that of users, and is read as it was written."""
+    windows = w.SharedWindows(w.count(), {"s": w.session(5)}, store=ON_DEMAND)
+    windows.add("row", 1)
+    state = windows.export()
+    assert state["store"] == "lazy"
+    again = w.SharedWindows(w.count(), {"s": w.session(5)})
+    again.restore(state)
+    assert again.export()["store"] == "lazy"
+    assert again.advance(20) == windows.advance(20)

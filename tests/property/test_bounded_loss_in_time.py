@@ -1,25 +1,26 @@
-"""Durability `lazy` with what else there is: time to live, timers, event time, rows over several keys."""
+"""Bounded loss with what else there is: time to live, timers, event time, rows over several keys."""
 
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond import Lazy
+from millpond import BoundedLoss
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import MANIFESTS, decode_manifest
 from millpond.checkpoint.recovery import read_state
-from millpond.engine.durability.lazily import lazy_settings
+from millpond.engine.durability.boundedloss import bounded_loss_settings
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.local.storekey import element_of
 from tests.fuzz.transactions.worlds.bank import Bank
 from tests.property import test_eventtime, test_time
-from tests.property.test_lazy_level import both, kept, lose, start
+from tests.property.test_bounded_loss import both, kept, lose, start
 from tests.property.test_time import HANDLERS, many
 from tests.property.timed import Aged, Alarms, Moves, Pledges, committed_state, fired_by, replies_of
 from tests.sizes import compile_once
@@ -27,7 +28,7 @@ from tests.sizes import compile_once
 pytestmark = pytest.mark.slow
 
 PROGRAMS = (Aged, Moves, Alarms, Pledges)
-LEVELS = st.builds(Lazy, events=st.sampled_from((1, 2, 5, 10**6)), seconds=st.sampled_from((3, 10**6)))
+LEVELS = st.builds(BoundedLoss, events=st.sampled_from((1, 2, 5, 10**6)), within=st.sampled_from(("3 s", "1000000 s")))
 RESTARTS = st.dictionaries(st.integers(1, 6), st.integers(1, 3), max_size=3)
 
 
@@ -111,9 +112,9 @@ def test_after_a_lost_host_each_key_is_as_it_once_was_and_the_run_goes_on(progra
         manifests = [decode_manifest(kept(folder).get(name), name) for name in kept(folder).list(MANIFESTS)]
         there, made = manifests[len(histories) - 2], manifests[len(histories) - 1 :]
         state = read_state(kept(folder), made[0] if made else there)
-        lazy = {list(compiled.elements).index(name) for name in lazy_settings(compiled, level)}
+        bounded = {list(compiled.elements).index(name) for name in bounded_loss_settings(compiled, level)}
         for key in set(histories[-1]) | set(state):
-            if element_of(key) in lazy:
+            if element_of(key) in bounded:
                 assert state.get(key) in [history.get(key) for history in histories]
             else:
                 assert state.get(key) == histories[-1].get(key)
@@ -126,7 +127,7 @@ def test_after_a_lost_host_each_key_is_as_it_once_was_and_the_run_goes_on(progra
 
 
 def test_rows_over_several_keys_lose_no_more_than_their_keys(tmp_path):
-    level = Lazy(events=2, seconds=10**6)
+    level = BoundedLoss(events=2, within=timedelta(seconds=10**6))
     rows = [("deposit", (f"k{number % 5}", 10)) for number in range(10)]
     rows += [("transfer", (f"k{number % 5}", f"k{number % 3}", 1)) for number in range(20)]
     run = start(Bank, tmp_path, durability=level)

@@ -1,26 +1,27 @@
-"""Durability `lazy`: while the host lives nothing is lost, and with it no more than is due, key by key, and told."""
+"""Bounded loss: while the host lives nothing is lost, and with it no more than is due, key by key, and told."""
 
 from __future__ import annotations
 
 import random
 import shutil
 from collections import Counter as Tally
+from datetime import timedelta
 from functools import cache
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from millpond import Counter, Lazy, List, Map, Partitioned, Program, entry
+from millpond import BoundedLoss, Counter, List, Map, Partitioned, Program, entry
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.checkpoint.snapshots.compaction import compact, last_merged
-from millpond.engine.durability.lazily import Saving, lazy_settings
+from millpond.engine.durability.boundedloss import Saving, bounded_loss_settings
 from millpond.engine.durability.replaying import check_durability
-from millpond.engine.plan import Durability
+from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.errors import MillpondError
@@ -38,10 +39,10 @@ NEVER = 10**6
 
 
 class Mixed(Program):
-    """An element that is exactly once beside one that is lazy; every row changes both."""
+    """An element that is exactly once beside one with bounded loss; every row changes both."""
 
     exact = Partitioned(Counter[str])
-    hits = Partitioned(Counter[str], durability=Lazy(events=3, seconds=NEVER))
+    hits = Partitioned(Counter[str], durability=BoundedLoss(events=3, within=timedelta(seconds=NEVER)))
 
     @entry
     def hit(self, key: str) -> int:
@@ -64,7 +65,7 @@ def kept(folder):
     return FileStorage(folder / "checkpoint")
 
 
-def start(program, folder, partitions=2, durability=Durability.EXACTLY_ONCE, **options):
+def start(program, folder, partitions=2, durability=Level.EXACTLY_ONCE, **options):
     return Simulated(compile_once(program), folder, partitions, durability=durability, **options)
 
 
@@ -91,7 +92,7 @@ def check_loss(loss, state, histories, times, settings):
         assert points, key
         lost = [at for at in range(points[-1] + 1, head + 1) if histories[at].get(key) != histories[at - 1].get(key)]
         assert len(lost) < settings.events
-        assert all(times[at] > times[head] - settings.length_us for at in lost)
+        assert all(times[at] > times[head] - settings.within_us for at in lost)
         if lost:
             gone[key] = len(lost)
     if loss is None:
@@ -106,7 +107,7 @@ def check_loss(loss, state, histories, times, settings):
 def test_a_lost_host_takes_no_more_of_a_key_than_is_due(tmp_path, monkeypatch, program, every):
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", every)
     rng = random.Random(fresh_seed())
-    settings = Lazy(events=rng.choice((1, 2, 4, 9)), seconds=rng.choice((2, 5, NEVER)))
+    settings = BoundedLoss(events=rng.choice((1, 2, 4, 9)), within=timedelta(seconds=rng.choice((2, 5, NEVER))))
     say(settings)
     rows = random_rows(program, rng.randrange(1_000), 70)
     histories, times, fed = [{}], [0], 0
@@ -165,7 +166,7 @@ def test_a_job_goes_on_from_what_is_left_wherever_its_state_is(tmp_path, keeps_s
         assert found == model
 
 
-def test_elements_beside_a_lazy_one_are_exact_and_kept_at_once(tmp_path):
+def test_elements_beside_one_with_bounded_loss_are_exact_and_kept_at_once(tmp_path):
     rows = [("hit", (f"k{number % 7}",)) for number in range(40)]
     run = start(Mixed, tmp_path)
     for at in range(0, 40, 8):
@@ -201,7 +202,7 @@ def test_a_loss_is_told_once_and_in_the_manifest(tmp_path):
 @pytest.mark.parametrize("epochs", [6, 7])
 def test_nothing_is_lost_that_a_snapshot_holds(tmp_path, monkeypatch, epochs):
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 2)
-    settings = Lazy(events=NEVER, seconds=NEVER)
+    settings = BoundedLoss(events=NEVER, within=timedelta(seconds=NEVER))
     rows = random_rows(Totals, 7, 10 * epochs)
     run = start(Totals, tmp_path, durability=settings)
     for at in range(0, 10 * epochs, 10):
@@ -216,7 +217,7 @@ def test_nothing_is_lost_that_a_snapshot_holds(tmp_path, monkeypatch, epochs):
 
 
 def test_a_snapshot_from_before_a_loss_does_not_bring_back_what_was_given_up(tmp_path, monkeypatch):
-    settings = Lazy(events=NEVER, seconds=NEVER)
+    settings = BoundedLoss(events=NEVER, within=timedelta(seconds=NEVER))
     rows = random_rows(Totals, 7, 60)
     run = start(Totals, tmp_path, durability=settings)
     for at in range(0, 30, 10):
@@ -236,7 +237,7 @@ def test_a_snapshot_from_before_a_loss_does_not_bring_back_what_was_given_up(tmp
 
 
 def test_a_save_does_not_hide_what_came_after_it(tmp_path):
-    settings = Lazy(events=2, seconds=NEVER)
+    settings = BoundedLoss(events=2, within=timedelta(seconds=NEVER))
     rows = [("add", (1, 1.0)), ("add", (1, 1.0)), ("add", (1, 1.0)), ("add", (2, 1.0))]
     run = start(Totals, tmp_path, durability=settings)
     for epoch in (rows[:2], rows[2:3], rows[3:]):
@@ -251,7 +252,7 @@ def test_a_save_does_not_hide_what_came_after_it(tmp_path):
 
 @pytest.mark.parametrize("overflow", ["wait", "skip"])
 def test_a_full_queue_leaves_the_newest_out_or_nothing(tmp_path, overflow):
-    settings = Lazy(events=1, seconds=NEVER, queue=2, overflow=overflow)
+    settings = BoundedLoss(events=1, within=timedelta(seconds=NEVER), queue=2, overflow=overflow)
     run = start(Totals, tmp_path, durability=settings)
     keys = [key_of(Totals, ("add", (number, 1.0))) for number in range(6)]
     for number in range(6):
@@ -278,7 +279,7 @@ def saved_keys(folder, ref):
 
 
 def test_a_key_that_nobody_meets_again_is_saved_in_time(tmp_path):
-    settings = Lazy(events=NEVER, seconds=5)
+    settings = BoundedLoss(events=NEVER, within=timedelta(seconds=5))
     run = start(Totals, tmp_path, durability=settings)
     for second in range(10):
         with epoch_time((second + 1) * SECOND):
@@ -289,7 +290,7 @@ def test_a_key_that_nobody_meets_again_is_saved_in_time(tmp_path):
 
 def test_saving_in_a_thread_gives_the_same_and_ends_clean(tmp_path):
     rng = random.Random(fresh_seed())
-    settings = Lazy(events=2, seconds=0.05, queue=3)
+    settings = BoundedLoss(events=2, within=timedelta(seconds=0.05), queue=3)
     run = start(Totals, tmp_path, durability=settings)
     run._saving = Saving(both(tmp_path), {0: settings})
     rows = random_rows(Totals, rng.randrange(1_000), 90)
@@ -304,7 +305,7 @@ def test_saving_in_a_thread_gives_the_same_and_ends_clean(tmp_path):
 
 
 def test_a_saver_that_can_not_read_what_is_near_stops_the_run(tmp_path):
-    settings = Lazy(events=3, seconds=NEVER)
+    settings = BoundedLoss(events=3, within=timedelta(seconds=NEVER))
     run = start(Totals, tmp_path, durability=settings)
     run.epoch([("add", (1, 1.0)), ("add", (2, 1.0)), ("add", (2, 1.0))])
     saver = run._saving._saver
@@ -316,27 +317,27 @@ def test_a_saver_that_can_not_read_what_is_near_stops_the_run(tmp_path):
 
 def test_a_start_keeps_what_is_near(tmp_path):
     rows = random_rows(Totals, 3, 40)
-    run = start(Totals, tmp_path, durability=Lazy(events=NEVER, seconds=NEVER))
+    run = start(Totals, tmp_path, durability=BoundedLoss(events=NEVER, within=timedelta(seconds=NEVER)))
     run.epoch(rows[:20])
     assert kept(tmp_path).list("deltas") == []
     history = History(kept(tmp_path))
     assert code_of(lambda: history.reader("totals", history.point())) == "MP456"
     assert verify(kept(tmp_path), everything=True).problems == []
-    start(Totals, tmp_path, durability=Lazy(events=NEVER, seconds=NEVER))
+    start(Totals, tmp_path, durability=BoundedLoss(events=NEVER, within=timedelta(seconds=NEVER)))
     assert read_state(kept(tmp_path)) == oracle(Totals, rows[:20]).state
     assert History(kept(tmp_path)).reader("totals", history.point()) is not None
 
 
-LEVELS = (Durability.EXACTLY_ONCE, Durability.REPLAY, Lazy(events=4))
+LEVELS = (Level.EXACTLY_ONCE, Level.REPLAY, BoundedLoss(events=4))
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (Lazy(events=4), Durability.EXACTLY_ONCE),
+        (BoundedLoss(events=4), Level.EXACTLY_ONCE),
         *(pytest.param(before, after, marks=pytest.mark.slow) for before in LEVELS for after in LEVELS),
     ],
-    ids=lambda level: type(level).__name__ if isinstance(level, Lazy) else level.value,
+    ids=lambda level: type(level).__name__ if isinstance(level, BoundedLoss) else level.value,
 )
 def test_levels_follow_each_other_in_any_order(tmp_path, before, after):
     rng = random.Random(fresh_seed())
@@ -352,9 +353,9 @@ def test_levels_follow_each_other_in_any_order(tmp_path, before, after):
         assert read_state(both(folder)) == oracle(program, rows).state
 
 
-def test_another_number_of_instances_after_lazy_epochs(tmp_path):
+def test_another_number_of_instances_after_epochs_with_bounded_loss(tmp_path):
     rows = random_rows(Words, 5, 40)
-    settings = Lazy(events=NEVER, seconds=NEVER)
+    settings = BoundedLoss(events=NEVER, within=timedelta(seconds=NEVER))
     start(Words, tmp_path, durability=settings, instances=4).epoch(rows[:20])
     run = start(Words, tmp_path, durability=settings, instances=8)
     run.epoch(rows[20:])
@@ -364,15 +365,15 @@ def test_another_number_of_instances_after_lazy_epochs(tmp_path):
     }
 
 
-def test_gathered_rows_may_have_lazy_state(tmp_path):
+def test_gathered_rows_may_have_bounded_loss(tmp_path):
     compiled = compile_once(Bank)
-    level = Lazy(events=NEVER, seconds=NEVER)
-    assert check_durability(compiled, level) is Durability.LAZY
-    assert lazy_settings(compiled, level)
+    level = BoundedLoss(events=NEVER, within=timedelta(seconds=NEVER))
+    assert check_durability(compiled, level) is Level.BOUNDED_LOSS
+    assert bounded_loss_settings(compiled, level)
 
 
 def test_a_save_that_a_manifest_names_must_be_there(tmp_path):
-    run = start(Totals, tmp_path, durability=Lazy(events=1, seconds=NEVER))
+    run = start(Totals, tmp_path, durability=BoundedLoss(events=1, within=timedelta(seconds=NEVER)))
     for number in range(3):
         run.epoch([("add", (number, 1.0))])
     ref = run._checkpoint.head.saves[0]
@@ -381,11 +382,11 @@ def test_a_save_that_a_manifest_names_must_be_there(tmp_path):
     path.unlink()
     assert [problem.error.code for problem in verify(kept(tmp_path), everything=True).problems] == ["MP304"]
     lose(tmp_path)
-    assert code_of(lambda: start(Totals, tmp_path, durability=Lazy(events=1))) == "MP304"
+    assert code_of(lambda: start(Totals, tmp_path, durability=BoundedLoss(events=1))) == "MP304"
 
 
 def test_a_save_that_tells_something_else_is_refused(tmp_path):
-    run = start(Totals, tmp_path, durability=Lazy(events=1, seconds=NEVER))
+    run = start(Totals, tmp_path, durability=BoundedLoss(events=1, within=timedelta(seconds=NEVER)))
     for number in range(3):
         run.epoch([("add", (number, 1.0))])
     ref = run._checkpoint.head.saves[0]
@@ -413,19 +414,19 @@ class Listed(Program):
         self.log.append(line)
 
 
-def test_what_can_not_be_lazy_is_refused_or_stays_exact():
+def test_what_can_not_have_it_is_refused_or_stays_exact():
     assert code_of(lambda: Partitioned(Map[str, int], durability="replay")) == "MP496"
-    assert code_of(lambda: Partitioned(List[str], durability="lazy")) == "MP497"
-    for wrong in ({"events": 0}, {"seconds": 0}, {"seconds": float("nan")}, {"queue": True}, {"overflow": "drop"}):
-        assert code_of(lambda wrong=wrong: Lazy(**wrong)) == "MP499"
+    assert code_of(lambda: Partitioned(List[str], durability="bounded_loss")) == "MP497"
+    for wrong in ({"events": 0}, {"within": "0 s"}, {"within": 5}, {"queue": True}, {"overflow": "drop"}):
+        assert code_of(lambda wrong=wrong: BoundedLoss(**wrong)) == "MP499"
     compiled = compile_once(Listed)
-    assert set(lazy_settings(compiled, "lazy")) == {"seen"}
-    assert check_durability(compiled, "lazy") is Durability.LAZY
-    assert code_of(lambda: check_durability(compiled, "lazy", one_host=False)) == "MP493"
+    assert set(bounded_loss_settings(compiled, Level.BOUNDED_LOSS)) == {"seen"}
+    assert check_durability(compiled, Level.BOUNDED_LOSS) is Level.BOUNDED_LOSS
+    assert code_of(lambda: check_durability(compiled, Level.BOUNDED_LOSS, one_host=False)) == "MP493"
     mixed = compile_once(Mixed)
-    assert set(lazy_settings(mixed, "lazy")) == {"exact", "hits"}
-    assert code_of(lambda: check_durability(mixed, "replay")) == "MP496"
-    assert code_of(lambda: check_durability(mixed, "exactly_once", one_host=False)) == "MP493"
+    assert set(bounded_loss_settings(mixed, Level.BOUNDED_LOSS)) == {"exact", "hits"}
+    assert code_of(lambda: check_durability(mixed, Level.REPLAY)) == "MP496"
+    assert code_of(lambda: check_durability(mixed, Level.EXACTLY_ONCE, one_host=False)) == "MP493"
 
 
 class Relaxed(Program):
@@ -442,13 +443,13 @@ class Relaxed(Program):
 
 
 def test_relaxed_programs_are_refused():
-    assert code_of(lambda: check_durability(compile_once(Relaxed), "lazy")) == "MP497"
+    assert code_of(lambda: check_durability(compile_once(Relaxed), Level.BOUNDED_LOSS)) == "MP497"
 
 
 class Hits(Program):
-    """One lazy element, saved at every change."""
+    """One element with bounded loss, saved at every change."""
 
-    hits = Partitioned(Counter[str], durability=Lazy(events=1, seconds=NEVER))
+    hits = Partitioned(Counter[str], durability=BoundedLoss(events=1, within=timedelta(seconds=NEVER)))
 
     @entry
     def hit(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The lazy store: slices in a circular array, combined when a window asks."""
+"""The store on demand: slices in a circular array, combined when a window asks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millpond.windowing.stores.counters import Counters
 CAPACITY_MIN = 4
 
 
-class LazyStore:
+class OnDemandStore:
     """Adds and purges in constant time, and pays for each lookup with a combination per slice."""
 
     def __init__(self, aggregate: Aggregate, counters: Counters) -> None:

@@ -1,16 +1,17 @@
-"""Lazy state under kills and lost machines in a row: what is gone is never more than what manifests say is gone."""
+"""Bounded loss under kills and lost machines in a row: what is gone is never more than what manifests say is gone."""
 
 from __future__ import annotations
 
 import random
 import shutil
 import signal
+from datetime import timedelta
 from functools import partial
 
 import msgspec
 import pytest
 
-from millpond import Counter, Keep, Lazy, Partitioned, Program, entry
+from millpond import BoundedLoss, Counter, Keep, Partitioned, Program, entry
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import decode_manifest
 from millpond.checkpoint.recovery import read_state
@@ -40,15 +41,15 @@ POINTS = (
 
 
 class Visits(Program):
-    """Every visit counts once in an element that is exact, and once in a lazy one."""
+    """Every visit counts once in an element that is exact, and once in one with bounded loss."""
 
     exact = Partitioned(Counter[str])
-    lazy = Partitioned(Counter[str], durability=Lazy(events=4, seconds=1_000_000))
+    hits = Partitioned(Counter[str], durability=BoundedLoss(events=4, within=timedelta(seconds=1_000_000)))
 
     @entry
     def visit(self, page: str) -> None:
         self.exact[page] += 1
-        self.lazy[page] += 1
+        self.hits[page] += 1
 
 
 @pytest.fixture(autouse=True)

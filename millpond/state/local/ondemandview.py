@@ -23,7 +23,7 @@ _FIRST, _END = GROUP_BYTES
 _CLOCK = SystemClock()
 
 
-class LazyView(StoreView):
+class OnDemandView(StoreView):
     """A frozen view over `whole`, the key groups of a partition."""
 
     def __init__(self, store: LocalStore, whole: Sequence[int], bring: Bring) -> None:

@@ -17,7 +17,7 @@ MISSING: Final = object()
 
 
 class Source(Protocol):
-    """Where a lazy container finds the entries that it does not hold yet."""
+    """Where a container on demand finds the entries that it does not hold yet."""
 
     def fetch(self, unit: Any) -> Any:
         """Load one entry, or MISSING if the base has none or it was fetched before."""
@@ -28,7 +28,7 @@ class Source(Protocol):
         ...
 
 
-class Lazy(Map[K, V]):
+class OnDemand(Map[K, V]):
     """A map over a base: reads fall through once, writes stay on top."""
 
     source: Source
@@ -99,13 +99,13 @@ class Lazy(Map[K, V]):
         return dict.__len__(self)
 
 
-class LazyMap(Lazy[K, V]):
+class OnDemandMap(OnDemand[K, V]):
     """A map over a base."""
 
     __slots__ = ()
 
 
-class LazyCounter(Lazy[K, int], Counter[K]):
+class OnDemandCounter(OnDemand[K, int], Counter[K]):
     """A counter over a base."""
 
     __slots__ = ()
@@ -114,7 +114,7 @@ class LazyCounter(Lazy[K, int], Counter[K]):
         return 0
 
 
-class LazyVector(Lazy[K, float], Vector[K]):
+class OnDemandVector(OnDemand[K, float], Vector[K]):
     """A vector over a base."""
 
     __slots__ = ()
@@ -123,5 +123,5 @@ class LazyVector(Lazy[K, float], Vector[K]):
         return 0.0
 
 
-LAZY: Final[Mapping[type, type]] = {Map: LazyMap, Counter: LazyCounter, Vector: LazyVector}
-"""The lazy form of each kind of entries."""
+ON_DEMAND: Final[Mapping[type, type]] = {Map: OnDemandMap, Counter: OnDemandCounter, Vector: OnDemandVector}
+"""The on-demand form of each kind of entries."""

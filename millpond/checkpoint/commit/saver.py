@@ -1,6 +1,6 @@
-"""Saving lazy elements behind the epochs: which keys are dirty, which of them are due, and their way into a file.
+"""Saving state with bounded loss behind the epochs: which keys are dirty, which are due, and their way into a file.
 
-An epoch leaves what it changed of lazy elements near the host. A `Saver` is told of every committed epoch, keeps a book
+An epoch leaves what it changed of such state near the host. A `Saver` is told of every committed epoch, keeps a book
 of the keys that are not durable yet, and writes those that are due. It knows the time as it is told it: that of the
 epochs, or a later one if none comes. It holds no thread and no lock: who calls it sees to that.
 """
@@ -19,12 +19,12 @@ from millpond.checkpoint.records.work import NearFile, unpack_events
 from millpond.checkpoint.recovery import read_changes
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.state.local.storekey import element_of
 from millpond.storage.contract import Storage
 
 PREFIX: Final = "lazy."
-"""How the counters of an epoch begin that tell of lazy elements."""
+"""How the counters of an epoch begin that tell of elements with bounded loss."""
 
 
 class Dirty(NamedTuple):
@@ -59,12 +59,13 @@ class Saved:
 
 
 class Saver:
-    """The dirty keys of a run's lazy elements; settings by an element's index in store keys."""
+    """The dirty keys of a run's elements with bounded loss; settings by an element's index in store keys."""
 
-    def __init__(self, near: Storage, kept: Storage, settings: Mapping[int, Lazy]) -> None:
+    def __init__(self, near: Storage, kept: Storage, settings: Mapping[int, BoundedLoss]) -> None:
         self._near = near
         self._kept = kept
         self._settings = dict(settings)
+        self._within_us = {index: one.within_us for index, one in settings.items()}
         # By the first update that is not saved, so that the oldest come first.
         self._book: dict[bytes, Dirty] = {}
         self._updates = 0
@@ -91,7 +92,7 @@ class Saver:
             firsts.setdefault(element_of(key), dirty.first_us)
             if len(firsts) == len(self._settings):
                 break
-        return min((first + self._settings[index].length_us for index, first in firsts.items()), default=None)
+        return min((first + self._within_us[index] for index, first in firsts.items()), default=None)
 
     def note(self, manifest: Manifest, digest: ManifestHash, near: tuple[NearFile, ...], now_us: int) -> None:
         """Take up a committed epoch."""
@@ -141,7 +142,7 @@ class Saver:
             index = element_of(key)
             if index not in waiting:
                 continue
-            if dirty.first_us + self._settings[index].length_us <= self._now_us:
+            if dirty.first_us + self._within_us[index] <= self._now_us:
                 self._due[key] = None
             else:
                 waiting.discard(index)

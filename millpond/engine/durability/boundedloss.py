@@ -1,4 +1,4 @@
-"""The durability level `lazy` of a run: which elements have it, and the thread that saves them behind the epochs."""
+"""State with bounded loss: which elements of a run have it, and the thread that saves them behind the epochs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
-from millpond.checkpoint.commit.lazily import PREFIX, Saved, Saver
-from millpond.checkpoint.commit.settling import is_lazy, settle
+from millpond.checkpoint.commit.saver import PREFIX, Saved, Saver
+from millpond.checkpoint.commit.settling import may_be_lost, settle
 from millpond.checkpoint.records.manifest import Loss, Manifest
 from millpond.checkpoint.records.work import EpochOutcome, EpochWork
 from millpond.clock import Clock, SystemClock
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.plan import ProgramPlan
+from millpond.engine.plan import Level, ProgramPlan
 from millpond.errors import EpochError, MillpondError
 from millpond.ids import ManifestHash
 from millpond.program.declare import Element
-from millpond.program.durability import Lazy
+from millpond.program.durability import BoundedLoss
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.list import List
 from millpond.state.expiry import AgedType
@@ -30,30 +30,30 @@ IDLE_SECONDS = 0.05
 _CLOCK = SystemClock()
 
 
-def lazy_settings(program: CompiledProgram, durability: str | Lazy) -> dict[str, Lazy]:
-    """The lazy elements of a run, by name: those that say so themselves, and with a lazy run all others that can be.
+def bounded_loss_settings(program: CompiledProgram, durability: Level | BoundedLoss) -> dict[str, BoundedLoss]:
+    """The elements with bounded loss, by name: those that say so themselves, and if the run does, all that can have it.
 
     What a program can't have is refused.
     """
     told = {name: element.durability for name, element in program.elements.items()}
-    found = {name: settings for name, settings in told.items() if isinstance(settings, Lazy)}
-    if durability == "replay" and found:
+    found = {name: settings for name, settings in told.items() if isinstance(settings, BoundedLoss)}
+    if durability is Level.REPLAY and found:
         raise EpochError(
             "MP496",
-            'durability="replay" is for all state of a program',
+            'Durability("replay") is for all state of a program',
             expected="elements without a durability of their own",
-            found=f"lazy: {', '.join(sorted(found))}",
-            hint='choose "exactly_once" or "lazy" for the job, or take it from the elements',
+            found=f"bounded loss: {', '.join(sorted(found))}",
+            hint='choose "exactly_once" or "bounded_loss" for the job, or take it from the elements',
         )
-    if durability == "lazy" or isinstance(durability, Lazy):
-        settings = durability if isinstance(durability, Lazy) else Lazy()
+    if durability is Level.BOUNDED_LOSS or isinstance(durability, BoundedLoss):
+        settings = durability if isinstance(durability, BoundedLoss) else BoundedLoss()
         others = (name for name, element in program.elements.items() if told[name] is None and _by_entry(element))
         found |= dict.fromkeys(others, settings)
     relaxed = [name for name, entry in program.entries.items() if entry.point.relaxed]
     if found and relaxed:
         raise EpochError(
             "MP497",
-            "a program with relaxed entry points can't have lazy state",
+            "a program with relaxed entry points can't have state with bounded loss",
             expected="exact entry points: messages that an epoch leaves would go on with state that is gone",
             found=f"relaxed: {', '.join(relaxed)}",
             hint='leave durability at "exactly_once"',
@@ -88,13 +88,13 @@ class _Told:
 
 
 class Saving:
-    """Saves lazy elements in a thread of its own: told of every commit, it writes what is due while others go on.
+    """Saves such elements in a thread of its own: told of every commit, it writes what is due while others go on.
 
     Without a thread (`threaded=False`) it does so at once. What goes wrong is told with the next epoch.
     """
 
     def __init__(
-        self, storage: NearStorage, settings: Mapping[int, Lazy], *, threaded: bool = True, clock: Clock = _CLOCK
+        self, storage: NearStorage, settings: Mapping[int, BoundedLoss], *, threaded: bool = True, clock: Clock = _CLOCK
     ) -> None:
         self._saver = Saver(storage, storage.kept, settings)
         self._waited_for = [one for one in settings.values() if one.overflow == "wait"]
@@ -204,17 +204,17 @@ class Saving:
         found = f"{error.code} {error.summary}" if isinstance(error, MillpondError) else f"{error!r}"
         raise EpochError(
             "MP498",
-            "keys of lazy elements can't be saved",
+            "keys of elements with bounded loss can't be saved",
             expected="files near this host that can be read, and a checkpoint that can be written",
             found=found[:300],
             hint="this epoch was not committed; a new start keeps what is near the host, or says what is lost",
         ) from error
 
 
-class LazyRun:
-    """The lazy elements of a job, by name: what a start finds of them, and who saves them while it runs."""
+class BoundedLossRun:
+    """The elements of a job with bounded loss: what a start finds of them, and who saves them while it runs."""
 
-    def __init__(self, settings: Mapping[str, Lazy]) -> None:
+    def __init__(self, settings: Mapping[str, BoundedLoss]) -> None:
         self.settings = settings
         self.loss: Loss | None = None
         self._saving: Saving | None = None
@@ -231,7 +231,7 @@ class LazyRun:
         with suppress(EpochError):
             self.close()
         self.loss = None
-        if self.settings or is_lazy(checkpoint.head):
+        if self.settings or may_be_lost(checkpoint.head):
             self.loss = settle(near, checkpoint, publish)
         if self.loss is not None:
             tell(self.loss)

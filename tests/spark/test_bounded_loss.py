@@ -1,33 +1,34 @@
-"""Lazy state on Spark: restarts on the same host lose nothing, a lost host no more than is said, replies come once."""
+"""Bounded loss on Spark: restarts on the same host lose nothing, a lost host no more than is said, replies once."""
 
 from __future__ import annotations
 
 import random
 import shutil
 import signal
+from datetime import timedelta
 
 import msgspec
 import pytest
 
-from millpond import Lazy
+from millpond import BoundedLoss, Durability
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.near import NearStorage
+from tests.spark.bounded_loss_job import Visits
 from tests.spark.drivers import Driver
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts
-from tests.spark.lazy_job import Visits
 from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 
 PART_ROWS = 40
 
 
-class LazyDriver(Driver):
-    """A driver with lazy state."""
+class BoundedLossDriver(Driver):
+    """A driver with state with bounded loss."""
 
-    JOB = "tests.spark.lazy_job"
+    JOB = "tests.spark.bounded_loss_job"
 
 
 def counts(state, element):
@@ -47,12 +48,12 @@ def test_a_killed_driver_and_its_lost_host_take_no_more_than_is_told(tmp_path):
     parts = 8
     rows = [("visit", (f"page {rng.randrange(15)}",)) for _ in range(parts * PART_ROWS)]
     write_parts(tmp_path / "in", Visits, rows, parts)
-    assert LazyDriver(tmp_path, crash_at="manifest.committed:3").end() == -signal.SIGKILL
+    assert BoundedLossDriver(tmp_path, crash_at="manifest.committed:3").end() == -signal.SIGKILL
     shutil.rmtree(tmp_path / "local")
-    second = LazyDriver(tmp_path, crash_at="segment.written:3", small_epoch=PART_ROWS)
+    second = BoundedLossDriver(tmp_path, crash_at="segment.written:3", small_epoch=PART_ROWS)
     assert second.end() == -signal.SIGKILL
     assert "were lost with their host" in second.log()
-    assert LazyDriver(tmp_path).end() == 0
+    assert BoundedLossDriver(tmp_path).end() == 0
     wanted = oracle(Visits, rows)
     assert replies_in(tmp_path / "out") == wanted.replies
     near = next((tmp_path / "local").glob("near-*"))
@@ -68,18 +69,23 @@ def test_a_killed_driver_and_its_lost_host_take_no_more_than_is_told(tmp_path):
     assert verify(FileStorage(tmp_path / "ck"), everything=True).problems == []
 
 
-def run_on(spark, folder, durability, **options):
+def run_on(spark, folder, level, **options):
     """Stream the parts that are there, and have not been read before."""
     job = Recommender.on(
-        spark, checkpoint=folder / "ck", local_root=folder / "local", durability=durability, progress=False, **options
+        spark,
+        checkpoint=folder / "ck",
+        local_root=folder / "local",
+        durability=Durability(level),
+        progress=False,
+        **options,
     )
     frames = {name: stream_of(spark, folder / "in" / name) for name in ("rate", "recommend")}
     return feed_all(job, Recommender, frames, folder / "out").run()
 
 
-@pytest.mark.classic("lazy state needs the driver on the host of its workers")
+@pytest.mark.classic("state with bounded loss needs the driver on the host of its workers")
 def test_restarts_with_other_levels_and_partitions_change_nothing_while_the_host_lives(spark, tmp_path):
-    levels = (Lazy(events=2, seconds=60), "replay", "lazy", "exactly_once")
+    levels = (BoundedLoss(events=2, within=timedelta(seconds=60)), "replay", "bounded_loss", "exactly_once")
     rows = random_rows(Recommender, 4, 80)
     write_parts(tmp_path / "all", Recommender, rows, len(levels))
     for part, level in enumerate(levels):
