@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 
 if TYPE_CHECKING:
     from millpond.spark.frames.windows import Expression, Frame, WindowedFrame

@@ -22,6 +22,7 @@ ROOMS = (
     "compiler",
     "storage",
     "checkpoint",
+    "sinks",
     "engine",
     "testing",
     "spark",
@@ -29,7 +30,7 @@ ROOMS = (
     "cli",
 )
 
-WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "engine", "testing", "cli")
+WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "sinks", "engine", "testing", "cli")
 
 
 def wrong_rooms(module: Module) -> list[str]:

@@ -15,7 +15,7 @@ from millpond.engine.plan import LATE, FeedPlan
 from millpond.engine.time.eventtime import FIRST_US, LAST_US, FeedTime
 from millpond.engine.time.laterows import EVENT_TIME, LATE_BY
 from millpond.errors import EventTimeError
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.feeds import Feed, check_sink, sink_plan
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.errors import WindowError
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.job import Job
 
 Casts = dict[type[T.DataType], tuple[str, Any]]

@@ -6,7 +6,10 @@ import pytest
 
 from millpond.errors import FeedError, ProgramError, StateError
 from millpond.program import Collected, Distribution, Partial, Partitioned, ProgramBase, each, entry, merged
-from millpond.program.sinks import ConsoleSink, EpochSink, console, foreach_epoch, memory, parquet
+from millpond.sinks.console import ConsoleSink, console
+from millpond.sinks.functions import EpochSink, foreach_epoch
+from millpond.sinks.memory import memory
+from millpond.sinks.parquet import parquet
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.map import Map
 from millpond.state.containers.matrix import Matrix
