@@ -70,7 +70,7 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The files of an epoch for a sink, in the order of their rows; at least one, and each with at least one row."""
+    """The files of an epoch for a sink, in the order of the tasks that wrote them; at least one."""
 
     files: tuple[StagedFile, ...]
     frames: Frames | None = None

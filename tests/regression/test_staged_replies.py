@@ -70,6 +70,7 @@ def test_a_damaged_file_of_replies_is_told_and_nothing_of_it_is_seen(tmp_path, k
         work.publish(sink)
         assert work.published() == (work.names() if kind == "parquet" else [])
         assert kind != "memory" or [row["reply"] for row in sink.rows()] == REPLIES
+        assert ("epoch 1:" in capsys.readouterr().out) == (kind == "console")
 
 
 def test_a_file_that_was_published_before_is_its_readers_business(tmp_path):
