@@ -13,6 +13,7 @@ from pathlib import Path
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.records.manifest import Genesis, Manifest, OutputFile
+from millpond.crashpoints import crashpoint
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.replies import IN_CHECKPOINT, staging_mark
 from millpond.engine.publish.staging import CheckpointArea, FolderArea, StagingArea, handed_note
@@ -97,6 +98,7 @@ class Publisher:
                 files = zip(waiting, paths, strict=True)
                 staged = (StagedFile(parcel.token.of_file(one.file.name), path, one.rows) for one, path in files)
                 sink.publish(parcel.token, Staged(tuple(staged), self._frames))
+            crashpoint("publish.given")
         area.note(note, parcel.outputs, told_by_sink=sink.describe().exactly_once)
 
     def _parcels(self, manifest: Manifest) -> list[_Parcel]:
