@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -20,7 +19,7 @@ from benchmarks.options import add_seed, positive, seconds
 from benchmarks.report import EXCLUDED, BenchmarkError, Figures, Teller, percentiles, ratio
 from benchmarks.stage import Stage
 from benchmarks.transform_with_state import OrderedTotals, require_protobuf, state_store, transformed
-from millpond.program.sinks import MemorySink
+from millpond.sinks import Sink, SinkDescription, Staged, Token
 
 PATIENCE_SECONDS = 120
 """How long after its last event a contestant may still be busy."""
@@ -107,17 +106,20 @@ class Arrivals:
 Start = Callable[[Stage, DataFrame, Arrivals], StreamingQuery]
 
 
-class ArrivalSink(MemorySink):
-    """The memory sink, which has the values in the driver, told to say when."""
+class ArrivalSink(Sink):
+    """A sink that has the values in the driver, and says when."""
 
     def __init__(self, arrivals: Arrivals) -> None:
-        super().__init__()
-        object.__setattr__(self, "_arrivals", arrivals)
+        self._arrivals = arrivals
 
-    def put(self, epoch: int, rows: list[dict[str, Any]]) -> None:  # noqa: ARG002
+    def describe(self) -> SinkDescription:
+        """Describe a place in this process."""
+        return SinkDescription("arrivals")
+
+    def publish(self, token: Token, staged: Staged) -> None:  # noqa: ARG002
         """Take the rows of an epoch."""
-        arrivals: Arrivals = self._arrivals  # type: ignore[attr-defined]
-        arrivals.take([(row["seq"], row["sent_ns"], row["reply"]["_1"], row["reply"]["_2"]) for row in rows])
+        rows = staged.table().to_pylist()
+        self._arrivals.take([(row["seq"], row["sent_ns"], row["reply"]["_1"], row["reply"]["_2"]) for row in rows])
 
 
 def start_millpond(stage: Stage, frame: DataFrame, arrivals: Arrivals) -> StreamingQuery:

@@ -21,9 +21,12 @@ from millpond.program.durability import BoundedLoss
 from millpond.program.entries import entry
 from millpond.program.eventtime import EventTime
 from millpond.program.globals import each, merged
-from millpond.program.sinks import console, foreach_epoch, memory, parquet
 from millpond.program.timers import on_timer
 from millpond.program.windows import on_window
+from millpond.sinks.console import console
+from millpond.sinks.functions import foreach_epoch
+from millpond.sinks.memory import memory
+from millpond.sinks.parquet import parquet
 from millpond.spelling import missing_name
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.list import List

@@ -28,6 +28,7 @@ IN_EPOCHS = (
     "manifest.committed",
     "publish.started",
     "publish.file",
+    "publish.given",
     "publish.finished",
     "store.advanced",
     "task.started",

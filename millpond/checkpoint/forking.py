@@ -24,6 +24,7 @@ from millpond.checkpoint.records.heads import Heads
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
     GENESIS_NAME,
+    Ancestor,
     Genesis,
     Manifest,
     decode_genesis,
@@ -103,20 +104,21 @@ def fork(
         raise _unfit_place("a source whose address may be written down", shown_url(base.url), hint)
     if target.list(""):
         raise _unfit_place(_EMPTY, f"files in {shown_url(target.url)}", "choose another one")
-    genesis = replace(History(base).genesis, uuid=str(uuid.uuid4()), created_ms=clock.now_ms())
+    origin = History(base).genesis
+    lineage = (*origin.lineage, Ancestor(origin.uuid, point.epoch))
+    genesis = replace(origin, uuid=str(uuid.uuid4()), created_ms=clock.now_ms(), lineage=lineage)
     states = (*manifest.snapshot, *(state for delta in manifest.deltas for state in delta.files))
     sizes = {state.file.name: state.file.size_bytes for state in states}
-    base_uuid = History(base).genesis.uuid
     if copy:
         _copy(base, target, point, begun(sum(sizes.values())))
-        _begin(target, genesis, manifest, base_uuid)
+        _begin(target, genesis, manifest, origin.uuid)
     else:
         with _held(base, target, genesis, point, clock):
-            about = Base(base.url, base_uuid, point.epoch, point.hash)
+            about = Base(base.url, origin.uuid, point.epoch, point.hash)
             if target.put(BASE_NAME, encode_base(about)) is PutOutcome.PRESENT:
                 raise _unfit_place(_EMPTY, "another fork, made at the same time", "choose another one")
             crashpoint("fork.based")
-            _begin(target, genesis, manifest, base_uuid)
+            _begin(target, genesis, manifest, origin.uuid)
     return Fork(target.url, genesis.uuid, base.url, point.epoch, point.hash, copy, len(sizes), sum(sizes.values()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from millpond.engine.time.eventtime import FeedTime, Judged
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
+from millpond.sinks.protocol import Sink
 from millpond.state.codec.classes import learn_from
 
 INLINE_BYTES_MAX = 64 * 1024
@@ -73,6 +75,12 @@ class SinkPlan:
     root: str
     visible: bool = False
     rows: pa.Schema | None = None
+
+    @classmethod
+    def of(cls, name: str, sink: Sink, outputs: Path) -> SinkPlan:
+        """Where a sink says that its files wait, and else in `outputs`."""
+        told = sink.describe()
+        return cls(name, str(outputs if told.staging is None else told.staging.absolute()), told.manifest_tells)
 
 
 @dataclass(frozen=True, slots=True)

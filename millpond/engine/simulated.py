@@ -57,7 +57,8 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
-from millpond.program.sinks import MemorySink, ParquetSink, Sink
+from millpond.sinks.memory import MemorySink
+from millpond.sinks.protocol import Sink
 from millpond.state.containers.value import THE_KEY
 from millpond.storage.composed.near import NearStorage, durable
 from millpond.storage.contract import Storage
@@ -130,7 +131,7 @@ class Simulated:
         timing = _timing(program, self._fires, event_time)
         self._times.follow({name: timing.get(name) for name in program.entries if name not in self._fires}, level)
         policies = dict.fromkeys(program.entries, bad_rows) if isinstance(bad_rows, BadRows) else bad_rows
-        feeds = self._feeds(program, str(directory / "outputs"), policies, timing)
+        feeds = self._feeds(program, directory / "outputs", policies, timing)
         layout = self._instances.last_layout(partitions, USUAL_PARTITIONS)
         self._plan = ProgramPlan(
             program,
@@ -148,7 +149,7 @@ class Simulated:
         head = self._checkpoint.head
         self._batch = 0 if head is None or head.stream is None else head.stream.batch + 1
         self._fed = self._fed_before({} if head is None else head.counters)
-        self._checkpoint.finish_publication(self._publisher.publish)
+        self._publisher.begin(self._checkpoint)
         self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
         self.loss = self._settled(near, bounded)
         if self._schemas.bring(self._storage, self._publisher.publish):
@@ -161,16 +162,16 @@ class Simulated:
             self._plan = replace(self._plan, layout=self._instances.renewed(self._plan.layout))
 
     def _feeds(
-        self, program: CompiledProgram, outputs: str, policies: Mapping[str, BadRows], timing: Mapping[str, FeedTime]
+        self, program: CompiledProgram, outputs: Path, policies: Mapping[str, BadRows], timing: Mapping[str, FeedTime]
     ) -> tuple[FeedPlan, ...]:
         """A feed for each entry point, and what publishes to their sinks."""
-        replies = {name: _sink_plan(name, sink, outputs) for name, sink in self.sinks.items()}
-        letters = {name: SinkPlan(f"{name}.{DEAD_LETTERS}", outputs) for name in program.entries}
-        late = {name: _sink_plan(f"{name}.{LATE}", sink, outputs) for name, sink in self.late_rows.items()}
+        replies = {name: SinkPlan.of(name, sink, outputs) for name, sink in self.sinks.items()}
+        letters = {name: SinkPlan(f"{name}.{DEAD_LETTERS}", str(outputs)) for name in program.entries}
+        late = {name: SinkPlan.of(f"{name}.{LATE}", sink, outputs) for name, sink in self.late_rows.items()}
         targets: dict[str, tuple[Sink, SinkPlan]] = {name: (self.sinks[name], replies[name]) for name in self.sinks}
         targets |= {letters[name].name: (sink, letters[name]) for name, sink in self.dead_letters.items()}
         targets |= {late[name].name: (sink, late[name]) for name, sink in self.late_rows.items()}
-        self._publisher = Publisher(targets, _refuse, _refuse)
+        self._publisher = Publisher(self._checkpoint.genesis, targets)
         return tuple(
             FeedPlan(
                 name=name,
@@ -429,16 +430,6 @@ def _timing(
         return {}
     feeds = dict.fromkeys(program.entries, given) if isinstance(given, FeedTime) else dict(given)
     return feeds | dict.fromkeys(handlers, FeedTime(lateness_us=None))
-
-
-def _sink_plan(name: str, sink: Sink, outputs: str) -> SinkPlan:
-    if isinstance(sink, ParquetSink):
-        return SinkPlan(name, sink.path, visible=True)
-    return SinkPlan(name, outputs)
-
-
-def _refuse(*_: object) -> None:
-    raise AssertionError("simulated runs have memory and Parquet sinks only")
 
 
 __all__ = ["Row", "Simulated"]

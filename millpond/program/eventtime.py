@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from millpond.errors import EventTimeError
 from millpond.lengths import Length, length_us
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 
 _NO_TIME = timedelta()
 

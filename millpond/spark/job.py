@@ -43,7 +43,7 @@ from millpond.keygroups import Layout
 from millpond.lengths import Length
 from millpond.program.eventtime import EventTime
 from millpond.program.program import ProgramBase
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.checks import check_feeds, check_sources
 from millpond.spark.exchange.compute import compute_epoch, continue_epoch
 from millpond.spark.exchange.route import Shape, union_feeds
@@ -54,10 +54,10 @@ from millpond.spark.feeds.letters import letter_feeds
 from millpond.spark.feeds.loading import Load, make_load, run_load
 from millpond.spark.placement.executor import root_on_executor
 from millpond.spark.placement.placement import Anchors, checked_host, parallelism
-from millpond.spark.progress import EpochReport, Progress, RunReport, report_of, show_replies
+from millpond.spark.progress import EpochReport, Progress, RunReport, report_of
 from millpond.spark.runs import Run
 from millpond.spark.ship import pack
-from millpond.spark.streaming.handing import HandOver
+from millpond.spark.streaming.handing import ReplyFrames
 from millpond.spark.streaming.noted import only_file
 from millpond.spark.streaming.streaming import AVAILABLE_NOW, Streaming
 from millpond.spark.streaming.ticks import TICK, Ticker, TimerFeeds, TimerRun, tick_seconds
@@ -355,9 +355,9 @@ class Job:
     def _prepare(self) -> Run:
         self.error = None
         self._times.follow({feed.plan.name: feed.plan.time for feed in self._feeds}, self._durability)
-        kept = self._work.kept_replies(self._local_root)
-        publisher = Publisher(self._sinks(), HandOver(self._spark, self._work), show_replies, kept)
-        self._checkpoint.finish_publication(publisher.publish)
+        kept, frames = self._work.checkpoint_area(self._local_root), ReplyFrames(self._spark, self._work)
+        publisher = Publisher(self._checkpoint.genesis, self._sinks(), kept, frames)
+        publisher.begin(self._checkpoint)
         if has_input(self._checkpoint.head):
             replay_lost(self._plan_run(publisher).plan, self._storage, self._checkpoint, self._progress.replayed)
         self._bounded_loss.settle(self._near, self._checkpoint, publisher.publish, self._progress.lost)

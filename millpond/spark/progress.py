@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
-import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from millpond.checkpoint.commit.checkpoint import EpochOutcome
@@ -246,14 +244,3 @@ class Progress:
         if self._open:
             self._console.print()
             self._open = False
-
-
-def show_replies(feed: str, table: pa.Table, epoch: int, limit: int) -> None:
-    """Show the first replies of an epoch as a table in the terminal."""
-    console = Console()
-    shown = Table(title=Text(f"{feed}, epoch {epoch}: {table.num_rows} rows"))
-    for name in table.column_names:
-        shown.add_column(Text(printable(name)))
-    for row in table.slice(0, limit).to_pylist():
-        shown.add_row(*(Text(printable(str(value))) for value in row.values()))
-    console.print(shown)

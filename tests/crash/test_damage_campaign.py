@@ -13,7 +13,8 @@ import pytest
 
 from millpond.engine.publish.replies import STAGING
 from millpond.errors import StorageError
-from millpond.program.sinks import memory, parquet
+from millpond.sinks.memory import memory
+from millpond.sinks.parquet import parquet
 from millpond.storage.backends.log.log import LogStorage
 from tests.children import in_child
 from tests.crash.ledger import BATCHES, state_after

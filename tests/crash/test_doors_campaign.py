@@ -13,9 +13,9 @@ from urllib.parse import quote, unquote
 import pytest
 
 from millpond.checkpoint.records.manifest import FileRef, decode_manifest, manifest_name
-from millpond.engine.publish.publish import Publisher
 from millpond.errors import MillpondError
-from millpond.program.sinks import memory, parquet
+from millpond.sinks.memory import memory
+from millpond.sinks.parquet import parquet
 from millpond.storage.addresses import shown_url
 from millpond.storage.contract import is_name
 from millpond.storage.open import open_storage
@@ -88,6 +88,10 @@ def address_of(chance):
     return f"near:?kept={quote(text, safe='')}&folder=/x" if kind < 0.25 else text
 
 
+def publish_forged(work, sink, data):
+    work.publish_to({"replies": (sink, work.plan)}, manifest=decode_manifest(data, manifest_name(1)))
+
+
 def test_no_name_leads_elsewhere(tmp_path, chance):
     inside = tmp_path / "inside"
     for _ in range(NAMES):
@@ -108,11 +112,10 @@ def test_no_manifest_deletes_or_moves_what_is_not_its_own(tmp_path, chance):
         for victim in victims:
             victim.write_text("dear")
         sink = parquet(work.root) if chance.random() < 0.5 else memory()
-        publisher = Publisher({"replies": (sink, work.plan)}, work.hand_over, work.show)
         root = chance.choice([None, None, str(place), str(place / "sink"), str(tmp_path), "..", ""])
         name = name_of(chance)
         with pytest.raises(MillpondError) as caught:
-            publisher.publish(decode_manifest(tampered(work.manifest, set_output(name, root)), manifest_name(1)))
+            publish_forged(work, sink, tampered(work.manifest, set_output(name, root)))
         assert caught.value.code in {"MP305", "MP312"}, (name, root)
         assert all(victim.read_text() == "dear" for victim in victims), (name, root)
         shutil.rmtree(place)

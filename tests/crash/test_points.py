@@ -25,7 +25,15 @@ LOG = (
     *("witness.written", "index.staged", "index.named", "index.replaced"),
 )
 SPREAD = ("spread.identified", "spread.marked", "spread.remembered")
-TASKS = ("delta.written", "output.staged", "publish.file", "store.advanced", "task.started", "task.finished")
+TASKS = (
+    "delta.written",
+    "output.staged",
+    "publish.file",
+    "publish.given",
+    "store.advanced",
+    "task.started",
+    "task.finished",
+)
 NEAR = ("near.written", "near.kept", "near.replaced", "near.forgotten")
 
 STORIES = {

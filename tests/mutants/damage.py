@@ -56,10 +56,10 @@ DAMAGE = (
     ),
     mutant(
         "publish: a staged file is not compared with its manifest",
-        "engine/publish/publish.py",
+        "engine/publish/staging.py",
         "regression/test_staged_replies.py::test_a_damaged_file_of_replies_is_told_and_nothing_of_it_is_seen",
-        "    if (size_bytes, sha256) != (file.size_bytes, file.sha256):\n",
-        "    if size_bytes != file.size_bytes:\n",
+        "        if (size, digest.hexdigest()) != (output.file.size_bytes, output.file.sha256):\n",
+        "        if size != output.file.size_bytes:\n",
     ),
     mutant(
         "content: a name that leads elsewhere is taken",
@@ -105,10 +105,10 @@ DAMAGE = (
     ),
     mutant(
         "replies: files that are all gone are taken for published",
-        "engine/publish/publish.py",
+        "engine/publish/staging.py",
         "regression/test_staged_replies.py::test_replies_that_were_all_lost_before_they_were_seen_are_missed",
-        "        return not outputs[0].noted or not (self._entry(root / STAGING) or self._entry(root / HANDED))\n",
-        "        return True\n",
+        "        return outputs[0].visible and not (self._entry",
+        "        return outputs[0].visible or not (self._entry",
     ),
     mutant(
         "own folders: a link is followed",

@@ -14,9 +14,9 @@ from millpond.checkpoint.records.manifest import (
     manifest_name,
 )
 from millpond.engine.plan import SinkPlan
-from millpond.engine.publish.publish import Publisher
 from millpond.errors import MillpondError, StorageError
-from millpond.program.sinks import memory, parquet
+from millpond.sinks.memory import memory
+from millpond.sinks.parquet import parquet
 from millpond.storage.contract import is_name
 from millpond.storage.frame import FrameKind, seal, unseal
 from tests.unit.engine.publish.test_publish import Stage
@@ -51,9 +51,8 @@ def test_a_manifest_with_a_name_that_leads_elsewhere_is_refused_and_deletes_noth
         victim.write_text("dear")
     data = tampered(work.manifest, set_output(name))
     sink = parquet(work.root) if visible else memory()
-    publisher = Publisher({"replies": (sink, work.plan)}, work.hand_over, work.show)
     with pytest.raises(MillpondError) as caught:
-        publisher.publish(decode_manifest(data, manifest_name(1)))
+        work.publish_to({"replies": (sink, work.plan)}, manifest=decode_manifest(data, manifest_name(1)))
     assert caught.value.code in {"MP305", "MP312"}
     assert all(victim.read_text() == "dear" for victim in victims)
 
@@ -67,7 +66,7 @@ def test_a_plain_name_that_no_task_of_the_epoch_staged_is_refused_too(tmp_path):
         tampered(work.manifest, set_output("dear.parquet", str(tmp_path / "other"))), manifest_name(1)
     )
     with pytest.raises(StorageError, match="MP305"):
-        Publisher({"replies": (memory(), work.plan)}, work.hand_over, work.show).publish(manifest)
+        work.publish_to({"replies": (memory(), work.plan)}, manifest=manifest)
     assert victim.exists()
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from millpond.checkpoint.forking import fork
 from millpond.cli import app
 from millpond.errors import MillpondError
-from millpond.program.sinks import parquet
+from millpond.sinks.parquet import parquet
 from millpond.spark.streaming.workroot import _folder
 from millpond.storage.addresses import identity_of, scrubbed, shown_url
 from millpond.storage.backends.objects import ObjectStorage, read_place

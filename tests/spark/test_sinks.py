@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from millpond import console, foreach_epoch, memory, parquet
-from millpond.engine.publish import publish
 from millpond.errors import EpochError, RowError, StorageError
 from millpond.storage.backends.files import FileStorage
+from millpond.storage.door import Door
 from tests.spark.feeding import stream_of, visible, write_part
 from tests.spark.programs import Totals
 
@@ -61,11 +61,14 @@ def test_parquet_shows_only_committed_epochs(spark, tmp_path, job, monkeypatch):
 def test_a_disk_error_while_publishing_is_coded_and_the_next_start_publishes(tmp_path, job, monkeypatch):
     out = tmp_path / "out"
 
-    class FullDoor(publish.Door):
-        def link(self, source, target):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    real = Door.link
 
-    monkeypatch.setattr(publish, "Door", FullDoor)
+    def link_if_there_is_room(door, source, target):
+        if target.parent == out:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(door, source, target)
+
+    monkeypatch.setattr(Door, "link", link_if_there_is_room)
     broken = job(parquet(out))
     with pytest.raises(StorageError) as caught:
         broken.run()
@@ -80,12 +83,14 @@ def test_a_disk_error_while_publishing_is_coded_and_the_next_start_publishes(tmp
 def test_a_committed_file_that_somebody_took_away_is_named(tmp_path, job, monkeypatch):
     out = tmp_path / "out"
 
-    class LosingDoor(publish.Door):
-        def link(self, source, target):
-            source.unlink()
-            super().link(source, target)
+    real = Door.link
 
-    monkeypatch.setattr(publish, "Door", LosingDoor)
+    def link_what_is_lost(door, source, target):
+        if target.parent == out:
+            source.unlink()
+        real(door, source, target)
+
+    monkeypatch.setattr(Door, "link", link_what_is_lost)
     with pytest.raises(StorageError) as caught:
         job(parquet(out)).run()
     assert caught.value.code == "MP309"

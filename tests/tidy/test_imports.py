@@ -24,6 +24,7 @@ ROOMS = (
     "compiler",
     "storage",
     "checkpoint",
+    "sinks",
     "engine",
     "testing",
     "spark",
@@ -31,7 +32,7 @@ ROOMS = (
     "cli",
 )
 
-WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "engine", "testing", "cli")
+WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "sinks", "engine", "testing", "cli")
 
 
 def wrong_rooms(module: Module) -> list[str]:

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Container, Iterable
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -78,8 +78,18 @@ class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return f"{self.name}: {self.distribution} {self.kind}[{self.key}, {self.value}]{by}"
 
 
-class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is fixed for the life of a checkpoint."""
+class Ancestor(NamedTuple):
+    """A checkpoint that another one was forked from, and the epoch up to which both have one history."""
+
+    checkpoint: str
+    epoch: int
+
+
+class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is fixed for the life of a checkpoint.
+
+    `lineage` is what a fork comes from, the oldest first; forks that earlier versions made do not tell.
+    """
 
     format: int
     uuid: str
@@ -87,6 +97,7 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instances: int
     elements: tuple[ElementSchema, ...]
     created_ms: int
+    lineage: tuple[Ancestor, ...] = ()
 
     def __post_init__(self) -> None:
         _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -95,6 +106,8 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _claim(1 <= self.instances <= self.key_groups, "instances", f"1 to {self.key_groups}", self.instances)
         _claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
         _claim_unique((element.name for element in self.elements), "elements")
+        known = all(_UUID.fullmatch(base.checkpoint) and base.epoch >= 1 for base in self.lineage)
+        _claim(known, "lineage", "UUIDs in lower case, and epochs from 1 on", self.lineage)
 
 
 Elements = tuple[ElementSchema | None, ...]

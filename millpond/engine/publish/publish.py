@@ -1,221 +1,131 @@
-"""Publication: after the commit, the files of an epoch become visible; doing it twice changes nothing.
+"""Publication: after the commit, sinks get the files of an epoch by token; doing it twice changes nothing.
 
-Between the commit and this, files wait on a disk. So each is compared with what its manifest says of it before anybody
-sees it: a file that is not the one that was staged is an error (MP321), and nothing of its sink is handed over. When
-all files of a sink are out, a note says so before the staged ones go: without it, files that are nowhere are lost and
-not published (MP320).
+A start asks every sink what it holds of the last epoch, and gives it what it lacks, before anything else. What a sink
+is and what it may rely on stands in `millpond/sinks/protocol.py`.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from millpond.checkpoint.records.manifest import Manifest, OutputFile
+from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.records.manifest import Genesis, Manifest, OutputFile
 from millpond.crashpoints import crashpoint
 from millpond.engine.plan import SinkPlan
-from millpond.engine.publish.keptreplies import HANDED, KeptReplies, handed_note, is_kept
-from millpond.engine.publish.replies import IN_CHECKPOINT, STAGING, is_over, staging_mark
-from millpond.errors import StorageError
-from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, Sink
-from millpond.storage.backends.files import FileStorage
-from millpond.storage.diskerrors import not_plain
-from millpond.storage.door import Door, Entry, EntryKind
-
-HandOver = Callable[[EpochSink, list[Path], int], None]
-"""Gives the files of an epoch to a user's function; Spark makes a DataFrame of them."""
-
-Show = Callable[[str, pa.Table, int, int], None]
-"""Prints a table: the feed, its rows, the epoch, and how many rows to show."""
+from millpond.engine.publish.replies import IN_CHECKPOINT, staging_mark
+from millpond.engine.publish.staging import CheckpointArea, FolderArea, StagingArea, handed_note
+from millpond.errors import MillpondError, RowError, StorageError
+from millpond.sinks.parquet import ParquetSink
+from millpond.sinks.protocol import Frames, Sink, Staged, StagedFile
+from millpond.sinks.tokens import Token
 
 
-_PIECE_BYTES = 1 << 20
+@dataclass(frozen=True, slots=True)
+class _Parcel:
+    """The files of an epoch for a sink, which wait in one place."""
+
+    token: Token
+    root: str
+    outputs: tuple[OutputFile, ...]
+    sink: Sink | None
+    """None if the job has no sink for them any more: then they stay where they are."""
+
+    def tokens(self) -> list[Token]:
+        return [self.token.of_file(output.file.name) for output in self.outputs]
 
 
 class Publisher:
-    """Makes the outputs of committed epochs visible; `kept` are those that wait in the checkpoint's storage, if any."""
+    """Gives the outputs of committed epochs to the sinks of a job.
+
+    `kept` are files that wait in the checkpoint's storage, if any do, and `frames` makes DataFrames, if this is Spark.
+    """
 
     def __init__(
         self,
+        genesis: Genesis,
         sinks: Mapping[str, tuple[Sink, SinkPlan]],
-        hand_over: HandOver,
-        show: Show,
-        kept: KeptReplies | None = None,
+        kept: CheckpointArea | None = None,
+        frames: Frames | None = None,
     ) -> None:
+        self._genesis = genesis
         self._sinks = sinks
         self._kept = kept
-        self._hand_over = hand_over
-        self._show = show
-        self._door = Door()
+        self._frames = frames
+        self._held: frozenset[Token] = frozenset()
+
+    def begin(self, checkpoint: Checkpoint) -> None:
+        """Let every sink recover, and publish what is missing of the last epoch: once at a start, before all else."""
+        self.recover(checkpoint.head)
+        checkpoint.finish_publication(self.publish)
+
+    def recover(self, head: Manifest | None) -> None:
+        """Let every sink put right what a crash left, and tell what it holds of the last epoch."""
+        parcels = [] if head is None else self._parcels(head)
+        asked = {(parcel.token.sink, id(parcel.sink)) for parcel in parcels}
+        for name, (sink, plan) in self._sinks.items():
+            if (name, id(sink)) not in asked:
+                parcels.append(_Parcel(self._token(name, 0 if head is None else head.epoch), plan.root, (), sink))
+        held: set[Token] = set()
+        for parcel in parcels:
+            if parcel.sink is not None:
+                with _blaming(parcel.sink, parcel.token):
+                    held.update(parcel.sink.recover(parcel.token, parcel.tokens()))
+        self._held = frozenset(held)
 
     def publish(self, manifest: Manifest) -> None:
         """Publish an epoch's outputs; what is out already is left as it is."""
+        for parcel in self._parcels(manifest):
+            if parcel.sink is not None:
+                area, note = self._area(parcel.root), handed_note(manifest, parcel.token.sink)
+                if not area.is_published(note, parcel.outputs):
+                    self._give(parcel, parcel.sink, area, note)
+                area.forget(parcel.outputs)
+        # A try on other partitions stages other files than the one that won.
+        for root in sorted({plan.root for _, plan in self._sinks.values()}):
+            self._area(root).sweep(manifest)
+
+    def _give(self, parcel: _Parcel, sink: Sink, area: StagingArea, note: str) -> None:
+        waiting = [
+            output for output, token in zip(parcel.outputs, parcel.tokens(), strict=True) if token not in self._held
+        ]
+        if waiting:
+            if not area.check_there(note, waiting):
+                return
+            with area.taken(waiting) as paths, _blaming(sink, parcel.token):
+                files = zip(waiting, paths, strict=True)
+                staged = (StagedFile(parcel.token.of_file(one.file.name), path, one.rows) for one, path in files)
+                sink.publish(parcel.token, Staged(tuple(staged), self._frames))
+            crashpoint("publish.given")
+        area.note(note, parcel.outputs, told_by_sink=sink.describe().exactly_once)
+
+    def _parcels(self, manifest: Manifest) -> list[_Parcel]:
         by_sink: dict[tuple[str, str], list[OutputFile]] = {}
         for output in manifest.outputs:
             _check_mark(output, manifest)
             by_sink.setdefault((output.sink, output.root), []).append(output)
-        for (name, root), outputs in by_sink.items():
-            if not is_kept(outputs[0]):
-                self._check_folder(Path(root) / STAGING)
-            files = [Path(root) / STAGING / output.file.name for output in outputs]
-            if outputs[0].visible:
-                # Where the epoch said, also if the feed has another sink by now.
-                self._move(files, Path(root), outputs, handed_note(manifest, name))
-            elif name in self._sinks and is_kept(outputs[0]) and self._kept is not None:
-                sink = self._sinks[name][0]
-                self._kept.deliver(manifest, name, outputs, partial(self._give, sink, name, manifest.epoch, outputs))
-            elif name in self._sinks:
-                self._deliver(self._sinks[name][0], name, Path(root), files, manifest, outputs)
-        self._sweep(manifest)
+        return [
+            _Parcel(self._token(name, manifest.epoch), root, tuple(outputs), self._sink_of(outputs[0]))
+            for (name, root), outputs in by_sink.items()
+        ]
 
-    def _sweep(self, manifest: Manifest) -> None:
-        """Remove what earlier tries left: a try on other partitions stages other files than the one that won."""
-        roots = {plan.root for _, plan in self._sinks.values()}
-        if self._kept is not None and IN_CHECKPOINT in roots:
-            self._kept.sweep(manifest)
-        for root in sorted(roots - {IN_CHECKPOINT}):
-            for part, until in ((STAGING, manifest.epoch), (HANDED, manifest.epoch - 1)):
-                folder = Path(root) / part
-                if self._entry(folder) is not None:
-                    self._check_folder(folder)
-                    with _coded("list", folder):
-                        names = self._door.listdir(folder)
-                    self._forget([folder / n for n in names if is_over(n, until, manifest.checkpoint)])
+    def _sink_of(self, output: OutputFile) -> Sink | None:
+        sink, plan = self._sinks.get(output.sink, (None, None))
+        if output.visible and (plan is None or plan.root != output.root):
+            # Where the epoch said, also if the feed has another sink by now.
+            return ParquetSink(output.root)
+        return sink
 
-    def _move(self, staged: list[Path], root: Path, outputs: list[OutputFile], name: str) -> None:
-        note = root / HANDED / name
-        if self._is_published(staged, root, outputs, note):
-            # Since then the files are their readers' business.
-            self._forget(staged)
-            return
-        both = list(zip(staged, outputs, strict=True))
-        waiting = [(path, output) for path, output in both if not self._is_out(root, output)]
-        for path, output in waiting:
-            if self._entry(path) is None:
-                raise _missing(output.file.name, f"{path} or {root / output.file.name}")
-            self._compare(path, output)
-        for path, output in both:
-            target = root / output.file.name
-            if (path, output) in waiting:
-                # Another driver may be publishing the same epoch: the same file under the same name.
-                with suppress(FileExistsError), _coded("link", target, FileExistsError):
-                    self._door.link(path, target)
-            crashpoint("publish.file")
-        with _coded("sync", root):
-            self._door.sync_folder(root)
-        self._note_published(staged[0], note)
-        self._forget(staged)
+    def _token(self, sink: str, epoch: int) -> Token:
+        return Token(self._genesis.uuid, self._genesis.lineage, sink, epoch)
 
-    def _is_published(self, staged: list[Path], root: Path, outputs: list[OutputFile], note: Path) -> bool:
-        """Whether all files were seen under their names, wherever their readers have moved them since."""
-        if self._entry(note) is not None:
-            return True
-        if any(self._entry(path) for path in staged):
-            return False
-        # A sink whose folders are all gone was emptied by its owner; versions without notes began to clean up with the
-        # first file.
-        return not outputs[0].noted or not (self._entry(root / STAGING) or self._entry(root / HANDED))
-
-    def _note_published(self, staged: Path, note: Path) -> None:
-        """Make a note of the first staged file: in one step, so that one of the two is always there."""
-        folder = note.parent
-        if self._entry(folder) is None:
-            with suppress(FileExistsError), _coded("make", folder, FileExistsError):
-                self._door.mkdir(folder)
-        self._check_folder(folder)
-        # If it is gone, another driver has published the epoch meanwhile.
-        with suppress(FileNotFoundError), _coded("rename", staged, FileNotFoundError):
-            self._door.rename(staged, note)
-
-    def _is_out(self, root: Path, output: OutputFile) -> bool:
-        return self._entry(root / output.file.name) is not None
-
-    def _deliver(
-        self,
-        sink: Sink,
-        name: str,
-        root: Path,
-        files: list[Path],
-        manifest: Manifest,
-        outputs: list[OutputFile],
-    ) -> None:
-        """Hand files over, unless a note says that this is done; it is durable before the first file goes.
-
-        Whatever a driver stages that has been overtaken meanwhile is told from that by the note.
-        """
-        notes, note = FileStorage(root), f"{HANDED}/{handed_note(manifest, name)}"
-        # Versions without notes began to clean up with the first file.
-        if not notes.contains(note) and (outputs[0].noted or self._entry(files[0]) is not None):
-            for path in files:
-                if self._entry(path) is None:
-                    raise _missing(path.name, str(path))
-            self._give(sink, name, manifest.epoch, outputs, files)
-            notes.put(note, b"")
-        self._forget(files)
-
-    def _give(self, sink: Sink, name: str, epoch: int, outputs: list[OutputFile], files: list[Path]) -> None:
-        both = list(zip(files, outputs, strict=True))
-        match sink:
-            case MemorySink():
-                tables = [self._read(path, output) for path, output in both]
-                sink.put(epoch, [row for table in tables for row in table.to_pylist()])
-            case ConsoleSink(limit):
-                self._show(name, pa.concat_tables([self._read(path, output) for path, output in both]), epoch, limit)
-            case EpochSink():
-                for path, output in both:
-                    self._compare(path, output)
-                self._hand_over(sink, files, epoch)
-
-    def _read(self, path: Path, output: OutputFile) -> pa.Table:
-        """The rows of a file, from the very bytes that were compared."""
-        with _coded("read", path):
-            data = self._door.read(path)
-        _refuse_others(output, len(data), hashlib.sha256(data).hexdigest())
-        return pq.read_table(pa.BufferReader(data))
-
-    def _compare(self, path: Path, output: OutputFile) -> None:
-        """Refuse a file that is not the one that was staged, piece by piece: it may be large."""
-        digest, size = hashlib.sha256(), 0
-        with _coded("read", path):
-            descriptor = self._door.open_to_read(path)
-            try:
-                while data := self._door.read_at(descriptor, _PIECE_BYTES, size):
-                    digest.update(data)
-                    size += len(data)
-            finally:
-                self._door.close(descriptor)
-        _refuse_others(output, size, digest.hexdigest())
-
-    def _check_folder(self, folder: Path) -> None:
-        """Refuse a link where files wait: it could lead what is moved and deleted anywhere."""
-        entry = self._entry(folder)
-        if entry is not None and entry.kind is not EntryKind.FOLDER:
-            raise not_plain(str(folder), "a folder")
-
-    def _forget(self, staged: list[Path]) -> None:
-        for path in staged:
-            with suppress(FileNotFoundError), _coded("unlink", path, FileNotFoundError):
-                self._door.unlink(path)
-
-    def _entry(self, path: Path) -> Entry | None:
-        with _coded("look up", path):
-            return self._door.entry(path)
-
-
-def _missing(name: str, expected: str) -> StorageError:
-    return StorageError(
-        "MP320",
-        f"a committed file of replies is missing: {name}",
-        expected=expected,
-        hint="restore it from a copy, or re-create the replies from a fork of the checkpoint",
-    )
+    def _area(self, root: str) -> StagingArea:
+        if root != IN_CHECKPOINT:
+            return FolderArea(Path(root))
+        assert self._kept is not None, root
+        return self._kept
 
 
 def _check_mark(output: OutputFile, manifest: Manifest) -> None:
@@ -231,32 +141,18 @@ def _check_mark(output: OutputFile, manifest: Manifest) -> None:
         )
 
 
-def _refuse_others(output: OutputFile, size_bytes: int, sha256: str) -> None:
-    file = output.file
-    if (size_bytes, sha256) != (file.size_bytes, file.sha256):
-        raise StorageError(
-            "MP321",
-            f"a committed file of replies is damaged: {file.name}",
-            expected=f"{file.size_bytes} bytes with SHA-256 {file.sha256}",
-            found=f"{size_bytes} bytes with SHA-256 {sha256}",
-            hint="restore it from a copy, or re-create the replies from a fork of the checkpoint; nothing of it was "
-            "handed over",
-        )
-
-
 @contextmanager
-def _coded(doing: str, path: Path, passing: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-    """Turn what the disk says into a coded error, but for the one answer that the caller wants to judge."""
+def _blaming(sink: Sink, token: Token) -> Iterator[None]:
+    """Say which sink raised, and that nothing is lost by it."""
     try:
         yield
-    except passing:
+    except MillpondError:
         raise
-    except OSError as error:
-        code = "MP307" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "MP308" if doing == "sync" else "MP309"
-        raise StorageError(
-            code,
-            f"can't {doing} {path} while publishing replies",
-            found=str(error.strerror or error),
-            hint="check the disk and the rights on the sink's folder; the epoch is committed, and a new start goes on "
-            "with its publication",
+    except Exception as error:
+        raise RowError(
+            "MP605",
+            f"{sink.describe().place} raised {type(error).__name__} on epoch {token.epoch}",
+            expected=f"that `{token.sink}` can be published",
+            found=str(error)[:300],
+            hint="the epoch is committed; the next start hands it over again before anything else",
         ) from error

@@ -16,7 +16,7 @@ from millpond.engine.publish.replies import ABORTED, REPLY
 from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import FeedError
 from millpond.keygroups import Layout
-from millpond.program.sinks import ConsoleSink, EpochSink, MemorySink, ParquetSink, Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.route import RowOrder, Shape, feed_frame, row_order
 from millpond.spark.feeds.columntypes import arrow_of
 from millpond.spark.feeds.matching import check_columns
@@ -24,8 +24,6 @@ from millpond.state.codec.typenames import type_text
 
 OnBadRow = Literal["fail", "skip"] | Sink
 """What happens to a bad row: fail, skip and count, or a dead-letter sink."""
-
-SINKS = (ParquetSink, MemorySink, ConsoleSink, EpochSink)
 
 _ARROW = " -> "
 
@@ -151,20 +149,17 @@ def _kept(
 
 
 def sink_plan(name: str, sink: Sink | None, outputs: Path) -> SinkPlan | None:
-    """Where the files of a sink are staged."""
-    if sink is None:
-        return None
-    if isinstance(sink, ParquetSink):
-        return SinkPlan(name, sink.path, visible=True)
-    return SinkPlan(name, str(outputs))
+    """Where the files of a sink are staged, if there is one."""
+    return None if sink is None else SinkPlan.of(name, sink, outputs)
 
 
 def check_sink(given: object) -> None:
     """Refuse what is no sink."""
-    if not isinstance(given, SINKS):
+    if not isinstance(given, Sink):
         raise FeedError(
             "MP514",
             "this is no sink",
-            expected="parquet(path), memory(), console() or foreach_epoch(function)",
+            expected="parquet(path), memory(), console(), foreach_epoch(function), or a sink of your own kind",
             found=repr(given)[:80],
+            hint="a class of your own derives from millpond.sinks.Sink (docs/SINKS.md)",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -14,7 +15,7 @@ from millpond.engine.arrowtypes import arrow_type
 from millpond.engine.plan import Order
 from millpond.engine.publish.deadletters import DEAD_LETTER_SCHEMA, columns_of
 from millpond.errors import FeedError
-from millpond.program.sinks import MemorySink, ParquetSink, Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.route import RowOrder
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.feeds.feeds import Feed
@@ -59,16 +60,17 @@ def letter_feeds(
 
 
 def _letters(spark: SparkSession, letters: DataFrame | Sink) -> DataFrame:
-    if isinstance(letters, ParquetSink):
-        return spark.read.schema(frame_of(spark, DEAD_LETTER_SCHEMA.empty_table()).schema).parquet(letters.path)
-    if isinstance(letters, MemorySink):
-        return frame_of(spark, pa.Table.from_pylist(letters.rows(), schema=DEAD_LETTER_SCHEMA))
-    if isinstance(letters, DataFrame) and not letters.isStreaming:
-        return letters
+    held = letters.held(DEAD_LETTER_SCHEMA) if isinstance(letters, Sink) else letters
+    if isinstance(held, Path):
+        return spark.read.schema(frame_of(spark, DEAD_LETTER_SCHEMA.empty_table()).schema).parquet(str(held))
+    if isinstance(held, pa.Table):
+        return frame_of(spark, held)
+    if isinstance(held, DataFrame) and not held.isStreaming:
+        return held
     raise FeedError(
         "MP528",
         "these are no dead letters of this job",
-        expected="a batch DataFrame of dead letters, or the parquet() or memory() sink that holds them",
+        expected="a batch DataFrame of dead letters, or a sink that shows what it holds: parquet(), memory()",
         found="a streaming DataFrame" if isinstance(letters, DataFrame) else repr(letters)[:80],
     )
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond.engine.time.eventtime import FIRST_US, LAST_US
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of
 from millpond.spark.frames.joinprograms import ENTRIES, KEY, ROW, TIME, TOLD, join_program
 from millpond.spark.frames.streamed import CARRIED, KEYS, Arrival, as_key, as_row, hints_of, key_hint

@@ -17,7 +17,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from millpond.errors import WindowError
 from millpond.program.eventtime import EventTime
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
 from millpond.spark.frames.streamed import Arrival

@@ -19,8 +19,8 @@ from millpond.errors import WindowError
 from millpond.lengths import Length
 from millpond.program.entries import HANDLER, entry
 from millpond.program.program import ProgramBase
-from millpond.program.sinks import Sink
 from millpond.program.windows import on_window
+from millpond.sinks.protocol import Sink
 from millpond.spark.frames.streamed import KEYS, VALUES, Arrival, Fields, Hints, as_key, as_row, hints_of, key_hint
 from millpond.spark.frames.windowplan import WindowPlan, has_time_bounds
 from millpond.spark.job import Job

@@ -1,16 +1,15 @@
-"""Replies of an epoch, handed to a function of the user as a DataFrame."""
+"""Replies of an epoch as a DataFrame, for sinks that want one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from millpond.errors import MillpondError, RowError
-from millpond.program.sinks import EpochSink
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.streaming.workroot import WorkRoot
 
@@ -19,27 +18,15 @@ LOCAL_BYTES_MAX = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver:
-    """Hands files of replies over."""
+class ReplyFrames:
+    """Makes DataFrames of files of replies."""
 
     spark: SparkSession
     work: WorkRoot
 
-    def __call__(self, sink: EpochSink, files: list[Path], epoch: int) -> None:
-        """Call the function of a sink with the replies of an epoch."""
+    def __call__(self, files: Sequence[Path]) -> DataFrame:
+        """The rows of all files."""
         small = sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX
         if small or not self.work.shares_files:
-            frame = frame_of(self.spark, pa.concat_tables([pq.read_table(path) for path in files]))
-        else:
-            frame = self.spark.read.parquet(*(str(path) for path in files))
-        try:
-            sink.function(frame, epoch)
-        except MillpondError:
-            raise
-        except Exception as error:
-            raise RowError(
-                "MP605",
-                f"the function given to foreach_epoch raised {type(error).__name__} on epoch {epoch}",
-                found=str(error)[:300],
-                hint="the epoch is committed; the next start hands it over again before anything else",
-            ) from error
+            return frame_of(self.spark, pa.concat_tables([pq.ParquetFile(path).read() for path in files]))
+        return self.spark.read.parquet(*(str(path) for path in files))

@@ -41,7 +41,7 @@ from millpond.errors import EpochError, MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.lengths import Length, length_us
-from millpond.program.sinks import Sink
+from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.collecting import collect
 from millpond.spark.exchange.compute import compute_epoch
 from millpond.spark.exchange.route import Shape

@@ -12,8 +12,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from millpond.engine.publish.keptreplies import KeptReplies
 from millpond.engine.publish.replies import IN_CHECKPOINT
+from millpond.engine.publish.staging import CheckpointArea
 from millpond.errors import FeedError
 from millpond.state.local.ownfolders import make_private, own_folder
 from millpond.storage.addresses import shown_url
@@ -71,9 +71,9 @@ class WorkRoot:
         """Whether Spark has noted there which batches it planned."""
         return self.folder is not None and (self.folder / SPARK / "offsets").exists()
 
-    def kept_replies(self, temporary: str) -> KeptReplies:
+    def checkpoint_area(self, temporary: str) -> CheckpointArea:
         """The replies that wait in the checkpoint's storage."""
-        return KeptReplies(self.storage, (self.folder or Path(temporary)) / HANDED_OVER)
+        return CheckpointArea(self.storage, (self.folder or Path(temporary)) / HANDED_OVER)
 
 
 def _beside(local_root: Path, checkpoint_uuid: str) -> Path:

@@ -15,7 +15,9 @@ from millpond.engine.simulated import Row, Simulated
 from millpond.engine.time.eventtime import Judged
 from millpond.errors import StorageError
 from millpond.program.durability import BoundedLoss
-from millpond.program.sinks import MemorySink
+from millpond.sinks.memory import MemorySink
+from millpond.sinks.protocol import Staged
+from millpond.sinks.tokens import Token
 from millpond.storage.door import through
 from tests.fuzz.faults.disk import FaultyDoor
 from tests.fuzz.faults.sites import Sites
@@ -47,11 +49,11 @@ class FaultySink(MemorySink):
     sites: Sites = field(default_factory=lambda: Sites(0))
     door: FaultyDoor = field(default_factory=lambda: FaultyDoor(Sites(0)))
 
-    def put(self, epoch: int, rows: list[dict[str, Any]]) -> None:
+    def publish(self, token: Token, staged: Staged) -> None:
         """Hand the rows of an epoch to the world."""
         self._maybe("before")
-        self.world.take(rows)
-        MemorySink.put(self, epoch, rows)
+        self.world.take(staged.table().to_pylist())
+        MemorySink.publish(self, token, staged)
         self._maybe("after")
 
     def _maybe(self, when: str) -> None:

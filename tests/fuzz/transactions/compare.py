@@ -18,7 +18,7 @@ from millpond.errors import RowError
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.program import ProgramBase
-from millpond.program.sinks import MemorySink
+from millpond.sinks.memory import MemorySink
 from millpond.storage.backends.files import FileStorage
 from tests.fuzz.compare import INSTANCES, KEY_GROUPS, PARTITIONS, Cuts, Outcome, Verdict, with_compiled
 from tests.fuzz.dice import Dice, derive

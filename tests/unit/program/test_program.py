@@ -4,9 +4,8 @@ from typing import Annotated
 
 import pytest
 
-from millpond.errors import FeedError, ProgramError, StateError
+from millpond.errors import ProgramError, StateError
 from millpond.program import Collected, Distribution, Partial, Partitioned, ProgramBase, each, entry, merged
-from millpond.program.sinks import ConsoleSink, EpochSink, console, foreach_epoch, memory, parquet
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.map import Map
 from millpond.state.containers.matrix import Matrix
@@ -176,33 +175,3 @@ def test_merged_takes_only_what_each_gave():
 def test_all_instances_together_are_no_collection(use):
     with pytest.raises(TypeError):
         use(each(Counter({"a": 2})))
-
-
-def test_a_parquet_sink_is_an_absolute_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert parquet("replies").path == str(tmp_path / "replies")
-    assert parquet(tmp_path / "x").path == str(tmp_path / "x")
-    assert parquet(f"file://{tmp_path}/x").path == str(tmp_path / "x")
-    assert parquet(f"file:{tmp_path}/x").path == str(tmp_path / "x")
-
-
-@pytest.mark.parametrize("path", ["s3://bucket/x", "hdfs://host/x", "", "file:"])
-def test_a_place_that_is_no_folder_is_refused(path):
-    assert refused(parquet, path, kind=FeedError) == "MP502"
-
-
-def test_memory_holds_epochs_in_their_order_and_each_once():
-    sink = memory()
-    sink.put(2, [{"n": 2}])
-    sink.put(1, [{"n": 1}])
-    sink.put(2, [{"n": 3}])
-    assert sink.rows() == [{"n": 1}, {"n": 3}]
-    assert memory().rows() == []
-
-
-def test_other_sinks_are_descriptions():
-    def take(frame, epoch):
-        pass
-
-    assert console() == ConsoleSink(20)
-    assert foreach_epoch(take) == EpochSink(take)

@@ -11,13 +11,16 @@ from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import STAGING, stage, staging_mark
 from millpond.errors import StorageError
-from millpond.program.sinks import console, foreach_epoch, memory, parquet
+from millpond.sinks.console import console
+from millpond.sinks.functions import foreach_epoch
+from millpond.sinks.memory import memory
+from millpond.sinks.parquet import parquet
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
-from millpond.storage.door import Door
+from millpond.storage.door import Door, through
 
 
-class DyingError(Exception):
+class DyingError(BaseException):
     """The process dies here."""
 
 
@@ -46,27 +49,23 @@ class Stage:
     def __init__(self, root: Path, *, visible: bool = True):
         self.root = root
         self.plan = SinkPlan("replies", str(root), visible=visible)
-        self.calls = []
         tables = [pa.table({"reply": [n, n + 10]}) for n in range(3)]
         checkpoint = Checkpoint.open(MemoryStorage(), ())
         self.mark = staging_mark(1, checkpoint.genesis.uuid)
         self.outputs = tuple(stage(self.plan, table, f"{self.mark}-00-{part:05}") for part, table in enumerate(tables))
         work = EpochWork((), self.outputs, {})
         checkpoint.run_epoch(Offer("q", 0, ()), lambda parent: work, lambda manifest: None, partitions=1)
+        self.genesis = checkpoint.genesis
         self.manifest = checkpoint.head
 
     def publish(self, sink, door=None):
-        publisher = Publisher({"replies": (sink, self.plan)}, self.hand_over, self.show)
-        if door is not None:
-            publisher._door = door
-        publisher.publish(self.manifest)
+        self.publish_to({"replies": (sink, self.plan)}, door)
 
-    def hand_over(self, sink, files, epoch):
-        rows = [row["reply"] for path in files for row in pq.read_table(path).to_pylist()]
-        sink.function(rows, epoch)
-
-    def show(self, name, table, epoch, limit):
-        self.calls.append((name, table["reply"].to_pylist(), epoch, limit))
+    def publish_to(self, sinks, door=None, manifest=None):
+        with through(door or Door()):
+            publisher = Publisher(self.genesis, sinks, frames=replies_of)
+            publisher.recover(manifest or self.manifest)
+            publisher.publish(manifest or self.manifest)
 
     def staged(self):
         return sorted(path.name for path in (self.root / STAGING).iterdir())
@@ -76,6 +75,10 @@ class Stage:
 
     def names(self):
         return sorted(output.file.name for output in self.outputs)
+
+
+def replies_of(files):
+    return [row["reply"] for path in files for row in pq.read_table(path).to_pylist()]
 
 
 REPLIES = [0, 10, 1, 11, 2, 12]
@@ -150,16 +153,18 @@ def test_memory_holds_an_epoch_once_however_often_it_is_published(handed):
     assert [row["reply"] for row in sink.rows()] == REPLIES
 
 
-def test_the_console_shows_an_epoch_once_although_it_was_not_cleaned_up(handed):
+def test_the_console_shows_an_epoch_once_although_it_was_not_cleaned_up(handed, capsys):
     sink = console(limit=3)
     with pytest.raises(DyingError):
         handed.publish(sink, MortalDoor(unlinks=0))
     handed.publish(sink)
     handed.publish(sink)
-    assert handed.calls == [("replies", REPLIES, 1, 3)]
+    shown = capsys.readouterr().out
+    assert shown.count("epoch 1:") == 1
+    assert [f" {reply} " in shown for reply in (0, 10, 1, 11)] == [True, True, True, False], "it shows three"
 
 
-def test_the_console_shows_an_epoch_again_if_the_process_died_before_it_was_noted(handed, monkeypatch):
+def test_the_console_shows_an_epoch_again_if_the_process_died_before_it_was_noted(handed, monkeypatch, capsys):
     def dying(*_):
         raise DyingError
 
@@ -168,7 +173,7 @@ def test_the_console_shows_an_epoch_again_if_the_process_died_before_it_was_note
         handed.publish(console(limit=3))
     monkeypatch.undo()
     handed.publish(console(limit=3))
-    assert handed.calls == [("replies", REPLIES, 1, 3)] * 2
+    assert capsys.readouterr().out.count("epoch 1:") == 2
 
 
 @pytest.mark.parametrize("unlinks", [0, 1, 2])
@@ -215,7 +220,7 @@ def test_a_damaged_file_is_an_error_that_names_it(handed):
 
 
 def test_files_of_a_sink_that_is_gone_stay_staged(handed):
-    Publisher({}, handed.hand_over, handed.show).publish(handed.manifest)
+    handed.publish_to({})
     assert handed.staged() == handed.names()
 
 
@@ -238,9 +243,7 @@ def test_files_that_their_readers_moved_away_after_publication_are_not_missed(st
 
 
 def test_an_epoch_is_published_where_it_said_also_if_the_feed_has_another_sink_by_now(staged, tmp_path):
-    Publisher(
-        {"replies": (memory(), SinkPlan("replies", str(tmp_path / "other")))}, staged.hand_over, staged.show
-    ).publish(staged.manifest)
+    staged.publish_to({"replies": (memory(), SinkPlan("replies", str(tmp_path / "other")))})
     assert staged.published() == staged.names()
 
 
@@ -255,7 +258,7 @@ def test_two_sinks_of_one_folder_get_their_rows_also_if_these_are_equal(tmp_path
     checkpoint.run_epoch(
         Offer("q", 0, ()),
         lambda parent: EpochWork((), outputs, {}),
-        Publisher(targets, None, None).publish,
+        Publisher(checkpoint.genesis, targets).publish,
         partitions=1,
     )
     told = (

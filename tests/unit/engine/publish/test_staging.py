@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from millpond import Durability
 from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
 from millpond.engine.plan import SinkPlan
-from millpond.engine.publish.keptreplies import KeptReplies
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import IN_CHECKPOINT, KEPT, stage, staging_mark
+from millpond.engine.publish.staging import CheckpointArea
 from millpond.errors import FeedError, StorageError
-from millpond.program.sinks import console, foreach_epoch, memory
+from millpond.sinks.console import console
+from millpond.sinks.functions import foreach_epoch
+from millpond.sinks.memory import memory
 from millpond.spark.streaming.workroot import WorkRoot
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.perkey import PerKeyStorage
+from tests.unit.engine.publish.test_publish import replies_of
 
 
-class DyingError(Exception):
+class DyingError(BaseException):
     """The process dies here."""
 
 
@@ -66,14 +68,11 @@ class Stage:
 
     def publish(self, sink=None):
         sink = sink or foreach_epoch(lambda rows, epoch: self.handed.append((epoch, rows)))
-        kept = KeptReplies(self.storage, self.scratch)
-        Publisher({"replies": (sink, self.plan)}, self.hand_over, self.show, kept).publish(self.checkpoint.head)
-
-    def hand_over(self, sink, files, epoch):
-        sink.function([row["reply"] for path in files for row in pq.read_table(path).to_pylist()], epoch)
-
-    def show(self, name, table, epoch, limit):
-        self.handed.append((name, table["reply"].to_pylist(), epoch, limit))
+        kept = CheckpointArea(self.storage, self.scratch)
+        sinks = {"replies": (sink, self.plan)}
+        publisher = Publisher(self.checkpoint.genesis, sinks, kept, replies_of)
+        publisher.recover(self.checkpoint.head)
+        publisher.publish(self.checkpoint.head)
 
     def waiting(self):
         return self.storage.list(KEPT)
@@ -96,13 +95,13 @@ def test_an_epoch_is_handed_over_once_and_nothing_waits_any_more(work):
     assert list(work.scratch.iterdir()) == []
 
 
-def test_memory_and_console_get_all_rows(work):
+def test_memory_and_console_get_all_rows(work, capsys):
     sink = memory()
     work.publish(sink)
     assert [row["reply"] for row in sink.rows()] == ROWS
     other = Stage(work.scratch)
     other.publish(console(5))
-    assert other.handed == [("replies", ROWS, 1, 5)]
+    assert "epoch 1:" in capsys.readouterr().out
 
 
 def test_wherever_the_process_dies_the_epoch_is_handed_over_whole(tmp_path):
@@ -152,7 +151,7 @@ def test_a_damaged_file_is_an_error(work):
 
 def test_a_scratch_folder_that_can_t_be_written_is_an_error(work):
     work.scratch.mkdir(parents=True)
-    kept = KeptReplies(work.storage, work.scratch)
+    kept = CheckpointArea(work.storage, work.scratch)
     with pytest.raises(StorageError) as caught:
         kept._brought(work.outputs[0], work.scratch / "nowhere")
     assert caught.value.code == "MP356"

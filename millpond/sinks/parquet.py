@@ -1,0 +1,78 @@
+"""The Parquet sink: a directory whose readers see whole files of committed epochs or nothing.
+
+Files wait in the directory itself, in a folder that readers skip, and are published by a second name. Such a name is
+the token: it says checkpoint, epoch, task, sink and content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from millpond.crashpoints import crashpoint
+from millpond.errors import FeedError
+from millpond.sinks.disk import publishing
+from millpond.sinks.protocol import Sink, SinkDescription, Staged
+from millpond.sinks.tokens import Token
+from millpond.storage.backends.files import FileStorage
+from millpond.storage.door import usual_door
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSink(Sink):
+    """A directory of Parquet files; exactly once, and readers never see an uncommitted epoch."""
+
+    path: str
+
+    def describe(self) -> SinkDescription:
+        """Describe a place that shows what it holds, in which files can wait."""
+        return SinkDescription(self.path, exactly_once=True, staging=Path(self.path), manifest_tells=True)
+
+    def publish(self, token: Token, staged: Staged) -> None:  # noqa: ARG002
+        """Give the files names that readers see; all are durable when this returns."""
+        door, root = usual_door(), Path(self.path)
+        for file in staged.files:
+            target = root / file.token.file
+            if file.path.is_relative_to(root):
+                # Another driver may be publishing the same epoch: the same file under the same name.
+                with suppress(FileExistsError), publishing("link", target, FileExistsError):
+                    door.link(file.path, target)
+            else:
+                # The epoch was staged for another sink, which the feed had then.
+                FileStorage(root).put(file.token.file, file.path.read_bytes())
+            crashpoint("publish.file")
+        with publishing("sync", root):
+            door.sync_folder(root)
+
+    def recover(self, token: Token, files: Sequence[Token]) -> Collection[Token]:  # noqa: ARG002
+        """Return the files that are there under their names; they are their readers' business."""
+        door, there = usual_door(), []
+        for file in files:
+            with publishing("look up", target := Path(self.path) / file.file):
+                if door.entry(target) is not None:
+                    there.append(file)
+        return there
+
+    def held(self, schema: pa.Schema) -> Path:  # noqa: ARG002
+        """Return the directory."""
+        return Path(self.path)
+
+
+def parquet(path: str | Path) -> ParquetSink:
+    """Write replies to a directory of Parquet files, exactly once; readers never see an uncommitted epoch."""
+    text = str(path).removeprefix("file://").removeprefix("file:")
+    if "://" in text or not text:
+        raise FeedError(
+            "MP502",
+            "this place can't hold a Parquet sink yet",
+            expected="a directory of a POSIX file system",
+            # Not the address itself: it may hold a password.
+            found="an address with a scheme" if text else "nothing",
+        )
+    return ParquetSink(str(Path(text).absolute()))
