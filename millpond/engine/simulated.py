@@ -5,6 +5,7 @@ For tests and for small local runs: the same partitions, key groups and messages
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,7 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.program.durability import Lazy
+from millpond.program.entries import EntryPoint
 from millpond.program.sinks import MemorySink, ParquetSink, Sink
 from millpond.state.containers.value import THE_KEY
 from millpond.storage.composed.near import NearStorage, durable
@@ -176,7 +178,7 @@ class Simulated:
             FeedPlan(
                 name=name,
                 entry=name,
-                keep=(("row", pa.int64()),),
+                keep=_kept(entry.point),
                 order=Order.COLUMN,
                 bad_rows=policies.get(name, BadRows.FAIL),
                 replies=replies[name] if entry.point.replies or entry.aborts else None,
@@ -221,6 +223,11 @@ class Simulated:
         self._checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=self._partitions)
 
     @property
+    def batch(self) -> int:
+        """The number of the next batch of rows, from 0; the ones before it are committed."""
+        return self._batch
+
+    @property
     def fed(self) -> int:
         """How many rows are committed, over the life of the checkpoint."""
         return self._fed
@@ -254,6 +261,10 @@ class Simulated:
         outcome = self._fire(self._times.moment())
         self._fire_owed()
         return outcome
+
+    def close(self) -> None:
+        """End the run: let go of a snapshot that is under way."""
+        self._checkpoint.close()
 
     @property
     def layout(self) -> Layout:
@@ -326,15 +337,19 @@ class Simulated:
 
     def replies(self) -> dict[int, Any]:
         """Replies in memory by the number of their row, over all epochs of this object."""
-        return {row["row"]: row[REPLY] for row in self._held() if REPLY in row}
+        return {number: row[REPLY] for number, row in self._held() if REPLY in row}
 
     def refusals(self) -> dict[int, str]:
         """Why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
-        return {row["row"]: row[ABORTED] for row in self._held() if row.get(ABORTED) is not None}
+        return {number: row[ABORTED] for number, row in self._held() if row.get(ABORTED) is not None}
 
-    def _held(self) -> list[dict[str, Any]]:
-        sinks = [sink for name, sink in self.sinks.items() if name not in self._fires]
-        return [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows()]
+    def _held(self) -> list[tuple[int, dict[str, Any]]]:
+        held = []
+        for name, sink in self.sinks.items():
+            if name not in self._fires and isinstance(sink, MemorySink):
+                column = number_column(self._plan.program.entries[name].point)
+                held += [(row[column], row) for row in sink.rows()]
+        return held
 
     @property
     def _partitions(self) -> int:
@@ -422,6 +437,18 @@ class Simulated:
         return pa.RecordBatch.from_pydict(columns)
 
 
+def number_column(point: EntryPoint) -> str:
+    """The column that tells the number of a row beside its reply: `row`, unless a parameter is called so."""
+    taken = {name for name, _ in point.parameters}
+    return next(name for name in ("row" + "_" * more for more in itertools.count()) if name not in taken)
+
+
+def _kept(point: EntryPoint) -> tuple[tuple[str, pa.DataType], ...]:
+    """What replies keep: the number of their row; of handlers also the key and the moment, which nobody else has."""
+    parameters = point.parameters if point.timer else ()
+    return ((number_column(point), pa.int64()), *((name, arrow_type(hint)) for name, hint in parameters))
+
+
 def _timing(
     program: CompiledProgram, handlers: Sequence[str], given: FeedTime | Mapping[str, FeedTime] | None
 ) -> dict[str, FeedTime]:
@@ -442,4 +469,4 @@ def _refuse(*_: object) -> None:
     raise AssertionError("simulated runs have memory and Parquet sinks only")
 
 
-__all__ = ["Row", "Simulated"]
+__all__ = ["Row", "Simulated", "number_column"]
