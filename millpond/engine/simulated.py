@@ -82,15 +82,17 @@ class Simulated:
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. What becomes of bad
-    rows may differ by entry point; dead letters are kept in `dead_letters`. A checkpoint that is there gets another
-    number of `instances`, and the elements of a program that changed, before the first epoch; if its entry points are
-    others, the first epoch must be told to `adopt`.
+    rows may differ by entry point; dead letters are kept in `dead_letters`, or in those given. A checkpoint that is
+    there gets another number of `instances`, and the elements of a program that changed, before the first epoch; if its
+    entry points are others, the first epoch must be told to `adopt`.
 
     With an `event_time` each entry point is a feed with such times, and the rows of an epoch come with theirs. `late`
     ones are kept in `late_rows` then, in memory or in the sinks given, or else worked on as others are.
 
     A task that would hold more than `memory_bytes` runs in portions.
     """
+
+    _row_times: Sequence[int | None] = ()
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class Simulated:
         instances: int | None = None,
         *,
         sinks: Mapping[str, Sink] | None = None,
+        dead_letters: Mapping[str, MemorySink] | None = None,
         bad_rows: BadRows | Mapping[str, BadRows] = BadRows.FAIL,
         steps_max: int = STEPS_MAX,
         durability: Durability | Lazy = Durability.EXACTLY_ONCE,
@@ -112,7 +115,6 @@ class Simulated:
         memory_bytes: int = 0,
     ) -> None:
         self._adopt = adopt
-        self._row_times: Sequence[int | None] = ()
         told = durability if isinstance(durability, Lazy) else durability.value
         level, lazy = check_durability(program, told), lazy_settings(program, told)
         self._storage: Storage = open_storage(checkpoint or str(directory / "checkpoint"))
@@ -125,7 +127,7 @@ class Simulated:
         self._schemas = Schemas(self._checkpoint, program, local, shown=False)
         self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
-        self.dead_letters = {name: MemorySink() for name in program.entries}
+        self.dead_letters = {name: MemorySink() for name in program.entries} | dict(dead_letters or {})
         self.late_rows: dict[str, Sink] = {name: MemorySink() for name in program.entries} if late else {}
         self.late_rows |= late if isinstance(late, Mapping) else {}
         self._times = Timekeeper(program, lambda: self._checkpoint.head)
