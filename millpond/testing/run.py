@@ -345,13 +345,17 @@ class _Simulation:
             tuple(self._turns),
             self._options,
             self._replies(failures),
-            committed_state(FileStorage(self._folder / "checkpoint"), self._layout, self._program.elements()),
+            self._state(),
             self._fired(),
             dict(sorted(failures.items())),
             self._reports,
             self._faults.happened,
             self._starts,
         )
+
+    def _state(self) -> dict[str, Any]:
+        storage, stored = FileStorage(self._folder / "checkpoint"), list(self._compiled.elements)
+        return committed_state(storage, self._layout, self._program.elements(), stored)
 
     def _replies(self, failures: dict[int, str]) -> list[Any]:
         told: dict[int, Any] = {number: LeftOut(reason) for number, reason in failures.items()}

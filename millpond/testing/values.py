@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from millpond.checkpoint.records.times import Times, is_over
@@ -56,14 +56,18 @@ def plain_state(program: ProgramBase) -> dict[str, Any]:
     return {name: value_of(one) for name, one in held.items() if not isinstance(one, Windows)}
 
 
-def committed_state(storage: Storage, layout: Layout, elements: Mapping[str, Element]) -> dict[str, Any]:
-    """The state that a checkpoint holds, read from its files: by element, of partial ones a list with all instances."""
+def committed_state(
+    storage: Storage, layout: Layout, elements: Mapping[str, Element], stored: Sequence[str]
+) -> dict[str, Any]:
+    """The state that a checkpoint holds, read from its files: by element, of partial ones a list with all instances.
+
+    `stored` are the names of elements in the order of their numbers there.
+    """
     genesis = read_genesis(storage)
     assert genesis is not None
     head = last_manifest(storage, genesis[1])
     over = {} if head is None else Times.of(head[0].counters).over_us
     held = {key: value for key, value in read_state(storage).items() if not is_over(key, value, over)}
-    stored = [name for element in elements.values() for name in element.stored()]
     state: dict[str, Any] = {}
     for name, element in elements.items():
         own = [item for item in held.items() if element_of(item[0]) == stored.index(name)]
