@@ -65,8 +65,8 @@ def pause(length: datetime.timedelta) -> Pause:
     >>> pause(datetime.timedelta(hours=1))
     Pause(length=datetime.timedelta(seconds=3600))
     """
-    if length <= datetime.timedelta():
-        raise _bad_step("a length of time, more than nothing", f"pause({length!r})")
+    if length < datetime.timedelta(milliseconds=1):
+        raise _bad_step("a length of time, a millisecond at least", f"pause({length!r})")
     return Pause(length)
 
 
