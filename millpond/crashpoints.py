@@ -1,7 +1,8 @@
 """Named points at which a test can kill the process, to see that nothing is lost.
 
 A point does nothing unless the environment variable names it: `MILLPOND_CRASH_AT=manifest.linked:2` kills the process
-with SIGKILL, as the out-of-memory killer would, when that point is reached for the second time.
+with SIGKILL, as the out-of-memory killer would, when that point is reached for the second time. In a simulated run a
+death is an exception, which whoever hears of a point may raise.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 VARIABLE = "MILLPOND_CRASH_AT"
 
@@ -101,9 +105,14 @@ POINTS = (*IN_EPOCHS, *IN_STORAGE, *IN_TIDYING, *BY_HAND, *IN_LEVELS, *IN_STORES
 
 _seen: Counter[str] = Counter()
 
+_hears: ContextVar[Callable[[str], None] | None] = ContextVar("hears", default=None)
+
 
 def crashpoint(name: str) -> None:
     """Kill this process here if a test asked for it."""
+    hears = _hears.get()
+    if hears is not None:
+        hears(name)
     wanted = os.environ.get(VARIABLE)
     if wanted is None:
         return
@@ -112,6 +121,16 @@ def crashpoint(name: str) -> None:
     point, _, occurrence = wanted.partition(":")
     if point == name and _seen[name] == int(occurrence or 1):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def heard_by(hears: Callable[[str], None]) -> Iterator[None]:
+    """Let a function hear of each point that this thread passes inside the block; what it raises is raised there."""
+    token = _hears.set(hears)
+    try:
+        yield
+    finally:
+        _hears.reset(token)
 
 
 def passed() -> frozenset[str]:

@@ -5,6 +5,7 @@ For tests and for small local runs: the same partitions, key groups and messages
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,7 @@ from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
+from millpond.program.entries import EntryPoint
 from millpond.sinks.memory import MemorySink
 from millpond.sinks.protocol import Sink
 from millpond.state.containers.value import THE_KEY
@@ -81,15 +83,17 @@ class Simulated:
 
     Rows are given in input order, mixed over entry points as they come; each call of `epoch` is one epoch. Replies are
     gathered by entry point, each with the number of its row: in memory, or in the `sinks` given. What becomes of bad
-    rows may differ by entry point; dead letters are kept in `dead_letters`. A checkpoint that is there gets another
-    number of `instances`, and the elements of a program that changed, before the first epoch; if its entry points are
-    others, the first epoch must be told to `adopt`.
+    rows may differ by entry point; dead letters are kept in `dead_letters`, or in those given. A checkpoint that is
+    there gets another number of `instances`, and the elements of a program that changed, before the first epoch; if its
+    entry points are others, the first epoch must be told to `adopt`.
 
     With an `event_time` each entry point is a feed with such times, and the rows of an epoch come with theirs. `late`
     ones are kept in `late_rows` then, in memory or in the sinks given, or else worked on as others are.
 
     A task that would hold more than `memory_bytes` runs in portions.
     """
+
+    _row_times: Sequence[int | None] = ()
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class Simulated:
         instances: int | None = None,
         *,
         sinks: Mapping[str, Sink] | None = None,
+        dead_letters: Mapping[str, MemorySink] | None = None,
         bad_rows: BadRows | Mapping[str, BadRows] = BadRows.FAIL,
         steps_max: int = STEPS_MAX,
         durability: Level | BoundedLoss = Level.EXACTLY_ONCE,
@@ -111,7 +116,6 @@ class Simulated:
         memory_bytes: int = 0,
     ) -> None:
         self._adopt = adopt
-        self._row_times: Sequence[int | None] = ()
         level, bounded = check_durability(program, durability), bounded_loss_settings(program, durability)
         self._storage: Storage = open_storage(checkpoint or str(directory / "checkpoint"))
         near = NearStorage(self._storage, directory / "near")
@@ -123,7 +127,7 @@ class Simulated:
         self._schemas = Schemas(self._checkpoint, program, local, shown=False)
         self._instances = Instances(self._checkpoint, program, instances, local, shown=False)
         self.sinks: dict[str, Sink] = {name: MemorySink() for name in program.entries} | dict(sinks or {})
-        self.dead_letters = {name: MemorySink() for name in program.entries}
+        self.dead_letters = {name: MemorySink() for name in program.entries} | dict(dead_letters or {})
         self.late_rows: dict[str, Sink] = {name: MemorySink() for name in program.entries} if late else {}
         self.late_rows |= late if isinstance(late, Mapping) else {}
         self._times = Timekeeper(program, lambda: self._checkpoint.head)
@@ -176,7 +180,7 @@ class Simulated:
             FeedPlan(
                 name=name,
                 entry=name,
-                keep=(("row", pa.int64()),),
+                keep=_kept(entry.point),
                 order=Order.COLUMN,
                 bad_rows=policies.get(name, BadRows.FAIL),
                 replies=replies[name] if entry.point.replies or entry.aborts else None,
@@ -221,6 +225,11 @@ class Simulated:
         self._checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=self._partitions)
 
     @property
+    def batch(self) -> int:
+        """The number of the next batch of rows, from 0; the ones before it are committed."""
+        return self._batch
+
+    @property
     def fed(self) -> int:
         """How many rows are committed, over the life of the checkpoint."""
         return self._fed
@@ -254,6 +263,10 @@ class Simulated:
         outcome = self._fire(self._times.moment())
         self._fire_owed()
         return outcome
+
+    def close(self) -> None:
+        """End the run: let go of a snapshot that is under way."""
+        self._checkpoint.close()
 
     @property
     def layout(self) -> Layout:
@@ -326,15 +339,19 @@ class Simulated:
 
     def replies(self) -> dict[int, Any]:
         """Replies in memory by the number of their row, over all epochs of this object."""
-        return {row["row"]: row[REPLY] for row in self._held() if REPLY in row}
+        return {number: row[REPLY] for number, row in self._held() if REPLY in row}
 
     def refusals(self) -> dict[int, str]:
         """Why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
-        return {row["row"]: row[ABORTED] for row in self._held() if row.get(ABORTED) is not None}
+        return {number: row[ABORTED] for number, row in self._held() if row.get(ABORTED) is not None}
 
-    def _held(self) -> list[dict[str, Any]]:
-        sinks = [sink for name, sink in self.sinks.items() if name not in self._fires]
-        return [row for sink in sinks if isinstance(sink, MemorySink) for row in sink.rows()]
+    def _held(self) -> list[tuple[int, dict[str, Any]]]:
+        held = []
+        for name, sink in self.sinks.items():
+            if name not in self._fires and isinstance(sink, MemorySink):
+                column = number_column(self._plan.program.entries[name].point)
+                held += [(row[column], row) for row in sink.rows()]
+        return held
 
     @property
     def _partitions(self) -> int:
@@ -422,6 +439,18 @@ class Simulated:
         return pa.RecordBatch.from_pydict(columns)
 
 
+def number_column(point: EntryPoint) -> str:
+    """The column that tells the number of a row beside its reply: `row`, unless a parameter is called so."""
+    taken = {name for name, _ in point.parameters}
+    return next(name for name in ("row" + "_" * more for more in itertools.count()) if name not in taken)
+
+
+def _kept(point: EntryPoint) -> tuple[tuple[str, pa.DataType], ...]:
+    """What replies keep: the number of their row; of handlers also the key and the moment, which nobody else has."""
+    parameters = point.parameters if point.timer else ()
+    return ((number_column(point), pa.int64()), *((name, arrow_type(hint)) for name, hint in parameters))
+
+
 def _timing(
     program: CompiledProgram, handlers: Sequence[str], given: FeedTime | Mapping[str, FeedTime] | None
 ) -> dict[str, FeedTime]:
@@ -432,4 +461,4 @@ def _timing(
     return feeds | dict.fromkeys(handlers, FeedTime(lateness_us=None))
 
 
-__all__ = ["Row", "Simulated"]
+__all__ = ["Row", "Simulated", "number_column"]

@@ -10,13 +10,13 @@ from millpond.checkpoint.recovery import read_state
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.contract import PutOutcome
 from millpond.storage.door import Door, through, usual_door
+from millpond.testing.disk import FaultyDisk, ProcessDied
 from tests.fuzz.dice import derive
 from tests.fuzz.faults import run as running
 from tests.fuzz.faults.__main__ import main
 from tests.fuzz.faults.campaign import run
-from tests.fuzz.faults.disk import FaultyDoor
 from tests.fuzz.faults.run import run_seed
-from tests.fuzz.faults.sites import FIRE_SHARE, ON_SHARE, DiedError, Sites
+from tests.fuzz.faults.sites import FIRE_SHARE, ON_SHARE, Sites
 from tests.spark.programs import fresh_seed
 
 pytestmark = pytest.mark.slow
@@ -106,19 +106,19 @@ class Only(Sites):
 
 
 def test_a_link_whose_answer_is_lost_has_linked(tmp_path):
-    storage = FileStorage(tmp_path, FaultyDoor(Only("disk.link.answered twice")))
+    storage = FileStorage(tmp_path, FaultyDisk(Only("disk.link.answered twice")))
     assert storage.put("name", b"data") is PutOutcome.PRESENT
     assert storage.get("name") == b"data"
 
 
 def test_a_dead_process_does_nothing_more(tmp_path):
-    door = FaultyDoor(Only("disk.link.dies after"))
+    door = FaultyDisk(Only("disk.link.dies after"))
     storage = FileStorage(tmp_path, door)
-    with pytest.raises(DiedError):
+    with pytest.raises(ProcessDied):
         storage.put("name", b"data")
     assert FileStorage(tmp_path).get("name") == b"data"
     assert len(list((tmp_path / ".staging").iterdir())) == 1, "nobody cleans up after it"
-    with pytest.raises(DiedError):
+    with pytest.raises(ProcessDied):
         storage.get("name")
 
 

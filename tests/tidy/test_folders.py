@@ -14,7 +14,7 @@ CROWDED = {"millpond/compiler"}
 """Folders that are still to be divided."""
 
 FOLDERS = sorted(init.parent.relative_to(ROOT).as_posix() for init in (ROOT / "millpond").rglob("__init__.py"))
-NAMING = [folder for folder in FOLDERS if folder not in {"millpond", "millpond/testing", *CROWDED}]
+NAMING = [folder for folder in FOLDERS if folder not in {"millpond", *CROWDED}]
 
 
 def inside(folder):

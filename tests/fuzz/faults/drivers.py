@@ -19,7 +19,7 @@ from millpond.sinks.memory import MemorySink
 from millpond.sinks.protocol import Staged
 from millpond.sinks.tokens import Token
 from millpond.storage.door import through
-from tests.fuzz.faults.disk import FaultyDoor
+from millpond.testing.disk import FaultyDisk
 from tests.fuzz.faults.sites import Sites
 
 SINK_FAILS = "MP309"
@@ -47,7 +47,7 @@ class FaultySink(MemorySink):
 
     world: World = field(default_factory=World)
     sites: Sites = field(default_factory=lambda: Sites(0))
-    door: FaultyDoor = field(default_factory=lambda: FaultyDoor(Sites(0)))
+    door: FaultyDisk = field(default_factory=lambda: FaultyDisk(Sites(0)))
 
     def publish(self, token: Token, staged: Staged) -> None:
         """Hand the rows of an epoch to the world."""
@@ -81,7 +81,7 @@ class FaultyDriver(Simulated):
         checkpoint: str,
     ) -> None:
         self._sites = sites
-        self._faulty = FaultyDoor(sites)
+        self._faulty = FaultyDisk(sites)
         sinks = {name: FaultySink(world=world, sites=sites, door=self._faulty) for name in program.entries}
         with through(self._faulty):
             super().__init__(

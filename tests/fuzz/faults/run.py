@@ -25,10 +25,11 @@ from millpond.state.local.localstore import LocalStore
 from millpond.storage.composed.near import NearStorage
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
+from millpond.testing.disk import ProcessDied
 from tests.fuzz.dice import Dice, derive
 from tests.fuzz.faults.drivers import FaultyDriver, World
 from tests.fuzz.faults.programs import Ledger, Wander, ledger_rows, wander_rows
-from tests.fuzz.faults.sites import DiedError, Sites
+from tests.fuzz.faults.sites import Sites
 from tests.fuzz.loading import temporary_folder
 from tests.fuzz.oracle import shown
 from tests.fuzz.rows import Row
@@ -230,7 +231,7 @@ class _Run:
             driver = self._driver()
             if driver.fed < self._starts[-1]:
                 driver.attempt(self._script.batches[self._starts.index(driver.fed)])
-        except DiedError:
+        except ProcessDied:
             self._ended.deaths += 1
             self._forget(driver)
         except MillpondError as error:

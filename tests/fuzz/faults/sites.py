@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from millpond.errors import Passing
 from tests.fuzz.dice import Dice, derive
 
 ON_SHARE: Final = 0.25
 FIRE_SHARE: Final = 0.25
-
-
-class DiedError(Passing):
-    """The driver's process dies here: no code of ours may catch it."""
 
 
 class Sites:

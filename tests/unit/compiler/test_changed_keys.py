@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.compiler.compile import compile_program
-from millpond.engine.simulated import Simulated
+from millpond.testing import assert_equals_plain, simulate
 
 
 class Branch(Program):
@@ -61,11 +60,6 @@ class Cases(Program):
 
 
 @pytest.mark.parametrize("program", [Branch, Turns, Cases])
-def test_the_head_sees_the_value_from_before(tmp_path, program):
-    rows = [("go", (number % 3, number % 5 + 1)) for number in range(20)]
-    plain = program()
-    expected = {number: plain.go(*arguments) for number, (_, arguments) in enumerate(rows)}
-    run = Simulated(compile_program(program), tmp_path, 3)
-    run.epoch(rows[:7])
-    run.epoch(rows[7:])
-    assert run.replies() == expected
+def test_the_head_sees_the_value_from_before(program):
+    rows = [("go", number % 3, number % 5 + 1) for number in range(20)]
+    assert_equals_plain(simulate(program, rows, epochs=[7], partitions=3))

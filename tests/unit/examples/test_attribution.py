@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from examples.attribution import DISORDER, ROWS, SEED, Attribution, main, make_events, play
-from millpond.engine.simulated import Simulated
-from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import us_of
-from millpond.testing import event_time
+from millpond.testing import assert_equals_plain, at, event_time, simulate
 from millpond.windowing.joins import IntervalJoin
-from tests.property.timed import fired_by
-from tests.sizes import compile_once
 
 REACH_US = Attribution.REACH.total_seconds() * 1_000_000
 
@@ -80,24 +76,15 @@ def test_nothing_stays_that_can_find_no_partner():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [7, 40])
-def test_a_simulated_run_tells_the_same_however_it_is_cut(tmp_path, size):
+@pytest.mark.parametrize("epochs", [4, 23])
+def test_a_simulated_run_tells_the_same_however_it_is_cut(epochs):
     events = make_events(SEED + 1, 160)
-    simulated = Simulated(
-        compile_once(Attribution), tmp_path, 2, key_groups=8, event_time=FeedTime(disorder_us=us_of_length(DISORDER))
-    )
-    for begin in range(0, len(events), size):
-        part = events[begin : begin + size]
-        simulated.epoch(
-            [(name, arguments) for _, name, arguments in part],
-            [us_of(moment) for moment, _, _ in part],
-            ends=begin + size >= len(events),
-        )
+    rows = [at(moment, (name, *arguments)) for moment, name, arguments in events]
+    run = simulate(Attribution, rows, epochs=epochs, disorder=DISORDER, close=True)
     pairs, lone = by_brute_force(events)
-    replies = fired_by(simulated, ("show", "click", "unclicked"))
-    told = [tuple(pair.values()) for name in ("show", "click") for reply in replies[name] for pair in reply]
-    assert sorted(told) == sorted(pairs)
-    assert sorted(ad for ad in replies["unclicked"] if ad is not None) == sorted(lone)
+    assert sorted(pair for reply in run.replies for pair in reply) == sorted(pairs)
+    assert sorted(one.reply for one in run.fired if one.reply is not None) == sorted(lone)
+    assert_equals_plain(run)
 
 
 def test_the_example_runs(capsys):

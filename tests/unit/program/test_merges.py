@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from millpond import Counter, Map, Matrix, Partial, Program, Set, each, entry, merged, merges
 from millpond.engine.sequential import Sequential
-from millpond.engine.simulated import Simulated
 from millpond.errors import ProgramError
 from millpond.state.containers.vector import Vector
+from millpond.testing import simulate
 from tests.sizes import compile_once
 
 TOP = merges.top_k(3)
@@ -91,19 +91,12 @@ def test_programs_with_them_equal_plain_python(sales):
             assert sequential.call(name, item) == getattr(plain, name)(item), name
 
 
-def test_they_travel_to_many_partitions(tmp_path):
+def test_they_travel_to_many_partitions():
+    rows = [("sell", "abc"[n % 3], n % 7, f"c{n % 5}") for n in range(40)]
+    asks = [(name, item) for name in ("count", "dearest", "average", "prices") for item in "abx"]
     plain = Shop()
-    rows = [("sell", ("abc"[n % 3], n % 7, f"c{n % 5}")) for n in range(40)]
-    asks = [(name, (item,)) for name in ("count", "dearest", "average", "prices") for item in "abx"]
-    wanted = {}
-    for number, (name, arguments) in enumerate([*rows, *asks]):
-        reply = getattr(plain, name)(*arguments)
-        if name != "sell":
-            wanted[number] = reply
-    simulated = Simulated(compile_once(Shop), tmp_path, partitions=3)
-    simulated.epoch(rows)
-    simulated.epoch(asks)
-    assert simulated.replies() == wanted
+    wanted = [getattr(plain, name)(*arguments) for name, *arguments in [*rows, *asks]]
+    assert simulate(Shop, [*rows, *asks], epochs=[40], partitions=3).replies == wanted
 
 
 @given(st.lists(st.none() | st.integers(), max_size=8))

@@ -1,4 +1,14 @@
-"""A door to the real disk that fails by a seed: before a call, after it, by half, or with the death of its process."""
+"""A faulty disk: calls fail before they did anything, after it or by half, or their process dies.
+
+>>> class Never:
+...     def fires(self, site: str, rarity: int = 1) -> bool:
+...         return site == "disk.mkdir.fails"
+...     def one(self, choices: tuple[int, ...]) -> int:
+...         return choices[0]
+>>> FaultyDisk(Never()).mkdir(Path("folder"))
+Traceback (most recent call last):
+OSError: [Errno 5] Input/output error
+"""
 
 from __future__ import annotations
 
@@ -6,10 +16,10 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, Protocol, TypeVar
 
+from millpond.errors import Passing
 from millpond.storage.door import Door, Entry
-from tests.fuzz.faults.sites import DiedError, Sites
 
 RARITY: Final = 24
 """An epoch makes some hundred calls: if each failed a quarter of the time, none would ever end."""
@@ -21,17 +31,36 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class FaultyDoor(Door):
-    """The disk as one process sees it. When the process has died, every further call dies too."""
+class ProcessDied(Passing):
+    """The process dies here: no code of ours may catch it but what starts the next one."""
+
+
+class Sites(Protocol):
+    """Decides which faults happen; the disk names its sites, such as `disk.write.fails`."""
+
+    def fires(self, site: str, rarity: int = 1) -> bool:
+        """Whether a fault happens now; a site that is passed very often fires `rarity` times less."""
+        ...
+
+    def one(self, choices: tuple[int, ...]) -> int:
+        """The number of the error with which the fault that just fired shows, of those that a call may give."""
+        ...
+
+
+class FaultyDisk(Door):
+    """The disk as one process sees it. When the process has died, every further call dies too.
+
+    The machine never dies here, so nothing is really synced.
+    """
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
         self._dead = False
 
-    def die(self) -> None:
-        """End the process that looks through this door."""
+    def die(self) -> NoReturn:
+        """End the process that looks at this disk."""
         self._dead = True
-        raise DiedError
+        raise ProcessDied
 
     def _call(self, name: str, errors: tuple[int, ...], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._dead or self._sites.fires(f"disk.{name}.dies", RARITY):
@@ -54,7 +83,7 @@ class FaultyDoor(Door):
 
     def sync(self, descriptor: int) -> None:
         """Sync, or fail."""
-        self._call("sync", (errno.EIO, errno.ENOSPC), super().sync, descriptor)
+        self._call("sync", (errno.EIO, errno.ENOSPC), _nothing, descriptor)
 
     def close(self, descriptor: int) -> None:
         """Close; the descriptor is gone even if this fails."""
@@ -97,7 +126,7 @@ class FaultyDoor(Door):
 
     def sync_data(self, descriptor: int) -> None:
         """Sync the content of a file, or fail."""
-        self._call("sync_data", (errno.EIO, errno.ENOSPC), super().sync_data, descriptor)
+        self._call("sync_data", (errno.EIO, errno.ENOSPC), _nothing, descriptor)
 
     def unlink(self, path: Path) -> None:
         """Take a name away, or fail."""
@@ -109,7 +138,7 @@ class FaultyDoor(Door):
 
     def sync_folder(self, path: Path) -> None:
         """Sync a folder, or fail."""
-        self._call("sync_folder", (errno.EIO, errno.ENOSPC), super().sync_folder, path)
+        self._call("sync_folder", (errno.EIO, errno.ENOSPC), _nothing, path)
 
     def read(self, path: Path) -> bytes:
         """Read, or fail."""
@@ -122,6 +151,10 @@ class FaultyDoor(Door):
     def entry(self, path: Path) -> Entry | None:
         """Look up, or fail."""
         return self._call("entry", _UNREADABLE, super().entry, path)
+
+
+def _nothing(*_: object) -> None:
+    """Take as long as no disk does."""
 
 
 def _failure(number: int) -> OSError:
