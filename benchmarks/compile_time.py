@@ -101,7 +101,7 @@ def program_of(module: ModuleType, name: str) -> type[Program]:
     return program
 
 
-def check_answers(compiled: CompiledProgram, module: ModuleType, name: str) -> None:
+def check_merge(compiled: CompiledProgram, module: ModuleType, name: str) -> None:
     """Refuse a program that is compiled fast and wrong: row by row it must answer as the plain class does."""
     plain, cut = program_of(module, name)(), Sequential(compiled, instances=1)
     for number, (entry, arguments) in enumerate(module.make_rows(1, CHECKED_ROWS)):
@@ -129,7 +129,7 @@ def measure(name: str, options: Options) -> Times:
             compiling.append(seconds)
             parsing.append(timed(partial(ast.parse, text))[0])
             if turn == 0:
-                check_answers(compiled, module, name)
+                check_merge(compiled, module, name)
     return Times(round(min(compiling) * 1000, 2), round(min(parsing) * 1000, 3))
 
 

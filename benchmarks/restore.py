@@ -25,8 +25,8 @@ from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import ElementSchema
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.clock import SystemClock
-from millpond.engine.local_state import opening
-from millpond.engine.local_state.opening import Restore, open_state
+from millpond.engine.local_state import openstate
+from millpond.engine.local_state.openstate import Restore, open_state
 from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout, hash_ints
@@ -166,7 +166,7 @@ def write_checkpoint(url: str, data: Data, partitions: int) -> Parent:
 
 def restore_task(asked: Asked, pipe: Connection) -> None:
     """A task in a process of its own: says that it is there, waits, restores, and tells what it holds."""
-    opening.AT_ONCE_BYTES_MAX = asked.at_once_bytes_max
+    openstate.AT_ONCE_BYTES_MAX = asked.at_once_bytes_max
     storage = open_storage(asked.url)
     layout = Layout(KEY_GROUPS, asked.tasks, 1, aligned=False)
     pipe.send("ready")
@@ -217,7 +217,7 @@ def restore(url: str, parent: Parent, data: Data, tasks: int, how: Restore, fold
 def _at_once(url: str, parent: Parent, groups: Sequence[int]) -> int:
     """The size that is restored at once; less for a state so small that it would all be, which tests have."""
     size = Restoring(open_storage(url), parent, groups).size_bytes
-    return min(opening.AT_ONCE_BYTES_MAX, size - 1)
+    return min(openstate.AT_ONCE_BYTES_MAX, size - 1)
 
 
 def _results(pipes: list[Connection]) -> Iterator[Restored]:

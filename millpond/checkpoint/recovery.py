@@ -22,7 +22,7 @@ from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.addresses import shown_url
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.content import get_content
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, unseal_hashed

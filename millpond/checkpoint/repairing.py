@@ -30,7 +30,7 @@ from millpond.checkpoint.records.manifest import (
 from millpond.checkpoint.records.times import Times, is_over
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.checkpoint.retention.reachable import ASIDE, COLLECTED
-from millpond.checkpoint.retention.retired import given_away
+from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.retention.savepoints import Savepoint, savepoints
 from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError, StateError, StorageError
@@ -187,7 +187,7 @@ def _go_back(storage: Storage, history: History, done: Repair, to: int) -> None:
         whole = shown_epochs(done.whole) or "none"
         raise _no_way(f"one of the epochs that are whole: {whole}", str(to), "restore the checkpoint from a copy")
     newer = [epoch for epoch in history.epochs if epoch > to]
-    if newer and given_away(storage, to + 1):
+    if newer and is_retired(storage, to + 1):
         found = f"epoch {to}, and epochs after it that were deleted for good"
         raise _no_way("an epoch after which none was deleted", found, "fork it instead: `millpond state fork`")
     # Before the manifests: what is left of them then is more than what is noted, which is fine.

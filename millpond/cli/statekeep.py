@@ -15,7 +15,7 @@ from millpond.checkpoint.read.plain import printable
 from millpond.checkpoint.records.manifest import GENESIS_NAME
 from millpond.checkpoint.repairing import Repair, repair
 from millpond.checkpoint.retention.collection import collect_all
-from millpond.checkpoint.retention.condemned import read_lists, swept_ms
+from millpond.checkpoint.retention.deletionlist import read_lists, swept_ms
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.savepoints import (
     Savepoint,

@@ -22,9 +22,9 @@ from millpond.compiler.hoist import FreshNames
 from millpond.compiler.joining import join_sources
 from millpond.compiler.order import is_bare
 from millpond.compiler.patterns import is_each
+from millpond.compiler.removereturns import LostReturnError, WithoutReturns, without_returns
 from millpond.compiler.renaming import Renaming
 from millpond.compiler.scope import MISSING
-from millpond.compiler.unreturn import LostReturnError, Unreturned, unreturned
 from millpond.errors import ProgramError
 
 CALLS_MAX: Final = 200
@@ -210,9 +210,9 @@ class _Inliner:
             self._check_called(statement)
         return body
 
-    def _unreturned(self, body: list[ast.stmt], helper: Helper, call: ast.Call, *, wanted: bool) -> Unreturned:
+    def _unreturned(self, body: list[ast.stmt], helper: Helper, call: ast.Call, *, wanted: bool) -> WithoutReturns:
         try:
-            return unreturned(body, self._fresh, self._is_idle, call, wanted=wanted)
+            return without_returns(body, self._fresh, self._is_idle, call, wanted=wanted)
         except LostReturnError as error:
             raise refuse(
                 "MP173",

@@ -10,7 +10,7 @@ from millpond.compiler.bound import loosely_bound
 from millpond.compiler.compiled import Unbound, bound
 from millpond.compiler.draft import Method
 from millpond.compiler.keysets import slice_of
-from millpond.compiler.noting import Leave, limited, perhaps, survey, ticking
+from millpond.compiler.keysurvey import Leave, limited, perhaps, survey, ticking
 from millpond.compiler.rewrite import Loose, Renames, Rewrite
 from millpond.program import Element
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from millpond.compiler.access import THE_KEY, comes_as_key, definitions_in, routable
-from millpond.compiler.answers import check_answers
+from millpond.compiler.checkmerge import check_merge
 from millpond.compiler.draft import Constraint, Draft, FanOut, Identity, Kind, Method, Mode, Stop
 from millpond.compiler.fanout import why_dependent
 from millpond.compiler.flow import leading_to, reached, successors
@@ -33,7 +33,7 @@ def split(draft: Draft) -> Draft:
     methods = []
     found: list[Constraint] = []
     for method in draft.methods:
-        check_answers(method)
+        check_merge(method)
         started = replace(method, start=_start(method, draft.elements))
         methods.append(started)
         if not method.relaxed:

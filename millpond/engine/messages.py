@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from millpond.checkpoint.records.manifest import OutputFile, StateFile
-from millpond.checkpoint.records.work import NearChanges
+from millpond.checkpoint.records.work import UnsyncedChanges
 from millpond.storage.content import FileRef
 
 CONTROL_TASK = -1
@@ -83,7 +83,7 @@ class Moved(msgspec.Struct, frozen=True):
     keys: list[bytes] = []
     values: list[bytes | None] = []
     files: tuple[StateFile, ...] = ()
-    near: NearChanges = NearChanges()
+    near: UnsyncedChanges = UnsyncedChanges()
 
 
 class Found(Enum):
@@ -144,7 +144,7 @@ class Control(msgspec.Struct, frozen=True):
     moved: Moved = Moved()
     spent: dict[str, float] = {}
     seen: Seen = Seen()
-    near: NearChanges = NearChanges()
+    near: UnsyncedChanges = UnsyncedChanges()
     loads: tuple[Load, ...] = ()
     size_bytes: int = 0
     busy: dict[int, float] = {}

@@ -8,7 +8,7 @@ from typing import Final, TypedDict, get_args
 
 from millpond.checkpoint.retention.retention import Keep
 from millpond.engine.elastic.options import Elastic, Mode
-from millpond.engine.local_state.opening import Restore
+from millpond.engine.local_state.openstate import Restore
 from millpond.engine.plan import STEPS_MAX, JobLevel, Level
 from millpond.errors import EpochError, FeedError
 from millpond.program.durability import BoundedLoss

@@ -12,7 +12,7 @@ import pyarrow as pa
 from millpond.checkpoint.records.manifest import Elements
 from millpond.checkpoint.records.work import Parent
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
-from millpond.engine.local_state.opening import Restore
+from millpond.engine.local_state.openstate import Restore
 from millpond.engine.messages import Letter
 from millpond.engine.time.eventtime import FeedTime, Judged
 from millpond.graph.model import Dispatch

@@ -29,9 +29,18 @@ from millpond.engine.durability.replaying import check_durability, replay_lost
 from millpond.engine.failures import leaving_out
 from millpond.engine.gathered.uncut import uncut_plan
 from millpond.engine.local_state.evolving import Schemas, check_elements
-from millpond.engine.local_state.loading import Into, check_empty, load_offer, load_rows, load_work, loadable, target_of
+from millpond.engine.local_state.initialstate import (
+    Into,
+    check_empty,
+    load_offer,
+    load_rows,
+    load_work,
+    loadable,
+    target_of,
+)
 from millpond.engine.local_state.rescaling import Instances, check_instances
 from millpond.engine.messages import decode_control
+from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import (
     DEAD_LETTERS,
     LATE,
@@ -53,7 +62,6 @@ from millpond.engine.time.eventtime import FeedTime, Judged
 from millpond.engine.time.laterows import TIME
 from millpond.engine.time.timekeeping import Left, Timekeeper
 from millpond.engine.time.timers import Stores, due_in_turn, handlers_of, nothing_fed
-from millpond.engine.whole import run_whole
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
@@ -62,7 +70,7 @@ from millpond.program.entries import EntryPoint
 from millpond.sinks.memory import MemorySink
 from millpond.sinks.protocol import Sink
 from millpond.state.containers.value import THE_KEY
-from millpond.storage.composed.near import NearStorage, durable
+from millpond.storage.composed.unsynced import UnsyncedStorage, durable
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
@@ -118,7 +126,7 @@ class Simulated:
         self._adopt = adopt
         level, bounded = check_durability(program, durability), bounded_loss_settings(program, durability)
         self._storage: Storage = open_storage(checkpoint or str(directory / "checkpoint"))
-        near = NearStorage(self._storage, directory / "near")
+        near = UnsyncedStorage(self._storage, directory / "near")
         if level is Level.REPLAY or bounded:
             self._storage = near
         schemas, kept = element_schemas(program), keep or Keep.all()
@@ -197,7 +205,7 @@ class Simulated:
         names = [name for name in self._plan.program.entries if name not in self._fires]
         return sum(counters.get(f"total.{kind}.{name}", 0) for kind in kinds for name in names)
 
-    def _settled(self, near: NearStorage, bounded: Mapping[str, BoundedLoss]) -> Loss | None:
+    def _settled(self, near: UnsyncedStorage, bounded: Mapping[str, BoundedLoss]) -> Loss | None:
         """Make durable what the last run left near its host; what of it is lost."""
         if not bounded and not may_be_lost(self._checkpoint.head):
             return None
@@ -364,7 +372,7 @@ class Simulated:
         def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
             judged = self._times.judged() if handlers is None else handlers
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until, judged=judged)
-            return self._assemble(plan, epoch, run_whole(plan, epoch, self._route(rows)))
+            return self._assemble(plan, epoch, run_in_one_task(plan, epoch, self._route(rows)))
 
         return leaving_out(self._plan, run, uncut_plan)
 
@@ -374,7 +382,7 @@ class Simulated:
         left = read_pending(self._storage, self._plan, parent.pending)
         judged = self._times.judged()
         epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=moment, judged=judged)
-        return self._assemble(self._plan, epoch, run_whole(self._plan, epoch, left.to_batches()))
+        return self._assemble(self._plan, epoch, run_in_one_task(self._plan, epoch, left.to_batches()))
 
     def _assemble(self, plan: ProgramPlan, epoch: EpochPlan, told: pa.Table) -> EpochWork:
         controls = [decode_control(body) for body in told.column("body").to_pylist()]

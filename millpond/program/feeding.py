@@ -26,7 +26,7 @@ _SET: Final = "set"
 Edges = Mapping[str, frozenset[str]]
 
 
-class Standing(NamedTuple):
+class StoreVersion(NamedTuple):
     """A handler's place; whether rows that entry points add come to its windows; whether these are told for good."""
 
     place: Place
@@ -43,10 +43,10 @@ class _Handler:
     untimed: bool
 
 
-_KNOWN: Final = WeakKeyDictionary[type, Mapping[str, Standing]]()
+_KNOWN: Final = WeakKeyDictionary[type, Mapping[str, StoreVersion]]()
 
 
-def standings(program: type[ProgramBase]) -> Mapping[str, Standing]:
+def standings(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
     """Where the handlers of a program stand, by name."""
     known = _KNOWN.get(program)
     if known is None:
@@ -54,7 +54,7 @@ def standings(program: type[ProgramBase]) -> Mapping[str, Standing]:
     return known
 
 
-def _found(program: type[ProgramBase]) -> Mapping[str, Standing]:
+def _found(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
     elements: Mapping[str, Any] = program.elements()
     handlers = {
         name: _Handler(frozenset(names_reached(program, element.handler)), element.lateness_us, element.untimed)
@@ -94,7 +94,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, Standing]:
             cyclic=cyclic,
             again=handler.lateness_us is None and name in reached(fed, name),
         )
-        found[name] = Standing(place, name in by_rows, _is_final(handlers, fed, name))
+        found[name] = StoreVersion(place, name in by_rows, _is_final(handlers, fed, name))
     return found
 
 

@@ -25,11 +25,11 @@ from millpond.compiler.explain import explain
 from millpond.engine.durability.boundedloss import BoundedLossRun, bounded_loss_settings
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, could_replay, has_input, replay_lost
-from millpond.engine.elastic.steering import Steering
+from millpond.engine.elastic.rebalancer import Rebalancer
 from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.local_state.evolving import Schemas, check_elements
-from millpond.engine.local_state.loading import Into
-from millpond.engine.local_state.opening import default_local_root
+from millpond.engine.local_state.initialstate import Into
+from millpond.engine.local_state.openstate import default_local_root
 from millpond.engine.local_state.rescaling import Instances, check_instances
 from millpond.engine.messages import Control
 from millpond.engine.options import Durability, Tuning
@@ -50,15 +50,15 @@ from millpond.spark.exchange.route import Shape, union_feeds
 from millpond.spark.exchange.smallepochs import SmallEpochs
 from millpond.spark.feeds.eventtime import with_event_time
 from millpond.spark.feeds.feeds import Feed, OnBadRow, make_feed
+from millpond.spark.feeds.initialfeed import Load, make_load, run_load
 from millpond.spark.feeds.letters import letter_feeds
-from millpond.spark.feeds.loading import Load, make_load, run_load
 from millpond.spark.placement.executor import root_on_executor
 from millpond.spark.placement.placement import Anchors, checked_host, parallelism
 from millpond.spark.progress import EpochReport, Progress, RunReport, report_of
 from millpond.spark.runs import Run
 from millpond.spark.ship import pack
 from millpond.spark.streaming.handing import ReplyFrames
-from millpond.spark.streaming.noted import only_file
+from millpond.spark.streaming.sparklog import only_file
 from millpond.spark.streaming.streaming import AVAILABLE_NOW, Streaming
 from millpond.spark.streaming.ticks import TICK, Ticker, TimerFeeds, TimerRun, tick_seconds
 from millpond.spark.streaming.workroot import WorkRoot
@@ -66,7 +66,7 @@ from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of
 from millpond.storage.composed.layered import own_storage
-from millpond.storage.composed.near import near_storage
+from millpond.storage.composed.unsynced import unsynced_storage
 from millpond.storage.open import open_storage
 
 Session: TypeAlias = SparkSession
@@ -108,7 +108,7 @@ class Job:
         on_executor = local_root is None and not self._one_host
         self._store_root = root_on_executor(known_as, uuid4().hex[:8]) if on_executor else self._local_root
         self._anchors = Anchors(spark, self._store_root, holding=tuned.keep_in_place and not self._one_host)
-        self._near = near_storage(self._storage, known_as, self._local_root)
+        self._near = unsynced_storage(self._storage, known_as, self._local_root)
         if self._durability is Level.REPLAY or self._bounded_loss.settings:
             self._storage = self._near
         schemas = element_schemas(self._program)
@@ -123,7 +123,7 @@ class Job:
         self._schemas = Schemas(self._checkpoint, self._program, self._local_root, shown=progress)
         self._instances = Instances(self._checkpoint, self._program, tuned.instances, self._local_root, shown=progress)
         self._layout = self._instances.last_layout(partitions, parallelism(spark))
-        self._steering = Steering(self._program, tuned.elastic, parallelism(spark))
+        self._steering = Rebalancer(self._program, tuned.elastic, parallelism(spark))
         self._progress = Progress(self._program.name, shown=progress)
         self._retries = tuned.retries
         self._small = SmallEpochs.of(tuned.small_epoch, one_host=self._one_host)
@@ -561,7 +561,7 @@ class Job:
             self._bounded_loss.committed(outcome, self._checkpoint.head_hash, moment)
             report = self._consolidating(report_of(outcome, controls, _CLOCK.ticks() - begun), run.plan.layout)
             told = self._steering.note(report.epoch, run.plan.layout, controls, report.seconds, report.rows)
-            report = report.steered(told)
+            report = report.rebalanced(told)
             self._small.note(report.rows)
             self._anchors.note(controls, self._steering.seen)
             if self._gathers:

@@ -13,7 +13,7 @@ from millpond.checkpoint.read.plain import printable
 from millpond.checkpoint.records.manifest import Loss
 from millpond.checkpoint.records.times import EventTimes
 from millpond.engine.elastic.observed import HotKey, TaskLoad
-from millpond.engine.elastic.steering import Steered
+from millpond.engine.elastic.rebalancer import Rebalanced
 from millpond.engine.messages import BYTES_IN, Control, Found
 from millpond.engine.plan import Level
 from millpond.program.semantics.epoch_time import moment_of
@@ -75,7 +75,7 @@ class EpochReport:
     advice: tuple[str, ...] = ()
     queued_rows: int | None = None
 
-    def steered(self, told: Steered) -> EpochReport:
+    def rebalanced(self, told: Rebalanced) -> EpochReport:
         """The same epoch, with what steering tells of it."""
         return replace(self, **{each.name: getattr(told, each.name) for each in fields(told)})
 

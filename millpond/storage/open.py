@@ -207,10 +207,10 @@ def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_near(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.composed.near import NearStorage
+    from millpond.storage.composed.unsynced import UnsyncedStorage
 
     kept, folder = options.pop("kept", ""), options.pop("folder", "")
-    return NearStorage(open_storage(kept), folder) if kept and folder and not options else None
+    return UnsyncedStorage(open_storage(kept), folder) if kept and folder and not options else None
 
 
 def _open_redis(parts: SplitResult, options: dict[str, str]) -> Storage | None:

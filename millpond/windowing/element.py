@@ -1,4 +1,4 @@
-"""Windows as a state element: what a program adds rows to by key, and what a handler is told when windows are over.
+"""Windows as a state element: what a program adds rows to by key, and what its handler gets when windows are over.
 
 An element keeps one entry for each key: the next moment at which there is something to tell, and what the key's windows
 are made of. It is stored like a timer, under its key and, ordered, under its moment: so windows that are over are found
@@ -28,7 +28,7 @@ from millpond.state.timers import TimersType, microseconds
 from millpond.windowing.aggregates.aggregates import ANY, Aggregate
 from millpond.windowing.keyed.keycells import Columns
 from millpond.windowing.keyed.keyrows import KeyRows
-from millpond.windowing.keyed.keyslices import KeySlices, Told
+from millpond.windowing.keyed.keyslices import Emitted, KeySlices
 from millpond.windowing.keyed.notes import Carried, WindowNote, WindowsNote
 from millpond.windowing.kinds.userdefined import Viewed
 
@@ -47,8 +47,8 @@ class ClosedWindow:
     """A window that is over: `window["mean"]` is the value of an aggregate by its name.
 
     `name` is that of the window if there are several, else "". `begin` and `end` are moments in UTC; of windows over
-    records or a measure, numbers. One that is `corrected` takes the place of what was told of the window before, if
-    anything was. One that is `retracted` was told with these bounds and values, and is no window any more: a session
+    records or a measure, numbers. One that is `corrected` takes the place of what was emitted of the window before, if
+    anything was. One that is `retracted` was emitted with these bounds and values, and is no window any more: a session
     that grew or was joined. `change` says which of these it is: "tell", "correct" or "retract".
     """
 
@@ -80,7 +80,7 @@ carry(
 class WindowRules:
     """What the windows of an element are, what is computed of them, and how rows get into them.
 
-    Windows that are `final` when they are told wait for late rows, and are never corrected.
+    Windows that are `final` when they are emitted wait for late rows, and are never corrected.
     """
 
     def __init__(
@@ -181,13 +181,13 @@ class WindowRules:
         held: Any = self.keys.stored_type(aggregate)
         return tuple[int | None, int, held]
 
-    def shown(self, told: Told) -> ClosedWindow:
+    def shown(self, emitted: Emitted) -> ClosedWindow:
         """A window as a handler sees it."""
-        begin, end = told.begin, told.end
-        if self._over_time[told.window]:
+        begin, end = emitted.begin, emitted.end
+        if self._over_time[emitted.window]:
             begin, end = _moment(begin), _moment(end)
-        values = {name: _own(value) for name, value in told.value.items()}
-        return ClosedWindow(told.window, begin, end, values, told.corrected, told.retracted)
+        values = {name: _own(value) for name, value in emitted.value.items()}
+        return ClosedWindow(emitted.window, begin, end, values, emitted.corrected, emitted.retracted)
 
 
 class Windows(Generic[K]):
@@ -245,12 +245,12 @@ class Windows(Generic[K]):
         """Take out the windows of a key that are over: what happens right before its handler runs."""
         if key not in self._entries:
             return []
-        told, held, moment = self._keys.close(self._held(key)[1], microseconds(until))
+        emitted, held, moment = self._keys.close(self._held(key)[1], microseconds(until))
         if held is None:
             self._entries.pop(key, None)
         else:
             self._entries[key] = moment, self._rules.mark, held
-        return [self._rules.shown(one) for one in told]
+        return [self._rules.shown(one) for one in emitted]
 
     def __contains__(self, key: object) -> bool:
         """Whether a key has rows in windows that are not over."""
@@ -314,7 +314,7 @@ class WindowsType(TimersType):
         return at
 
     def told_at(self, at: int, until: int) -> int:
-        """All windows of a key that are over are told together, unless its handler does something at their ends."""
+        """All windows of a key that are over are emitted together, unless its handler does something at their ends."""
         return at if self.place.timely else self.until_us(until)
 
     def earliest(self, at: int) -> int | None:

@@ -128,7 +128,7 @@ class SharedWindows:
             self._discretiser.add_query(name, window)
 
     def remove_query(self, name: str) -> int:
-        """Remove a query with the windows that it has open, whose number is told; the others go on."""
+        """Remove a query with the windows that it has open, whose number is emitted; the others go on."""
         if self._views.remove_query(name):
             return 0
         dropped = self._discretiser.remove_query(name)

@@ -20,7 +20,7 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.children import in_child
 from tests.sizes import compile_once
 from tests.spark.programs import fresh_seed, oracle, say
@@ -105,7 +105,7 @@ def test_no_loss_is_silent_and_what_is_exact_stays_so(tmp_path, deaths):
     run_on(tmp_path, 2, rows)
     kept = FileStorage(tmp_path / "checkpoint")
     assert verify(kept, everything=True).problems == []
-    state = read_state(NearStorage(kept, tmp_path / "near"))
+    state = read_state(UnsyncedStorage(kept, tmp_path / "near"))
     wanted = oracle(Visits, rows).state
     assert counts(state, 0) == counts(wanted, 0)
     found, true = counts(state, 1), counts(wanted, 1)

@@ -14,7 +14,7 @@ from millpond.checkpoint.records.notes import decode_note
 from millpond.checkpoint.records.saves import read_save, saves_of
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.retention.collection import collect_all
-from millpond.checkpoint.retention.condemned import Swept, read_lists, swept_ms
+from millpond.checkpoint.retention.deletionlist import Swept, read_lists, swept_ms
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.retired import Retired
 from millpond.checkpoint.retention.savepoints import savepoints

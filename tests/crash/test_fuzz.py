@@ -21,7 +21,7 @@ from millpond.checkpoint.records.manifest import EpochInput, SaveRef, StateFile,
 from millpond.checkpoint.records.notes import decode_note
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_changes
-from millpond.checkpoint.retention.condemned import Condemned, Swept
+from millpond.checkpoint.retention.deletionlist import DeletionList, Swept
 from millpond.checkpoint.retention.reachable import SAVES
 from millpond.checkpoint.retention.retired import Retired
 from millpond.checkpoint.retention.savepoints import Savepoint
@@ -149,7 +149,7 @@ def readers():
         "input": (later_payload("replay", "checkpoint/inputs", FrameKind.INPUT), read_as_input),
         "saved": (later_payload("lazy", "checkpoint/saves", FrameKind.SAVED), read_as_saved),
         "savepoint": (later_payload("forked", "base/savepoints", FrameKind.MERGED), read_as_note(Savepoint)),
-        "condemned": (later_payload("tidied", "checkpoint/condemned", FrameKind.MERGED), read_as_note(Condemned)),
+        "condemned": (later_payload("tidied", "checkpoint/condemned", FrameKind.MERGED), read_as_note(DeletionList)),
         "swept": (later_payload("tidied", "checkpoint/swept", FrameKind.MERGED), read_as_note(Swept)),
         "retired": (later_payload("tidied", "checkpoint/retired", FrameKind.MERGED), read_as_note(Retired)),
         "base": (later_payload("forked", "checkpoint/base", FrameKind.MERGED), read_as_base),

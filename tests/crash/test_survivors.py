@@ -14,8 +14,8 @@ from millpond.checkpoint.recovery import read_changes
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import StorageError
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
-from millpond.state.local.standing import Stamp, Standing
 from millpond.state.local.storekey import store_key
+from millpond.state.local.storeversion import Stamp, StoreVersion
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.frame import FrameKind
 
@@ -54,7 +54,7 @@ def test_what_a_delta_deletes_is_gone_from_the_store(tmp_path_factory, deltas):
     for epoch, delta in enumerate(deltas):
         changes = (sorted(delta), [delta[key] for key in sorted(delta)])
         assert store.advance(
-            Standing(Stamp(uuid, epoch, str(epoch))), Stamp(uuid, epoch + 1, str(epoch + 1)), [changes]
+            StoreVersion(Stamp(uuid, epoch, str(epoch))), Stamp(uuid, epoch + 1, str(epoch + 1)), [changes]
         )
         model = {key: value for key, value in {**model, **delta}.items() if value is not None}
         with store.view() as view:

@@ -18,7 +18,7 @@ from millpond.compiler.compiled import CompiledTask
 from millpond.engine.plan import STEPS_MAX
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
-from millpond.engine.task.portions import ROW_BYTES
+from millpond.engine.task.spill import ROW_BYTES
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.ids import InstanceId
 from millpond.keygroups import Layout

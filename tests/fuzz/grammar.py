@@ -47,7 +47,7 @@ class Generated:
     seed: int
     text: str
     entries: dict[str, tuple[tuple[str, str], ...]]
-    steered: bool = True
+    rebalanced: bool = True
 
 
 USUAL: Final = Knobs()

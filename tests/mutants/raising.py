@@ -32,7 +32,7 @@ RAISING = (
     ),
     mutant(
         "raising: rows run again with what they made of their arguments",
-        "engine/task/prepared.py",
+        "engine/task/rowbatch.py",
         _NEVER_FED,
         "                column[count:ran] = values\n",
         "                column[count:ran] = column[count:ran] or values\n",

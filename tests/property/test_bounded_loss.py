@@ -28,7 +28,7 @@ from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.fuzz.transactions.worlds.bank import Bank
 from tests.sizes import compile_once
 from tests.spark.programs import PROGRAMS, Recommender, Totals, Words, fresh_seed, oracle, random_rows, say
@@ -58,7 +58,7 @@ def _files(monkeypatch):
 
 
 def both(folder):
-    return NearStorage(FileStorage(folder / "checkpoint"), folder / "near")
+    return UnsyncedStorage(FileStorage(folder / "checkpoint"), folder / "near")
 
 
 def kept(folder):
@@ -223,7 +223,7 @@ def test_a_snapshot_from_before_a_loss_does_not_bring_back_what_was_given_up(tmp
     for at in range(0, 30, 10):
         run.epoch(rows[at : at + 10])
     head, digest = run._checkpoint.head, run._checkpoint.head_hash
-    near = NearStorage(kept(tmp_path), tmp_path / "copy")
+    near = UnsyncedStorage(kept(tmp_path), tmp_path / "copy")
     shutil.copytree(tmp_path / "near", tmp_path / "copy")
     lose(tmp_path)
     run = start(Totals, tmp_path, durability=settings)
@@ -310,7 +310,7 @@ def test_a_saver_that_can_not_read_what_is_near_stops_the_run(tmp_path):
     run.epoch([("add", (1, 1.0)), ("add", (2, 1.0)), ("add", (2, 1.0))])
     saver = run._saving._saver
     saver._due = dict.fromkeys(saver._book)
-    saver._near = NearStorage(kept(tmp_path), tmp_path / "elsewhere")
+    saver._near = UnsyncedStorage(kept(tmp_path), tmp_path / "elsewhere")
     run._saving._work()
     assert code_of(lambda: run.epoch([("add", (1, 1.0))])) == "MP498"
 

@@ -14,7 +14,7 @@ from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, 
 from millpond.checkpoint.read.entries import entries
 from millpond.checkpoint.read.history import History
 from millpond.engine.arrowtypes import to_arrow
-from millpond.engine.local_state.loading import load_columns
+from millpond.engine.local_state.initialstate import load_columns
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
 from millpond.keygroups import Layout

@@ -11,7 +11,7 @@ import pytest
 from millpond import Aborted, parquet
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.checkpoint.snapshots import snapshots
-from millpond.engine.local_state import opening
+from millpond.engine.local_state import openstate
 from millpond.engine.plan import Level
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
@@ -98,7 +98,7 @@ def committed_owners(folder):
 @pytest.mark.parametrize("program", sized([Store, Fraud, Recommender, Kinds, Transfers], [Store, Kinds]))
 def test_owners_may_change_before_any_epoch(program, restore, tmp_path, monkeypatch):
     if restore == "by and by":
-        monkeypatch.setattr(opening, "AT_ONCE_BYTES_MAX", 0)
+        monkeypatch.setattr(openstate, "AT_ONCE_BYTES_MAX", 0)
     check_epochs(program, tmp_path, random.Random(fresh_seed()), epochs=8, rows=12)
 
 
@@ -108,7 +108,7 @@ def test_owners_may_change_before_any_of_many_epochs(program, turns, tmp_path, m
     seed = fresh_seed()
     for turn in range(turns):
         rng = random.Random(seed + turn)
-        monkeypatch.setattr(opening, "AT_ONCE_BYTES_MAX", rng.choice([0, 500, 1 << 25]))
+        monkeypatch.setattr(openstate, "AT_ONCE_BYTES_MAX", rng.choice([0, 500, 1 << 25]))
         check_epochs(program, tmp_path / str(turn), rng, epochs=20, rows=10)
 
 

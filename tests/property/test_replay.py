@@ -23,7 +23,7 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.errors import MillpondError
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.children import in_child
 from tests.fuzz.transactions.worlds.bank import Bank
 from tests.sizes import compile_once, sized
@@ -72,7 +72,7 @@ def test_state_that_was_near_and_is_lost_comes_back(tmp_path, monkeypatch, progr
         lose(tmp_path, rng)
     run = run_on(program, tmp_path, 2, rows)
     wanted = oracle(program, rows)
-    storage = NearStorage(FileStorage(tmp_path / "checkpoint"), tmp_path / "near")
+    storage = UnsyncedStorage(FileStorage(tmp_path / "checkpoint"), tmp_path / "near")
     assert read_state(storage) == wanted.state
     say("replayed", replayed + run.replayed)
 
@@ -186,7 +186,7 @@ def test_kills_and_lost_machines_in_a_row_change_nothing(tmp_path, monkeypatch):
         if rng.random() < 0.5:
             lose(tmp_path, rng)
     run_on(program, tmp_path, 2, rows)
-    storage = NearStorage(FileStorage(tmp_path / "checkpoint"), tmp_path / "near")
+    storage = UnsyncedStorage(FileStorage(tmp_path / "checkpoint"), tmp_path / "near")
     assert read_state(storage) == oracle(program, rows).state
 
 

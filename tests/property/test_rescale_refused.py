@@ -182,7 +182,7 @@ def test_a_driver_that_sleeps_over_a_rescale_loses_its_next_commit(tmp_path):
 def test_a_driver_that_finds_another_number_after_an_error_does_not_compute_with_its_own(tmp_path, monkeypatch):
     sleeper = Simulated(COMPILED, tmp_path, 2, KEY_GROUPS, 4)
     sleeper.epoch(random_rows(1, 10))
-    real = simulated_module.run_whole
+    real = simulated_module.run_in_one_task
 
     def away(*_):
         raise OSError("the network is away")

@@ -46,7 +46,7 @@ def alike(closed, story):
 
 def brute(find, batches, watermarks, lateness):
     """Per close: what is told, which of it was told before, what is retracted, and the late rows."""
-    rows, story, before, standing = [], [], None, {}
+    rows, story, before, store_version = [], [], None, {}
     for batch, watermark in zip(batches, watermarks, strict=True):
         late = []
         for place, row in enumerate(batch):
@@ -66,12 +66,12 @@ def brute(find, batches, watermarks, lateness):
                 if not counted:
                     continue
                 value = evaluated([row[1:4] for row in counted])
-                known = standing.get((key, *bounds))
+                known = store_version.get((key, *bounds))
                 if known != value:
                     new.append((key, *bounds, value, known is not None))
                     if known is not None:
                         retracted.append((key, *bounds, known))
-                    standing[key, *bounds] = value
+                    store_version[key, *bounds] = value
         story.append((([each[:4] for each in new], [each[4] for each in new], retracted), late))
         before = watermark
     return story
@@ -153,7 +153,7 @@ def test_calendar_windows_are_corrected_as_brute_force_does(batches, every, time
 
 def brute_sessions(gap, batches, watermarks, lateness):
     """All rows of sessions that can still change, regrouped at each close; what was told of a run is kept with it."""
-    held, story, before, standing = [], [], None, []
+    held, story, before, store_version = [], [], None, []
     for batch, watermark in zip(batches, watermarks, strict=True):
         late, new, retracted = [], [], []
         candidates = [(row, None) for row in held] + [(row, place) for place, row in enumerate(batch)]
@@ -166,7 +166,7 @@ def brute_sessions(gap, batches, watermarks, lateness):
                     late += [(place, before - row[1]) for row, place in run]
                     continue
                 names = {row[3] for row, _ in run}
-                olds = [old for old in standing if old[4] & names]
+                olds = [old for old in store_version if old[4] & names]
                 value = evaluated([row[1:] for row, _ in run])
                 same = len(olds) == 1 and olds[0][:4] == (key, *bounds, value)
                 shown = [old[:4] for old in olds if old[5]]
@@ -181,7 +181,7 @@ def brute_sessions(gap, batches, watermarks, lateness):
                     stands += [(*old[:5], False) for old in olds]
                 if bounds[1] > watermark - lateness:
                     keep += [row for row, _ in run]
-        standing = stands
+        store_version = stands
         held = sorted(keep, key=lambda row: int(row[3][3:]))
         story.append((([each[:4] for each in new], [each[4] for each in new], sorted(retracted, key=lambda r: r[:3])),
                       sorted(late)))  # fmt: skip
@@ -239,27 +239,27 @@ def test_what_stands_in_the_end_is_what_rows_in_order_give(kind, batches, length
 
     batches = number_rows(batches, pace)
     corrected, at_once = make(lateness=10**6), make()
-    standing = {}
+    store_version = {}
     for turn, batch in enumerate(batches):
         corrected.add(*in_columns(batch))
         at_once.add(*in_columns(batch))
-        apply(standing, corrected.close(turn * pace + 30 - lag))
-    apply(standing, corrected.close(10**6))
+        apply(store_version, corrected.close(turn * pace + 30 - lag))
+    apply(store_version, corrected.close(10**6))
     wanted = {}
     apply(wanted, at_once.close(10**6))
-    assert standing == wanted
+    assert store_version == wanted
 
 
-def apply(standing, closed):
+def apply(store_version, closed):
     """Make the changes of a close to a table of results: what is retracted is there as it is told."""
     for change in closed.changes().to_pylist():
         kind = change.pop("change")
         window = (change["key"], change["window_begin"], change["window_end"])
         if kind == "retract":
-            assert standing.pop(window) == change
+            assert store_version.pop(window) == change
         else:
-            assert window not in standing
-            standing[window] = change
+            assert window not in store_version
+            store_version[window] = change
 
 
 def test_a_row_of_a_told_window_corrects_it_once():

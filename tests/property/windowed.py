@@ -249,19 +249,19 @@ def runs_of(rows):
 
 def sessions_told():
     """Sessions of all rows so far: those that are over and were not told as they are, and those that are none now."""
-    known, standing = [], {}
+    known, store_version = [], {}
 
     def said(rows, _number, watermark, _before):
         numbered = [(came, time, (place, n)) for place, (came, time, n) in enumerate(rows)]
         runs = {(run[0][1], run[-1][1] + GAP * SECOND): run for run in runs_of(numbered)}
-        gone = sorted(standing.keys() - runs.keys(), key=lambda bounds: bounds[::-1])
-        told = [["", *bounds, *standing.pop(bounds), "retract"] for bounds in gone]
+        gone = sorted(store_version.keys() - runs.keys(), key=lambda bounds: bounds[::-1])
+        told = [["", *bounds, *store_version.pop(bounds), "retract"] for bounds in gone]
         for (begin, end), run in runs.items():
             members = {place for _, _, (place, _) in run}
             if end <= watermark and members not in known:
                 corrected = any(members & one for one in known)
-                standing[begin, end] = sum(n for _, _, (_, n) in run), len(run)
-                told.append(["", begin, end, *standing[begin, end], corrected])
+                store_version[begin, end] = sum(n for _, _, (_, n) in run), len(run)
+                told.append(["", begin, end, *store_version[begin, end], corrected])
                 known.append(members)
         return told
 

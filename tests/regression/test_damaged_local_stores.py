@@ -16,9 +16,9 @@ from millpond.engine.simulated import Simulated
 from millpond.errors import StateError
 from millpond.state.local import storeuse
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import Stamp
 from millpond.state.local.storecheck import damage_in
 from millpond.state.local.storesums import is_whole, summed, summed_all, values_of
+from millpond.state.local.storeversion import Stamp
 from tests.children import in_child
 
 STAMP = Stamp("u", 1, "h1")

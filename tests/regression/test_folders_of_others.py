@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from millpond.engine.local_state import opening
+from millpond.engine.local_state import openstate
 from millpond.errors import StateError
 from millpond.ids import PartitionId
 from millpond.spark.placement import executor
@@ -84,13 +84,13 @@ def test_stores_behind_a_link_are_not_deleted(tmp_path):
     (tmp_path / "local" / "uuid").symlink_to(victim)
 
     class Stands:
-        uuid, epoch, hash = "uuid", opening.OLD_EPOCHS_MAX - 1, "h"
+        uuid, epoch, hash = "uuid", openstate.OLD_EPOCHS_MAX - 1, "h"
 
-    layout = opening.Layout(8, 1, 1, aligned=False)
-    assert opening.drop_gone(str(tmp_path / "local"), Stands(), layout) == []
-    assert opening.drop_old_copies(str(tmp_path / "local"), Stands()) == []
+    layout = openstate.Layout(8, 1, 1, aligned=False)
+    assert openstate.drop_gone(str(tmp_path / "local"), Stands(), layout) == []
+    assert openstate.drop_old_copies(str(tmp_path / "local"), Stands()) == []
     assert (victim / "00007").exists()
-    assert opening.store_path(str(tmp_path / "local"), "uuid", PartitionId(7)).exists()
+    assert openstate.store_path(str(tmp_path / "local"), "uuid", PartitionId(7)).exists()
 
 
 @pytest.mark.parametrize("forged", ["link", "open"])

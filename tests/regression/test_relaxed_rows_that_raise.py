@@ -70,8 +70,8 @@ class Winding(Program):
 def attempts(monkeypatch):
     """How often epochs were run."""
     counted = []
-    run_whole = simulated.run_whole
-    monkeypatch.setattr(simulated, "run_whole", lambda *given: (counted.append(1), run_whole(*given))[1])
+    run_in_one_task = simulated.run_in_one_task
+    monkeypatch.setattr(simulated, "run_whole", lambda *given: (counted.append(1), run_in_one_task(*given))[1])
     return counted
 
 

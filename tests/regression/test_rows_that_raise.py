@@ -144,8 +144,8 @@ def test_rows_that_raise_are_as_if_they_had_never_been_fed(tmp_path, monkeypatch
 def attempts(monkeypatch):
     """How often epochs were run."""
     counted = []
-    run_whole = simulated.run_whole
-    monkeypatch.setattr(simulated, "run_whole", lambda *given: (counted.append(1), run_whole(*given))[1])
+    run_in_one_task = simulated.run_in_one_task
+    monkeypatch.setattr(simulated, "run_whole", lambda *given: (counted.append(1), run_in_one_task(*given))[1])
     return counted
 
 

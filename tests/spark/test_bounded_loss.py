@@ -16,7 +16,7 @@ from millpond.checkpoint.records.manifest import decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.spark.bounded_loss_job import Visits
 from tests.spark.drivers import Driver
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts
@@ -57,7 +57,7 @@ def test_a_killed_driver_and_its_lost_host_take_no_more_than_is_told(tmp_path):
     wanted = oracle(Visits, rows)
     assert replies_in(tmp_path / "out") == wanted.replies
     near = next((tmp_path / "local").glob("near-*"))
-    state = read_state(NearStorage(FileStorage(tmp_path / "ck"), near))
+    state = read_state(UnsyncedStorage(FileStorage(tmp_path / "ck"), near))
     assert counts(state, 0) == counts(wanted.state, 0)
     found, true = counts(state, 1), counts(wanted.state, 1)
     gone = sum(true.values()) - sum(found.values())

@@ -18,7 +18,7 @@ from millpond.compiler import CompiledProgram, compile_program
 from millpond.engine.plan import BadRows
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
-from millpond.engine.task.portions import ROW_BYTES
+from millpond.engine.task.spill import ROW_BYTES
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.program import ProgramBase
 from millpond.state.local.storekey import element_of, unit_of

@@ -40,9 +40,9 @@ from millpond.checkpoint.records.work import (
 )
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
-from millpond.checkpoint.retention.condemned import alive
+from millpond.checkpoint.retention.deletionlist import alive
 from millpond.checkpoint.retention.retention import Keep
-from millpond.checkpoint.retention.retired import given_away
+from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.snapshots.background import Snapshots
 from millpond.checkpoint.snapshots.compaction import last_merged
 from millpond.checkpoint.snapshots.snapshots import Snapshot, fits, snapshot_due
@@ -50,7 +50,7 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.composed.elements import ElementsStorage, unknown_elements
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import PutOutcome, Storage
 
 __all__ = [
@@ -182,18 +182,18 @@ class Checkpoint:
         key groups, if that was assigned.
         """
         crashpoint("epoch.offered")
-        course = _Course(offer, compute, publish, partitions, ownership)
-        reason = self._perform(machine.Offered(offer, adopt, retries), course)
+        attempt = _Attempt(offer, compute, publish, partitions, ownership)
+        reason = self._perform(machine.Offered(offer, adopt, retries), attempt)
         assert self._head is not None, reason
         result = EpochResult.COMMITTED if reason is Reason.COMMITTED else EpochResult.ALREADY_COMMITTED
         if result is EpochResult.COMMITTED:
             # While one is due, a snapshot may be on its way that nobody names yet.
             self._collector.tick(self._head.epoch, merging=snapshot_due(self._head))
-        return EpochOutcome(result, self._head, EpochTimings(**course.seconds), course.near)
+        return EpochOutcome(result, self._head, EpochTimings(**attempt.seconds), attempt.near)
 
     def finish_publication(self, publish: PublishEpoch) -> None:
         """Publish the head if that is not certain yet; for a start after which no batch may come for long."""
-        self._perform(machine.Resumed(), _Course(None, _compute_nothing, publish, 1))
+        self._perform(machine.Resumed(), _Attempt(None, _compute_nothing, publish, 1))
 
     def close(self) -> None:
         """Let go of a snapshot that is under way: for the end of a run, after which no epoch comes."""
@@ -219,7 +219,7 @@ class Checkpoint:
         if isinstance(storage, ElementsStorage):
             storage.know([None if element is None else element.name for element in self.elements])
 
-    def _perform(self, event: machine.Event, course: _Course) -> Reason:
+    def _perform(self, event: machine.Event, attempt: _Attempt) -> Reason:
         if self._unsure:
             self._load_head()
         # Until the machine has its last word, an error may come before or after the commit.
@@ -229,67 +229,67 @@ class Checkpoint:
             action = actions.popleft()
             match action:
                 case machine.Compute():
-                    actions.extend(self._step(self._compute(course)))
+                    actions.extend(self._step(self._compute(attempt)))
                 case machine.WriteSegment():
-                    self._write_segment(course)
+                    self._write_segment(attempt)
                 case machine.PutManifest():
-                    actions.extend(self._step(machine.ManifestPut(self._put_manifest(course))))
+                    actions.extend(self._step(machine.ManifestPut(self._put_manifest(attempt))))
                 case machine.Publish():
-                    actions.extend(self._step(self._publish(course)))
+                    actions.extend(self._step(self._publish(attempt)))
                 case machine.Done(reason):
                     self._unsure = False
                     return reason
                 case machine.Fail(reason):
                     self._unsure = False
-                    raise refusal(reason, self._state.head, course.offer, course.abort) from course.abort
+                    raise refusal(reason, self._state.head, attempt.offer, attempt.abort) from attempt.abort
 
     def _step(self, event: machine.Event) -> tuple[machine.Action, ...]:
         self._state, actions = machine.step(self._state, event)
         return actions
 
-    def _compute(self, course: _Course) -> machine.Computed | machine.Aborted:
-        course.abort = None
-        with course.timed("compute_s", self._clock):
+    def _compute(self, attempt: _Attempt) -> machine.Computed | machine.Aborted:
+        attempt.abort = None
+        with attempt.timed("compute_s", self._clock):
             try:
-                course.work = course.compute(self.parent)
+                attempt.work = attempt.compute(self.parent)
             except JobAborted as abort:
-                course.abort = abort
+                attempt.abort = abort
                 return machine.Aborted()
-        check_work(course.work, self._genesis.key_groups, course.partitions)
+        check_work(attempt.work, self._genesis.key_groups, attempt.partitions)
         crashpoint("epoch.computed")
-        return machine.Computed(leaves=bool(course.work.pending))
+        return machine.Computed(leaves=bool(attempt.work.pending))
 
-    def _write_segment(self, course: _Course) -> None:
-        assert course.work is not None
-        with course.timed("segment_s", self._clock):
-            storage = durable(self._storage) if course.work.input is None else self._storage
-            course.segment = write_segment(storage, course.work)
-            course.near = write_near(self._storage, course.work.near)
+    def _write_segment(self, attempt: _Attempt) -> None:
+        assert attempt.work is not None
+        with attempt.timed("segment_s", self._clock):
+            storage = durable(self._storage) if attempt.work.input is None else self._storage
+            attempt.segment = write_segment(storage, attempt.work)
+            attempt.near = write_near(self._storage, attempt.work.near)
         crashpoint("segment.written")
 
-    def _put_manifest(self, course: _Course) -> PutOutcome:
-        assert course.offer is not None
-        assert course.work is not None
+    def _put_manifest(self, attempt: _Attempt) -> PutOutcome:
+        assert attempt.offer is not None
+        assert attempt.work is not None
         self._collector.refresh()
-        snapshot = self._ready_snapshot() if course.work.snapshot is None else self._named(course.work.snapshot)
-        self._name_alive(course)
-        count = course.offer.instances or self.instances
-        elements = self.elements if course.work.elements is None else course.work.elements
+        snapshot = self._ready_snapshot() if attempt.work.snapshot is None else self._named(attempt.work.snapshot)
+        self._name_alive(attempt)
+        count = attempt.offer.instances or self.instances
+        elements = self.elements if attempt.work.elements is None else attempt.work.elements
         manifest = next_manifest(
             self.parent,
             self._head,
-            course.offer,
-            course.work,
-            course.segment,
-            near=course.near,
-            partitions=course.partitions,
+            attempt.offer,
+            attempt.work,
+            attempt.segment,
+            near=attempt.near,
+            partitions=attempt.partitions,
             instances=None if count == self._genesis.instances else count,
             elements=None if elements == self._genesis.elements else elements,
             snapshot=snapshot,
-            ownership=course.ownership,
+            ownership=attempt.ownership,
         )
         data = encode_manifest(manifest)
-        with course.timed("commit_s", self._clock):
+        with attempt.timed("commit_s", self._clock):
             outcome = self._put_if_ours(manifest, data)
         if outcome is PutOutcome.WON:
             self._heads.note(manifest.epoch, manifest_hash(data))
@@ -303,10 +303,10 @@ class Checkpoint:
     def _put_if_ours(self, manifest: Manifest, data: bytes) -> PutOutcome:
         """Put a manifest; a number that others took and gave away is not ours, although its name may be free."""
         long_ago = self._clock.ticks() - self._sure_at > SURE_SECONDS
-        if long_ago and given_away(self._storage, manifest.epoch):
+        if long_ago and is_retired(self._storage, manifest.epoch):
             return PutOutcome.PRESENT
         outcome = self._storage.put(manifest.name, data)
-        if outcome is PutOutcome.WON and given_away(self._storage, manifest.epoch):
+        if outcome is PutOutcome.WON and is_retired(self._storage, manifest.epoch):
             return PutOutcome.PRESENT
         self._sure_at = self._clock.ticks()
         return outcome
@@ -331,9 +331,9 @@ class Checkpoint:
         named = {state.file.name for state in self._head.snapshot}
         return replace(made, files=tuple(s if s.file.name in named else self._alive(s) for s in made.files))
 
-    def _name_alive(self, course: _Course) -> None:
+    def _name_alive(self, attempt: _Attempt) -> None:
         """Give files whose names are condemned new ones; those that can be computed again need none."""
-        work = course.work
+        work = attempt.work
         assert work is not None
         if work.input is not None or not self._collector.condemned:
             return
@@ -343,22 +343,22 @@ class Checkpoint:
         pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
         saves = tuple(replace(save, file=alive(kept, save.file, condemned, salt)) for save in work.saves)
         near = self._storage
-        course.near = tuple(
+        attempt.near = tuple(
             replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
-            for one in course.near
+            for one in attempt.near
         )
-        course.work = replaced(work, parts=parts, pending=pending, saves=saves)
-        course.segment = tuple(map(self._alive, course.segment))
+        attempt.work = replaced(work, parts=parts, pending=pending, saves=saves)
+        attempt.segment = tuple(map(self._alive, attempt.segment))
 
     def _alive(self, state: StateFile) -> StateFile:
         fresh = alive(durable(self._storage), state.file, self._collector.condemned, self._head_hash)
         return state if fresh is state.file else replace(state, file=fresh)
 
-    def _publish(self, course: _Course) -> machine.Published:
+    def _publish(self, attempt: _Attempt) -> machine.Published:
         assert self._head is not None
         crashpoint("publish.started")
-        with course.timed("publish_s", self._clock):
-            course.publish(self._head)
+        with attempt.timed("publish_s", self._clock):
+            attempt.publish(self._head)
         crashpoint("publish.finished")
         return machine.Published()
 
@@ -373,7 +373,7 @@ def head_of(manifest: Manifest | None, instances: int, elements: Elements) -> He
 
 
 @dataclass(slots=True)
-class _Course:
+class _Attempt:
     """One offer on its way through the machine, with what its actions leave for each other."""
 
     offer: Offer | None

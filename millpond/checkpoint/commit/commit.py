@@ -15,7 +15,7 @@ from millpond.checkpoint.records.manifest import (
     StateFile,
     elements_of,
 )
-from millpond.checkpoint.records.work import EpochWork, NearChanges, NearFile, Parent, pack_events, unpack_events
+from millpond.checkpoint.records.work import EpochWork, NearFile, Parent, UnsyncedChanges, pack_events, unpack_events
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
@@ -61,7 +61,7 @@ def write_segment(storage: Storage, work: EpochWork) -> tuple[StateFile, ...]:
     return tuple(write_changes(place, FrameKind.DELTA, *own) for place, own in placed)
 
 
-def write_near(storage: Storage, near: tuple[NearChanges, ...]) -> tuple[NearFile, ...]:
+def write_near(storage: Storage, near: tuple[UnsyncedChanges, ...]) -> tuple[NearFile, ...]:
     """Write the small changes with bounded loss as one delta near the host; it comes before the files of tasks."""
     files = tuple(file for one in near for file in one.files)
     keys, values = merge_segments([(one.keys, one.values) for one in near])

@@ -116,7 +116,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Pursuit:
+class Attempt:
     """An offer under way: how it was judged (None: not yet), how often it was aborted, whether it leaves messages."""
 
     offer: Offer
@@ -134,7 +134,7 @@ class MachineState:
     phase: Phase
     head: Head
     head_published: bool
-    pursuit: Pursuit | None = None
+    attempt: Attempt | None = None
     story: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -274,13 +274,13 @@ def validate(state: MachineState) -> None:
     """Assert what must hold in every state; the message tells how it came about."""
     story = "\n".join(("the machine is in a bad state", *state.story, str(state.phase)))
     busy = state.phase in {Phase.COMPUTING, Phase.COMMITTING}
-    judged = state.pursuit is not None and state.pursuit.verdict is not None
+    judged = state.attempt is not None and state.attempt.verdict is not None
     assert judged or not busy, story
     assert state.head_published or not busy, story
     assert not (state.phase is Phase.PUBLISHING and state.head_published), story
-    assert state.pursuit is None or state.phase not in {Phase.IDLE, Phase.STOPPED}, story
-    assert state.pursuit is None or state.pursuit.aborts <= state.pursuit.retries, story
-    assert state.pursuit is None or state.pursuit.verdict in ACCEPTED | {None}, story
+    assert state.attempt is None or state.phase not in {Phase.IDLE, Phase.STOPPED}, story
+    assert state.attempt is None or state.attempt.aborts <= state.attempt.retries, story
+    assert state.attempt is None or state.attempt.verdict in ACCEPTED | {None}, story
     fresh = Head(instances=state.head.instances, elements=state.head.elements)
     assert state.head.epoch > 0 or state.head == fresh, story
 
@@ -290,24 +290,24 @@ def _react(state: MachineState, event: Event) -> Step:
         case Phase.STOPPED, Offered() | Resumed():
             return state, (Fail(Reason.FENCED),)
         case Phase.IDLE, Offered(offer, adopt, retries):
-            return _settle_head(replace(state, pursuit=Pursuit(offer, adopt, retries)))
+            return _settle_head(replace(state, attempt=Attempt(offer, adopt, retries)))
         case Phase.IDLE, Resumed():
             return _settle_head(state)
         case Phase.PUBLISHING, Published():
             return _after_publication(replace(state, head_published=True))
         case Phase.COMPUTING, Computed(leaves):
             epoch = state.head.epoch + 1
-            pursuit = replace(_pursued(state), leaves=leaves)
-            after = replace(state, phase=Phase.COMMITTING, pursuit=pursuit)
+            attempt = replace(_attempted(state), leaves=leaves)
+            after = replace(state, phase=Phase.COMMITTING, attempt=attempt)
             return after, (WriteSegment(epoch), PutManifest(epoch))
         case Phase.COMPUTING, Aborted():
             return _try_again(state)
         case Phase.COMMITTING, ManifestPut(PutOutcome.WON):
-            head = advance(state.head, _pursued(state).offer, leaves=_pursued(state).leaves)
+            head = advance(state.head, _attempted(state).offer, leaves=_attempted(state).leaves)
             after = replace(state, phase=Phase.PUBLISHING, head=head, head_published=False)
             return after, (Publish(head.epoch),)
         case Phase.COMMITTING, ManifestPut(PutOutcome.PRESENT):
-            return replace(state, phase=Phase.STOPPED, pursuit=None), (Fail(Reason.FENCED),)
+            return replace(state, phase=Phase.STOPPED, attempt=None), (Fail(Reason.FENCED),)
     raise AssertionError("\n".join(("an event came that nothing waits for", *state.story)))
 
 
@@ -342,36 +342,36 @@ def _settle_head(state: MachineState) -> Step:
 
 
 def _after_publication(state: MachineState) -> Step:
-    if state.pursuit is not None and state.pursuit.verdict is not None:
+    if state.attempt is not None and state.attempt.verdict is not None:
         return _idle(state), (Done(Reason.COMMITTED),)
     return _decide(state)
 
 
 def _decide(state: MachineState) -> Step:
-    if state.pursuit is None:
+    if state.attempt is None:
         return _idle(state), (Done(Reason.RESUMED),)
-    verdict = judge(state.head, state.pursuit.offer)
-    if verdict in ADOPTABLE and state.pursuit.adopt:
+    verdict = judge(state.head, state.attempt.offer)
+    if verdict in ADOPTABLE and state.attempt.adopt:
         verdict = Reason.ADOPTED
     if verdict in DONE_BEFORE:
         return _idle(state), (Done(verdict),)
     if verdict in ADOPTABLE or verdict is Reason.UNFINISHED:
         return _idle(state), (Fail(verdict),)
-    pursuit = replace(state.pursuit, verdict=verdict)
-    return replace(state, phase=Phase.COMPUTING, pursuit=pursuit), (Compute(state.head.epoch + 1),)
+    attempt = replace(state.attempt, verdict=verdict)
+    return replace(state, phase=Phase.COMPUTING, attempt=attempt), (Compute(state.head.epoch + 1),)
 
 
 def _try_again(state: MachineState) -> Step:
-    pursuit = _pursued(state)
-    if pursuit.aborts == pursuit.retries:
+    attempt = _attempted(state)
+    if attempt.aborts == attempt.retries:
         return _idle(state), (Fail(Reason.RETRIES_SPENT),)
-    return replace(state, pursuit=replace(pursuit, aborts=pursuit.aborts + 1)), (Compute(state.head.epoch + 1),)
+    return replace(state, attempt=replace(attempt, aborts=attempt.aborts + 1)), (Compute(state.head.epoch + 1),)
 
 
 def _idle(state: MachineState) -> MachineState:
-    return replace(state, phase=Phase.IDLE, pursuit=None)
+    return replace(state, phase=Phase.IDLE, attempt=None)
 
 
-def _pursued(state: MachineState) -> Pursuit:
-    assert state.pursuit is not None, "\n".join(state.story)
-    return state.pursuit
+def _attempted(state: MachineState) -> Attempt:
+    assert state.attempt is not None, "\n".join(state.story)
+    return state.attempt

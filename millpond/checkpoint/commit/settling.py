@@ -21,7 +21,7 @@ from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.ids import PartitionId
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import PutOutcome, Storage
 
@@ -35,7 +35,7 @@ def _after(head: Manifest, epoch: int) -> list[EpochDeltas]:
     return [delta for delta in head.deltas if delta.epoch > epoch]
 
 
-def settle(storage: NearStorage, checkpoint: Checkpoint, publish: Callable[[Manifest], None]) -> Loss | None:
+def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[Manifest], None]) -> Loss | None:
     """Make durable what is near; return what is lost, once the checkpoint says so too.
 
     A snapshot that was finished and that no manifest names yet may hold it: then nothing is.
@@ -70,7 +70,7 @@ def settle(storage: NearStorage, checkpoint: Checkpoint, publish: Callable[[Mani
     return told[-1] if told[-1].epochs else None
 
 
-def _kept(storage: NearStorage, file: FileRef) -> bool:
+def _kept(storage: UnsyncedStorage, file: FileRef) -> bool:
     """Whether a file is in the checkpoint, or is now; what is near may be gone, or torn."""
     if storage.kept.contains(file.name):
         storage.forget_near(file.name)

@@ -10,7 +10,7 @@ from millpond.checkpoint.read.history import History, kept_epochs, shown_epochs
 from millpond.checkpoint.records.manifest import FORK_PREFIX, MANIFESTS, manifest_name
 from millpond.checkpoint.records.naming import given_in
 from millpond.checkpoint.recovery import CERTAIN, manifests_lost
-from millpond.checkpoint.retention.retired import SIZES, Marks, given_away
+from millpond.checkpoint.retention.retired import SIZES, Marks, is_retired
 from millpond.errors import EpochError, MillpondError
 from millpond.storage.composed.layered import read_base
 
@@ -65,7 +65,7 @@ def _unmarked(history: History, marks: Marks, epochs: range) -> list[range]:
     at = epochs.start
     while at < epochs.stop:
         end = marks.end_of(at)
-        if end is None and given_away(history.storage, at):
+        if end is None and is_retired(history.storage, at):
             # A small mark that became a large one while marks were listed.
             end = (at // SIZES[0] + 1) * SIZES[0]
         if end is None:

@@ -27,7 +27,7 @@ from millpond.checkpoint.records.manifest import (
 from millpond.checkpoint.records.naming import given_in, strange_in
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_changes, read_genesis
-from millpond.checkpoint.retention.retired import given_away
+from millpond.checkpoint.retention.retired import is_retired
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.state.containers.value import THE_KEY
@@ -196,7 +196,7 @@ def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> boo
     concerned = [epoch for epoch in problem.epochs if epoch in chosen]
     try:
         return bool(concerned) and all(
-            not storage.contains(manifest_name(epoch)) and given_away(storage, epoch) for epoch in concerned
+            not storage.contains(manifest_name(epoch)) and is_retired(storage, epoch) for epoch in concerned
         )
     except MillpondError:
         # What stands there is no file: that is a problem of its own.

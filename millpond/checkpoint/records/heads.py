@@ -20,7 +20,7 @@ from millpond.checkpoint.records.naming import HEADS, given_in
 from millpond.checkpoint.records.notes import decode_note, encode_note
 from millpond.crashpoints import crashpoint
 from millpond.ids import ManifestHash
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Storage
 

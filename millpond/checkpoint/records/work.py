@@ -81,7 +81,7 @@ def unpack_events(data: bytes) -> array[int]:
     return events
 
 
-class NearChanges(msgspec.Struct, frozen=True):
+class UnsyncedChanges(msgspec.Struct, frozen=True):
     """What a task changed of elements with bounded loss: small changes inline, large ones in files near the host."""
 
     keys: list[bytes] = []
@@ -106,7 +106,7 @@ class EpochWork:
     pending: tuple[FileRef, ...] = ()
     elements: Elements | None = None
     input: EpochInput | None = None
-    near: tuple[NearChanges, ...] = ()
+    near: tuple[UnsyncedChanges, ...] = ()
     saves: tuple[SaveRef, ...] = ()
     loss: Loss | None = None
     lost: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
 """Which epochs stay readable, and garbage collection of what no kept epoch needs.
 
-In reading order: `retention`, `savepoints`, `reachable`, `condemned`, `retired`, `collection`.
+In reading order: `retention`, `savepoints`, `reachable`, `deletionlist`, `retired`, `collection`.
 """

@@ -30,9 +30,9 @@ from typing import Final
 from millpond.checkpoint.read.history import kept_epochs
 from millpond.checkpoint.records.manifest import Manifest, decode_manifest, manifest_name
 from millpond.checkpoint.records.naming import given_in
-from millpond.checkpoint.retention.condemned import (
+from millpond.checkpoint.retention.deletionlist import (
     CONDEMNED,
-    Condemned,
+    DeletionList,
     forget_list,
     put_list,
     put_swept,
@@ -88,7 +88,7 @@ class _Sweep:
     """A list that is acted on; `files` are those still to be deleted, None while manifests are."""
 
     name: str
-    listed: Condemned
+    listed: DeletionList
     files: list[str] | None = None
 
 
@@ -96,7 +96,7 @@ class _Sweep:
 class _Known:
     """A list, since when it counts, and since when all of it is deleted."""
 
-    listed: Condemned
+    listed: DeletionList
     since_ms: int
     swept_ms: int | None = None
 
@@ -184,7 +184,7 @@ class Collector:
         names += [name for name in files_there(self._storage) if name not in named and not name.startswith(spared)]
         fresh = [name for name in names if name not in self.condemned and name not in needed][:LIST_NAMES_MAX]
         if fresh:
-            listed = Condemned(self._clock.now_ms(), tuple(fresh))
+            listed = DeletionList(self._clock.now_ms(), tuple(fresh))
             self._lists[put_list(self._storage, listed)] = _Known(listed, listed.at_ms)
             self._recount()
             self.done.condemned += len(fresh)

@@ -59,7 +59,7 @@ def block_end(epoch: int) -> int:
     return (epoch // SMALL + 1) * SMALL
 
 
-def given_away(storage: Storage, epoch: int) -> bool:
+def is_retired(storage: Storage, epoch: int) -> bool:
     """Whether the number of an epoch was taken once and is deleted now, or may be at any time."""
     return any(storage.contains(_name(size, epoch // size)) for size in SIZES)
 

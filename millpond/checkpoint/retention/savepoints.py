@@ -8,7 +8,7 @@ from millpond.checkpoint.read.history import History, Point
 from millpond.checkpoint.records.manifest import manifest_name
 from millpond.checkpoint.records.naming import SAVEPOINT, given_in
 from millpond.checkpoint.records.notes import decode_note, encode_note
-from millpond.checkpoint.retention.condemned import read_lists
+from millpond.checkpoint.retention.deletionlist import read_lists
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError

@@ -24,7 +24,7 @@ from millpond.keygroups import Layout, Succession
 from millpond.program.declare import Element
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
 

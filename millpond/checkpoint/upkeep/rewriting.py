@@ -33,11 +33,11 @@ from millpond.state.containers.value import THE_KEY
 from millpond.state.evolution import InexactError, Mismatch, conversion
 from millpond.state.expiry import AgedType
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import Stamp, Standing
 from millpond.state.local.storekey import PREFIX_BYTES, group_of, store_key, store_prefix
+from millpond.state.local.storeversion import Stamp, StoreVersion
 from millpond.state.local.storeview import StoreView
 from millpond.state.timers import DUE
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 from millpond.windowing.element import WindowsType
 
@@ -162,7 +162,7 @@ def _sort_into(store: LocalStore, entries: Iterator[Entry], rewrite: Rewrite) ->
         if twice:
             raise _twice(rewrite, twice[0])
         stamps.append(Stamp("", len(stamps), ""))
-        assert store.advance(Standing(stamps[-2]), stamps[-1], [(list(held), list(held.values()))]), store.path
+        assert store.advance(StoreVersion(stamps[-2]), stamps[-1], [(list(held), list(held.values()))]), store.path
 
 
 def _checked(rewrite: Rewrite, entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -19,8 +19,8 @@ from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.crashpoints import crashpoint
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.ownfolders import make_private
-from millpond.state.local.standing import Stamp, Standing
 from millpond.state.local.storekey import element_of
+from millpond.state.local.storeversion import Stamp, StoreVersion
 from millpond.state.local.storeview import StoreView
 from millpond.storage.contract import Storage
 
@@ -63,7 +63,7 @@ def _fill(store: LocalStore, storage: Storage, parent: Parent, elements: frozens
         keys, values = read_changes(storage, state_file)
         own = [at for at, key in enumerate(keys) if element_of(key) in elements]
         loaded = ([keys[at] for at in own], [values[at] for at in own])
-        assert store.advance(Standing(_stamp(parent, number)), _stamp(parent, number + 1), [loaded]), store.path
+        assert store.advance(StoreVersion(_stamp(parent, number)), _stamp(parent, number + 1), [loaded]), store.path
         done += state_file.file.size_bytes
         tell(done, total)
 

@@ -22,7 +22,7 @@ from millpond.program.durability import BoundedLoss
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.list import List
 from millpond.state.expiry import AgedType
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 
 IDLE_SECONDS = 0.05
 """The thread looks at the clock no more often than that while no epoch comes."""
@@ -94,7 +94,12 @@ class Saving:
     """
 
     def __init__(
-        self, storage: NearStorage, settings: Mapping[int, BoundedLoss], *, threaded: bool = True, clock: Clock = _CLOCK
+        self,
+        storage: UnsyncedStorage,
+        settings: Mapping[int, BoundedLoss],
+        *,
+        threaded: bool = True,
+        clock: Clock = _CLOCK,
     ) -> None:
         self._saver = Saver(storage, storage.kept, settings)
         self._waited_for = [one for one in settings.values() if one.overflow == "wait"]
@@ -221,7 +226,7 @@ class BoundedLossRun:
 
     def settle(
         self,
-        near: NearStorage,
+        near: UnsyncedStorage,
         checkpoint: Checkpoint,
         publish: Callable[[Manifest], None],
         tell: Callable[[Loss], None],
@@ -236,7 +241,7 @@ class BoundedLossRun:
         if self.loss is not None:
             tell(self.loss)
 
-    def begin(self, near: NearStorage, plan: ProgramPlan) -> None:
+    def begin(self, near: UnsyncedStorage, plan: ProgramPlan) -> None:
         """Begin to save what epochs change."""
         if self.settings:
             self._saving = Saving(near, {plan.element_index(name): one for name, one in self.settings.items()})

@@ -21,8 +21,8 @@ from millpond.engine.durability.inputlog import feeds_of, read_input
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.failures import leaving_out
 from millpond.engine.messages import decode_control
+from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
-from millpond.engine.whole import run_whole
 from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import EpochId
@@ -192,7 +192,7 @@ def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInp
             excluded=excluded,
             until=until,
         )
-        told_by_tasks = run_whole(plan, epoch, [] if rows is None else rows.to_batches())
+        told_by_tasks = run_in_one_task(plan, epoch, [] if rows is None else rows.to_batches())
         controls = [decode_control(body) for body in told_by_tasks.column("body").to_pylist()]
         return assemble(plan, controls, {}, tried=excluded)
 

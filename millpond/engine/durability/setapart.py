@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from millpond.checkpoint.records.deltas import Changes, delta_parts, write_changes
-from millpond.checkpoint.records.work import NearChanges, NearFile, pack_events
+from millpond.checkpoint.records.work import NearFile, UnsyncedChanges, pack_events
 from millpond.crashpoints import crashpoint
 from millpond.state.local.storekey import element_of
 from millpond.state.units import Ints
@@ -55,15 +55,15 @@ def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Change
     return kept, apart
 
 
-def near_changes(storage: Storage, changed: Changes, events: list[int], *, inline: bool) -> NearChanges:
+def near_changes(storage: Storage, changed: Changes, events: list[int], *, inline: bool) -> UnsyncedChanges:
     """Changes of elements with bounded loss on their way: inline if they are few, else in files near the host."""
     keys, values = changed
     if inline:
-        return NearChanges(keys, values, events)
+        return UnsyncedChanges(keys, values, events)
     met = dict(zip(keys, events, strict=True))
     files = []
     for part in delta_parts(keys, values):
         written = write_changes(storage, FrameKind.DELTA, *part)
         files.append(NearFile(written, pack_events(met[key] for key in part[0])))
         crashpoint("delta.written")
-    return NearChanges(files=tuple(files))
+    return UnsyncedChanges(files=tuple(files))

@@ -4,7 +4,7 @@ Policies are pure: they are told of epochs (`Observed`) and answer with owners (
 job is given one.
 
 In reading order: `options`, `observed`, `detect`, `sketch`, `queue`, `standard`, `balance`, `moves`, `latency`,
-`speeds`, `places`, `spread`, `loads`, `steering`.
+`speeds`, `places`, `spread`, `loadmetrics`, `rebalancer`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Rows over several keys: which keys they touch, where they run together, each all or nothing.
 
-In reading order: `touched`, `components`, `placing`, `homes`, `transactions`, `links`, `uncut`, `keycodes`.
+In reading order: `keysets`, `components`, `gatheredplacement`, `partitionedview`, `transactions`, `links`, `uncut`,
+`keycodes`.
 """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from millpond.engine.gathered.touched import Touched
+from millpond.engine.gathered.keysets import TouchedKeys
 from millpond.engine.task.columns import Rows
 from millpond.state.overlay import KeyedOverlay, OnDemandOverlay
 
@@ -22,7 +22,7 @@ Entry = tuple[KeyedOverlay, Any]
 class Reach:
     """What the rows of a work may touch: keys that follow from each of them, and whatever else is there as a whole."""
 
-    keyed: Sequence[tuple[KeyedOverlay, Touched]]
+    keyed: Sequence[tuple[KeyedOverlay, TouchedKeys]]
     whole: Sequence[OnDemandOverlay]
 
 
@@ -89,7 +89,7 @@ class Links:
         return [self.entries[number] for number in entries], sorted(rows)
 
 
-def _pairs(found: Touched, positions: Rows, rows: Rows) -> tuple[Ints, Ints]:
+def _pairs(found: TouchedKeys, positions: Rows, rows: Rows) -> tuple[Ints, Ints]:
     """Positions of rows, and the places of the units that they touch."""
     if found.one_each:
         return positions, found.codes[rows]

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from millpond.engine.elastic.loads import gathered_load
+from millpond.engine.elastic.loadmetrics import gathered_load
 from millpond.engine.failures import failure_of, letter_of, reason_of
+from millpond.engine.gathered.keysets import TouchedKeys, touched
 from millpond.engine.gathered.links import Reach
-from millpond.engine.gathered.touched import Touched, touched
 from millpond.engine.messages import Failure
 from millpond.engine.plan import BadRows, EpochPlan, ProgramPlan
 from millpond.engine.task.delivery import Delivery, Refused
 from millpond.engine.task.inorder import InOrder, Left, Raised
 from millpond.engine.task.intake import Work
 from millpond.engine.task.merging import merge_order
-from millpond.engine.task.prepared import LEFT_OUT
+from millpond.engine.task.rowbatch import LEFT_OUT
 from millpond.engine.task.working import WorkingState
 from millpond.errors import Aborted, RowError
 
@@ -43,7 +43,7 @@ class Transactions:
         for one, found in zip(self._work, self._touched, strict=True):
             state.loads += [gathered_load(plan, one.task.name, keys) for keys in found]
 
-    def _keys_of(self, work: Work, bad: dict[int, RowError]) -> list[Touched]:
+    def _keys_of(self, work: Work, bad: dict[int, RowError]) -> list[TouchedKeys]:
         elements = self._plan.program.elements
         return touched(work.task, elements, work.variables, len(work), work.times, bad=bad)
 

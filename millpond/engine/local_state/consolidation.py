@@ -12,7 +12,7 @@ from pathlib import Path
 
 from millpond.checkpoint.records.work import Parent
 from millpond.clock import Clock, SystemClock
-from millpond.engine.local_state.opening import catch_up
+from millpond.engine.local_state.openstate import catch_up
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.state.local.localstore import LocalStore

@@ -16,7 +16,7 @@ from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Parent
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.state.local.localstore import Loaded, LocalStore
-from millpond.state.local.standing import Ranges, Stamp, ranges_of
+from millpond.state.local.storeversion import Ranges, Stamp, ranges_of
 from millpond.storage.contract import Storage
 
 KEPT_BYTES_MAX = FILE_BYTES

@@ -29,7 +29,7 @@ from millpond.engine.messages import Failure
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery, NoParcel
 from millpond.engine.task.intake import Work
-from millpond.engine.task.prepared import LEFT_OUT, Prepared
+from millpond.engine.task.rowbatch import LEFT_OUT, RowBatch
 from millpond.engine.task.undoing import Memory
 from millpond.engine.task.windowadds import added_at_once
 from millpond.errors import EpochError, Passing
@@ -52,7 +52,7 @@ class Raised:
     """A row on which the user's code raised, by its place among those that were prepared with it."""
 
     error: BaseException
-    prepared: Prepared
+    prepared: RowBatch
     at: int
     tried: bool = False
 
@@ -75,7 +75,7 @@ class _Chunk:
 
     start: int
     end: int
-    prepared: list[Prepared]
+    prepared: list[RowBatch]
     left: dict[int, Left] = field(default_factory=dict)
 
 
@@ -192,7 +192,7 @@ class InOrder:
                 at = again
         return None
 
-    def _leave(self, at: int, one: Prepared, left: Left, chunk: _Chunk) -> None:
+    def _leave(self, at: int, one: RowBatch, left: Left, chunk: _Chunk) -> None:
         """Take what becomes of the row at a position, which raised; the next one is about as far away."""
         one.take(left.result)
         chunk.left[at] = left
@@ -241,11 +241,11 @@ class InOrder:
             return [rows]
         return [rows[owners == at] for at in range(len(self._work))]
 
-    def _prepared(self, positions: Rows | slice, *, again: bool = False) -> list[Prepared]:
+    def _prepared(self, positions: Rows | slice, *, again: bool = False) -> list[RowBatch]:
         rows = [positions] if self._as_they_are else self._of(positions)
-        return [Prepared(one, own, self._delivery, again=again) for one, own in zip(self._work, rows, strict=True)]
+        return [RowBatch(one, own, self._delivery, again=again) for one, own in zip(self._work, rows, strict=True)]
 
-    def _run_fast(self, start: int, end: int, prepared: list[Prepared]) -> tuple[int, Raised] | None:
+    def _run_fast(self, start: int, end: int, prepared: list[RowBatch]) -> tuple[int, Raised] | None:
         """Run rows; the position of the first one that raises."""
         for first, last in self._runs(self._owners[start:end]):
             one = prepared[int(self._owners[start + first])]
@@ -262,7 +262,7 @@ class InOrder:
         ends = (np.flatnonzero(np.diff(owners)) + 1).tolist()
         return zip([0, *ends], [*ends, len(owners)], strict=True)
 
-    def _call(self, one: Prepared, count: int) -> BaseException | None:
+    def _call(self, one: RowBatch, count: int) -> BaseException | None:
         task, before = one.work.task, len(one.results)
         try:
             containers = self._containers(task)
@@ -335,7 +335,7 @@ class InOrder:
         self._undo(at, end)
         return end
 
-    def _result_error(self, one: Prepared) -> BaseException | None:
+    def _result_error(self, one: RowBatch) -> BaseException | None:
         """Why the last result can't be handed over, if it can't."""
         try:
             one.check(len(one.results) - 1, self._lane)

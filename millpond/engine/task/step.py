@@ -21,9 +21,9 @@ from millpond.crashpoints import crashpoint
 from millpond.engine.durability.inputlog import log_input
 from millpond.engine.durability.pending import interim_changes, write_pending
 from millpond.engine.failures import failure_of, refusal
-from millpond.engine.gathered.homes import Homes
+from millpond.engine.gathered.partitionedview import PartitionedView
 from millpond.engine.gathered.transactions import Transactions, left_out
-from millpond.engine.local_state.opening import drop_gone, open_state, store_path
+from millpond.engine.local_state.openstate import drop_gone, open_state, store_path
 from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
 from millpond.engine.plan import BadRows, EpochPlan, Level, ProgramPlan
 from millpond.engine.task.columns import Rows
@@ -32,10 +32,10 @@ from millpond.engine.task.inorder import InOrder, Left, Mask, Raised
 from millpond.engine.task.intake import Intake, Work, read_feeds, read_messages
 from millpond.engine.task.leftout import excluded_among
 from millpond.engine.task.merging import mark_ties, merge_order
-from millpond.engine.task.prepared import LEFT_OUT
+from millpond.engine.task.rowbatch import LEFT_OUT
 from millpond.engine.task.working import WorkingState
-from millpond.engine.time.aging import Over, over_at, sweep
 from millpond.engine.time.timekeeping import soonest_name
+from millpond.engine.time.ttl import Over, over_at, sweep
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
@@ -183,7 +183,7 @@ class StepRun:
             opened.append(self._open(storage, partition))
             return opened[-1]
 
-        with Homes(plan.layout, open_home) as homes:
+        with PartitionedView(plan.layout, open_home) as homes:
             every = range(plan.layout.key_groups)
             state = WorkingState(plan, self.step, self.partition, homes, every, over=self._over())
             with self._timed("gather"):

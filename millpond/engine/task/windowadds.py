@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from millpond.engine.task.columns import numbers_of
-from millpond.engine.task.prepared import Prepared
+from millpond.engine.task.rowbatch import RowBatch
 from millpond.program.semantics.epoch_time import added_from_us
 
 ROWS_MIN: Final = 64
 """So many more rows than keys there must be: others are added as fast one by one."""
 
 
-def added_at_once(prepared: Prepared, count: int, containers: Sequence[Any]) -> bool:
+def added_at_once(prepared: RowBatch, count: int, containers: Sequence[Any]) -> bool:
     """Add the next rows to windows, if all they do is that, and it can't be seen that they did it together.
 
     If not, nothing is changed: they run one by one, which also tells what is wrong with one of them.

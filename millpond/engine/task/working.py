@@ -13,19 +13,19 @@ import pyarrow as pa
 
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
-from millpond.checkpoint.records.work import NearChanges
+from millpond.checkpoint.records.work import UnsyncedChanges
 from millpond.compiler.compiled import CompiledTask
 from millpond.crashpoints import crashpoint
 from millpond.engine.durability.setapart import Met, near_changes, set_apart
-from millpond.engine.elastic.loads import keyed_load, work_load
-from millpond.engine.gathered.homes import owners_of
+from millpond.engine.elastic.loadmetrics import keyed_load, work_load
+from millpond.engine.gathered.keysets import TouchedKeys
 from millpond.engine.gathered.links import Reach
-from millpond.engine.gathered.touched import Touched
+from millpond.engine.gathered.partitionedview import owners_of
 from millpond.engine.messages import Load
 from millpond.engine.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
 from millpond.engine.task.columns import ListColumn
 from millpond.engine.task.intake import Work
-from millpond.engine.time.aging import NEVER_US, Over
+from millpond.engine.time.ttl import NEVER_US, Over
 from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
 from millpond.program.semantics.epoch_time import adding_now_us, now_us, row_turn
@@ -36,11 +36,11 @@ from millpond.state.overlay import Base, Changes, KeyedOverlay, OnDemandOverlay
 from millpond.state.rowentries import row_container
 from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 from millpond.windowing.element import Windows
 
-_NONE_NEAR = NearChanges()
+_NONE_NEAR = UnsyncedChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Saved:
     values: list[bytes | None]
     files: tuple[StateFile, ...]
     growth: int
-    near: NearChanges = _NONE_NEAR
+    near: UnsyncedChanges = _NONE_NEAR
 
 
 class WorkingState:
@@ -127,11 +127,11 @@ class WorkingState:
     def reach(self, work: Work, lane: int | None) -> Reach:
         """What the rows of a task may touch: its keys, and instances and elements of a single key as a whole."""
         names = self._keyed_names(work.task)
-        keyed: list[tuple[KeyedOverlay, Touched]] = []
+        keyed: list[tuple[KeyedOverlay, TouchedKeys]] = []
         if names:
             distinct, codes = work.coded_keys()
             units = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
-            keyed = [(self.keyed_overlay(name), Touched(name, units, codes, codes)) for name in names]
+            keyed = [(self.keyed_overlay(name), TouchedKeys(name, units, codes, codes)) for name in names]
         others = [access for access in work.task.accesses if access.state not in names]
         return Reach(keyed, [self._whole_overlay(access.state, access.mode, lane) for access in others])
 
@@ -252,7 +252,7 @@ class WorkingState:
             return Saved(keys, values, (), self._growth(), near)
         return Saved([], [], self._write_by_home(self._kept(storage), keys, values), self._growth(), near)
 
-    def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, NearChanges]:
+    def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, UnsyncedChanges]:
         """What changed, and what of it stays near the host."""
         changed = self.changes()
         if not self._plan.bounded_loss:

@@ -1,4 +1,4 @@
 """Time of epochs: watermarks, late rows, timers, and state with a time to live.
 
-In reading order: `timekeeping`, `eventtime`, `laterows`, `timers`, `aging`.
+In reading order: `timekeeping`, `eventtime`, `laterows`, `timers`, `ttl`.
 """

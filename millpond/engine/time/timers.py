@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.engine.assemble import RUNNING_TOTAL
-from millpond.engine.local_state.opening import open_state
+from millpond.engine.local_state.openstate import open_state
 from millpond.engine.plan import ProgramPlan
 from millpond.engine.time.eventtime import FIRST_US
 from millpond.engine.time.timekeeping import Firing

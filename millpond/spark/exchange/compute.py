@@ -12,7 +12,7 @@ from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.engine.assemble import assemble
 from millpond.engine.durability.inputlog import with_input
 from millpond.engine.failures import leaving_out
-from millpond.engine.gathered.placing import Placement, gathered_feeds
+from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds
 from millpond.engine.gathered.uncut import uncut_plan
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, Excluded, ProgramPlan

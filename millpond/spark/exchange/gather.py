@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.engine.gathered.placing import Placement, decode_survey, gathered_feeds, place_surveyed, survey
-from millpond.engine.gathered.touched import survey_parameters
+from millpond.engine.gathered.gatheredplacement import Placement, decode_survey, gathered_feeds, place_surveyed, survey
+from millpond.engine.gathered.keysets import survey_parameters
 from millpond.engine.plan import ProgramPlan
 from millpond.engine.task.intake import feed_column
 from millpond.engine.time.laterows import TIME

@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from millpond.engine.arrowtypes import in_utc
-from millpond.engine.gathered.placing import Placement, encode_survey, placed, survey
-from millpond.engine.local_state.opening import drop_old_copies
+from millpond.engine.gathered.gatheredplacement import Placement, encode_survey, placed, survey
+from millpond.engine.local_state.openstate import drop_old_copies
 from millpond.engine.messages import Found
+from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import EpochPlan
-from millpond.engine.task.portions import run_task
+from millpond.engine.task.spill import run_task
 from millpond.engine.task.step import StepRun
-from millpond.engine.whole import run_whole
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
@@ -79,7 +79,7 @@ def epoch_function(
                 held.append(batch)
             # Else the rest is only read, since Spark's worker must not be left with rows that nobody took.
         if count <= rows_max:
-            yield from run_whole(unpack(shipment), epoch, held, placement).select(["body"]).to_batches()
+            yield from run_in_one_task(unpack(shipment), epoch, held, placement).select(["body"]).to_batches()
 
     return run
 

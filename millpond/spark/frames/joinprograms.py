@@ -68,7 +68,7 @@ def join_program(
             else:
                 self.held[join_key] = (described, closed.held)
                 self.told.set(join_key, moment_of(min(closed.due, LAST_US)))
-            return [told_of(pair) for pair in closed.told]
+            return [told_of(pair) for pair in closed.emitted]
 
         def _add(self, side: int, join_key: Any, join_time: int, join_row: Any) -> None:
             lists = self.held.setdefault(join_key, (described, nothing_held(join)))[1]

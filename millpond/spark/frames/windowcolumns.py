@@ -140,12 +140,12 @@ def _batch(plan: WindowPlan, query: str, closed: Closed, codes: KeyCodes) -> pa.
     if not plan.single:
         columns[WINDOW] = pa.array([query]).take(pa.array(np.zeros(len(closed), np.int64)))
     columns[BEGIN], columns[END] = (pa.array(points).cast(plan.time) for points in (closed.begins, closed.ends))
-    for (name, aggregate), told in zip(plan.aggregates.items(), plan.results, strict=True):
+    for (name, aggregate), emitted in zip(plan.aggregates.items(), plan.results, strict=True):
         values = closed.values[name]
         if values.dtype == object:
-            columns[name] = told.column(name, values.tolist())
+            columns[name] = emitted.column(name, values.tolist())
             continue
         form = aggregate.columns
         few = closed.rows <= form.less if isinstance(form, VarianceForm) else None
-        columns[name] = pa.array(values, mask=few).cast(told.kind)
+        columns[name] = pa.array(values, mask=few).cast(emitted.kind)
     return pa.RecordBatch.from_arrays([columns[field.name] for field in plan.schema], schema=plan.schema)

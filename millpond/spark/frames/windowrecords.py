@@ -41,7 +41,7 @@ Key = tuple[Any, ...]
 
 def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The windows of all rows, key by key, as they end."""
-    told: list[tuple[Key, Result]] = []
+    emitted: list[tuple[Key, Result]] = []
     windows: SharedWindows | None = None
     key: Key = ()
     carried: list[pa.Array] = []
@@ -52,7 +52,7 @@ def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Itera
         rows = _rows(plan, table)
         for low, high, new in _stretches(carried, keys):
             if new:
-                told += _ended(key, windows)
+                emitted += _ended(key, windows)
                 windows = SharedWindows(several(plan.aggregates), plan.queries)
                 key = tuple(column[low].as_py() for column in keys)
             assert windows is not None
@@ -64,15 +64,15 @@ def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Itera
                 # Windows that overlap much end in great numbers: then few rows are taken in at once.
                 many = len(results) / (following - place)
                 rows_at_once = max(1, min(2 * rows_at_once, ROWS_AT_ONCE_MAX, int(BATCH_ROWS / max(many, 1.0))))
-                told += [(key, result) for result in results]
+                emitted += [(key, result) for result in results]
                 place = following
-                while len(told) >= BATCH_ROWS:
-                    yield _batch(plan, told[:BATCH_ROWS])
-                    del told[:BATCH_ROWS]
+                while len(emitted) >= BATCH_ROWS:
+                    yield _batch(plan, emitted[:BATCH_ROWS])
+                    del emitted[:BATCH_ROWS]
         carried = [column.slice(len(column) - 1).combine_chunks() for column in keys] if len(table) else carried
-    told += _ended(key, windows)
-    for begin in range(0, len(told), BATCH_ROWS):
-        yield _batch(plan, told[begin : begin + BATCH_ROWS])
+    emitted += _ended(key, windows)
+    for begin in range(0, len(emitted), BATCH_ROWS):
+        yield _batch(plan, emitted[begin : begin + BATCH_ROWS])
 
 
 def _rows(plan: WindowPlan, table: pa.Table) -> list[tuple[int, dict[str, Any]]]:
@@ -141,13 +141,13 @@ def _functions_at(key: Key) -> Iterator[None]:
         ) from error
 
 
-def _batch(plan: WindowPlan, told: list[tuple[Key, Result]]) -> pa.RecordBatch:
-    columns = {name: [key[place] for key, _ in told] for place, (name, _) in enumerate(plan.keys)}
-    columns[WINDOW] = [result.query for _, result in told]
+def _batch(plan: WindowPlan, emitted: list[tuple[Key, Result]]) -> pa.RecordBatch:
+    columns = {name: [key[place] for key, _ in emitted] for place, (name, _) in enumerate(plan.keys)}
+    columns[WINDOW] = [result.query for _, result in emitted]
     over_time = {name: has_time_bounds(window) for name, window in plan.queries.items()}
     for place, (time, measure) in enumerate(((BEGIN, FROM), (END, TO))):
-        columns[time] = [result.bounds[place] if over_time[result.query] else None for _, result in told]
-        columns[measure] = [None if over_time[result.query] else result.bounds[place] for _, result in told]
+        columns[time] = [result.bounds[place] if over_time[result.query] else None for _, result in emitted]
+        columns[measure] = [None if over_time[result.query] else result.bounds[place] for _, result in emitted]
     arrays = {
         field.name: pa.array(columns[field.name], pa.int64()).cast(plan.time)
         if field.name in {BEGIN, END}
@@ -156,5 +156,5 @@ def _batch(plan: WindowPlan, told: list[tuple[Key, Result]]) -> pa.RecordBatch:
         if field.name not in plan.aggregates
     }
     for name, kind in zip(plan.aggregates, plan.results, strict=True):
-        arrays[name] = kind.column(name, [result.value[name] for _, result in told])
+        arrays[name] = kind.column(name, [result.value[name] for _, result in emitted])
     return pa.RecordBatch.from_arrays([arrays[field.name] for field in plan.schema], schema=plan.schema)

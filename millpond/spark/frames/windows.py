@@ -191,8 +191,8 @@ class WindowedFrame:
     ) -> Job:
         """A job that sends the rows which `join` gives to a sink, exactly once, for two streaming DataFrames.
 
-        A pair within distances is told when the watermark has passed both its rows, one of a window when that is over,
-        and a row alone when no partner can come. `on` is what else `Program.on` takes.
+        A pair within distances is emitted when the watermark has passed both its rows, one of a window when that is
+        over, and a row alone when no partner can come. `on` is what else `Program.on` takes.
         """
         _check_other(other)
         sides = [(each._side, each._stream(_JOINS)) for each in (self, other)]  # noqa: SLF001

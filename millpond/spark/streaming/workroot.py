@@ -19,7 +19,7 @@ from millpond.state.local.ownfolders import make_private, own_folder
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.layered import own_storage
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 
 OUTPUTS, SPARK, HANDED_OVER, WORK = "outputs", "spark", "handed", "work"

@@ -29,11 +29,11 @@ import msgspec
 
 from millpond.errors import StateError
 from millpond.state.local.ownfolders import make_private, refuse_links
-from millpond.state.local.standing import Ranges, Stamp, Standing, groups_in, ranges_of
 from millpond.state.local.storecheck import DATA, LOCK, damage_in, is_short, size_of
 from millpond.state.local.storekey import ELEMENTS_MAX, element_of, group_of, store_prefix
 from millpond.state.local.storesums import SUM_BYTES, is_whole, summed, summed_all
 from millpond.state.local.storeuse import StoreUse, mark_damaged, set_aside
+from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
 from millpond.state.local.storeview import DAMAGES, KEY_BYTES_MAX, StoreView, damaged, long_place
 
 MAP_BYTES_START = 1 << 30
@@ -264,18 +264,20 @@ class LocalStore:
         else:
             self._views.discard(view)
 
-    def read_standing(self, txn: lmdb.Transaction) -> Standing:
+    def read_store_version(self, txn: lmdb.Transaction) -> StoreVersion:
         """Where the store stands within a transaction."""
         raw = self._noted(txn, _STAMP)
         if raw is None:
-            return Standing()
+            return StoreVersion()
         try:
             stamped = msgspec.msgpack.decode(raw, type=_Stamped)
         except msgspec.MsgspecError:
-            return Standing()
+            return StoreVersion()
         if stamped.towards is not None and stamped.boot == self._boot + _MOVING:
-            return Standing(None, stamped.held, stamped.whole, (stamped.stamp, stamped.towards))
-        return Standing(stamped.stamp, stamped.held, stamped.whole) if stamped.boot == self._boot else Standing()
+            return StoreVersion(None, stamped.held, stamped.whole, (stamped.stamp, stamped.towards))
+        return (
+            StoreVersion(stamped.stamp, stamped.held, stamped.whole) if stamped.boot == self._boot else StoreVersion()
+        )
 
     def _note(self, txn: lmdb.Transaction, name: bytes, value: bytes) -> None:
         txn.put(name, summed(name, value), db=self._meta)
@@ -289,7 +291,7 @@ class LocalStore:
             raise damaged(self.path, f"its note `{name.decode()}`")
         return stored[:-SUM_BYTES]
 
-    def advance(self, before: Standing, after: Stamp, deltas: Sequence[Loaded]) -> bool:
+    def advance(self, before: StoreVersion, after: Stamp, deltas: Sequence[Loaded]) -> bool:
         """Apply deltas and move the stamp, in one transaction, or in several if they are large.
 
         Of those, each writes other entries, and until the last one the store is moving: whoever finds it so applies
@@ -298,15 +300,15 @@ class LocalStore:
         assert before.origin is not None
         pieces = list(_pieces(deltas))
         for number, piece in enumerate(pieces, 1):
-            moving = Standing(None, before.held, before.whole, (before.origin, after))
+            moving = StoreVersion(None, before.held, before.whole, (before.origin, after))
             now = before if number == 1 else moving
-            then = moving if number < len(pieces) else Standing(after, before.held, before.whole)
+            then = moving if number < len(pieces) else StoreVersion(after, before.held, before.whole)
             if not self._write(partial(self._move, now, then, piece)):
                 return False
         return True
 
-    def _move(self, now: Standing, then: Standing, deltas: Sequence[Loaded], txn: lmdb.Transaction) -> bool:
-        if self.read_standing(txn) != now:
+    def _move(self, now: StoreVersion, then: StoreVersion, deltas: Sequence[Loaded], txn: lmdb.Transaction) -> bool:
+        if self.read_store_version(txn) != now:
             return False
         self._apply(txn, deltas)
         if then.moving:
@@ -316,7 +318,7 @@ class LocalStore:
             self._put_stamp(txn, then.stamp, then.held, then.whole)
         return True
 
-    def hand_over(self, before: Standing, groups: Sequence[int]) -> bool:
+    def hand_over(self, before: StoreVersion, groups: Sequence[int]) -> bool:
         """Make it the store of these key groups: what it holds of others is dropped, what it lacks comes by `take`.
 
         False if it no longer stands at `before`, or if it holds none of them: then it is of no use.
@@ -325,7 +327,7 @@ class LocalStore:
         kept = here & frozenset(groups)
 
         def hand(txn: lmdb.Transaction) -> bool:
-            if before.stamp is None or not kept or self.read_standing(txn) != before:
+            if before.stamp is None or not kept or self.read_store_version(txn) != before:
                 return False
             for first, last in ranges_of(here - kept):
                 self._drop_groups(txn, self._main, first, last)
@@ -357,16 +359,16 @@ class LocalStore:
         every, ranges = frozenset(whole), ranges_of(whole)
 
         def fill(txn: lmdb.Transaction) -> bool:
-            standing = self.read_standing(txn)
-            if standing.stamp != stamp or standing.whole not in (None, ranges):
+            store_version = self.read_store_version(txn)
+            if store_version.stamp != stamp or store_version.whole not in (None, ranges):
                 return False
-            here = every if standing.held is None else groups_in(standing.held)
+            here = every if store_version.held is None else groups_in(store_version.held)
             missing = (frozenset(groups) & every) - here
             if missing:
                 for loaded in read(ranges_of(missing)):
                     self._apply(txn, (loaded,))
                 now = here | missing
-                self._put_stamp(txn, stamp, None if now >= every else ranges_of(now), standing.whole)
+                self._put_stamp(txn, stamp, None if now >= every else ranges_of(now), store_version.whole)
             return True
 
         return self._write(fill)
@@ -375,7 +377,7 @@ class LocalStore:
         """Drop entries that nobody can see any more; False if the store no longer stands at the stamp."""
 
         def drop(txn: lmdb.Transaction) -> bool:
-            if self.read_standing(txn).stamp != stamp:
+            if self.read_store_version(txn).stamp != stamp:
                 return False
             for key in keys:
                 self._apply_one(txn, key, None)

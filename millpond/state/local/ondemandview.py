@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from millpond.clock import SystemClock
 from millpond.errors import MillpondError
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import groups_in
 from millpond.state.local.storekey import GROUP_BYTES, PREFIX_BYTES, group_of
-from millpond.state.local.storeview import StoreView, taken_away
+from millpond.state.local.storeversion import groups_in
+from millpond.state.local.storeview import StoreView, fenced_store
 
 Bring = Callable[[int], bool]
 """Brings a key group into the store, maybe with others; False if the store no longer stands where it stood."""
@@ -42,10 +42,10 @@ class OnDemandView(StoreView):
     def resume(self) -> None:
         """Go on after a pause: other key groups may be held by now, but at the same stamp."""
         self.pause()
-        before = self.standing
+        before = self.store_version
         self._begin()
-        if (self.standing.stamp, self.standing.whole) != (before.stamp, before.whole):
-            raise taken_away(self._store.path)
+        if (self.store_version.stamp, self.store_version.whole) != (before.stamp, before.whole):
+            raise fenced_store(self._store.path)
 
     def check(self) -> None:
         """Raise what went wrong while key groups were brought in."""
@@ -85,7 +85,7 @@ class OnDemandView(StoreView):
         begun = _CLOCK.ticks()
         try:
             if not self._bring(group):
-                raise taken_away(self._store.path)
+                raise fenced_store(self._store.path)
             self.resume()
         except MillpondError as error:
             self._failed = error

@@ -16,10 +16,10 @@ import lmdb
 import msgspec
 
 from millpond.errors import StateError
-from millpond.state.local.standing import Ranges, Stamp
 from millpond.state.local.storekey import PREFIX_BYTES
 from millpond.state.local.storesums import SUM_BYTES, is_whole, values_of
 from millpond.state.local.storeuse import mark_damaged
+from millpond.state.local.storeversion import Ranges, Stamp
 
 if TYPE_CHECKING:
     from millpond.state.local.localstore import Brought, LocalStore
@@ -47,7 +47,7 @@ def long_place(key: bytes) -> bytes:
     return key[:PREFIX_BYTES] + hashlib.sha256(key).digest()
 
 
-def taken_away(path: Path) -> StateError:
+def fenced_store(path: Path) -> StateError:
     """Return the error for a store that another run of the checkpoint moves while this one reads it."""
     return StateError(
         "MP222",
@@ -86,7 +86,7 @@ class StoreView:
     def _begin(self) -> None:
         store = self._store
         self._txn = txn = store.begin_reading()
-        self.standing = store.read_standing(txn)
+        self.store_version = store.read_store_version(txn)
         self._has_main = txn.stat(store._main)["entries"] > 0  # noqa: SLF001
         self._has_long = txn.stat(store._long)["entries"] > 0  # noqa: SLF001
 
@@ -97,20 +97,20 @@ class StoreView:
     def resume(self) -> None:
         """Go on reading what was read before a pause; a coded error if the store has moved meanwhile."""
         self.pause()
-        before = self.standing
+        before = self.store_version
         self._begin()
-        if self.standing != before:
-            raise taken_away(self._store.path)
+        if self.store_version != before:
+            raise fenced_store(self._store.path)
 
     @property
     def stamp(self) -> Stamp | None:
         """The committed state that this is; None if it can't be trusted."""
-        return self.standing.stamp
+        return self.store_version.stamp
 
     @property
     def held(self) -> Ranges | None:
         """The key groups that are here, None for all."""
-        return self.standing.held
+        return self.store_version.held
 
     @property
     def brought(self) -> Brought | None:

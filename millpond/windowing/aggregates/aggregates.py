@@ -30,7 +30,7 @@ class Aggregate:
     `inverse(whole, oldest)` takes a partial that stands at the front of another out of it. `partial_type` is the type
     that a state element declares for partials. `columns` is the form that works on whole columns, if there is one;
     `parts` are the aggregates that this one computes in one pass. `reads` are the columns that it reads by their names,
-    and `options` what else it was told. One that takes a record `itself` reads no column.
+    and `options` what else it was given. One that takes a record `itself` reads no column.
     """
 
     name: str

@@ -56,7 +56,7 @@ def mean_of(of: Field = None) -> Aggregate:
 
 
 def variance_of(of: Field = None, *, sample: bool = False) -> Aggregate:
-    """The variance (if told, of a sample), by distances from the first value; None if there is too little."""
+    """The variance (if so asked, of a sample), by distances from the first value; None if there is too little."""
     read = reader(of)
     less = 1 if sample else 0
 

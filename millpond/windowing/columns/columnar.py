@@ -77,7 +77,7 @@ class ColumnForm(Protocol):
 
 
 def column_of(of: str | Callable[[Any], Any] | None) -> str | None:
-    """The column that an aggregate reads, if it is told by a name; else it has no form over columns."""
+    """The column that an aggregate reads, if it is given by a name; else it has no form over columns."""
     return of if isinstance(of, str) else None
 
 
@@ -274,7 +274,7 @@ class PickForm(_Sealed):
 
     @property
     def needs(self) -> Mapping[str, str]:
-        """The column that is told, and the one it is chosen by."""
+        """The column that is shown, and the one it is chosen by."""
         if not self.by_column:
             named(None, "what argmin and argmax choose by")
         by = {} if self.by is None else {self.by: NUMBER}

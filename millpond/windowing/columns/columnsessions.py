@@ -39,9 +39,9 @@ class ColumnSessions:
     >>> [closed.begins.tolist(), closed.ends.tolist(), closed.values["n"].tolist()]
     [[0], [19], [2]]
 
-    With `lateness` sessions that were told are kept for longer, and may grow or be joined. The next `close` takes back
-    what was told of them, and the new session is told, marked as corrected, when it ends. With `corrections="replace"`
-    nothing is taken back: a corrected session covers all those that it replaces.
+    With `lateness` sessions that were emitted are kept for longer, and may grow or be joined. The next `close` takes
+    back what was emitted of them, and the new session is emitted, marked as corrected, when it ends. With
+    `corrections="replace"` nothing is taken back: a corrected session covers all those that it replaces.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class ColumnSessions:
         self._horizon: int | None = None  # The watermark less the lateness.
         empty = np.zeros(0, np.int64)
         self._keys, self._first, self._last, self._rows = empty, empty, empty, empty
-        self._told = self._replaces = np.zeros(0, np.bool_)  # Which were told as they are, which replace told ones.
-        self._replaced: list[Closed] = []  # What was told of sessions that have changed since the last close.
+        self._emitted = self._replaces = np.zeros(0, np.bool_)  # Emitted as they are; replacing emitted ones.
+        self._replaced: list[Closed] = []  # What was emitted of sessions that have changed since the last close.
         self._states: dict[str, State] | None = None  # None until the types of columns are known.
 
     @property
@@ -90,17 +90,17 @@ class ColumnSessions:
         return Late(rows, (self._watermark or 0) - points[rows], np.zeros(0, np.int64))
 
     def close(self, watermark: int) -> Closed:
-        """Close the sessions that end at the watermark or before; each is told once, sorted by key and begin."""
+        """Close the sessions that end at the watermark or before; each is emitted once, sorted by key and begin."""
         if self._watermark is not None and watermark < self._watermark:
             raise backwards("watermark", self._watermark, watermark)
         self._watermark, self._horizon = watermark, self._allowed.horizon(self._horizon, watermark)
         ends = self._last + self._gap
-        done = (ends <= watermark) & ~self._told
+        done = (ends <= watermark) & ~self._emitted
         closed = self._results_of(done)
         if self._allowed.lateness or self._replaced:
             old = joined(self._replaced, self._forms)
             closed, self._replaced = self._allowed.settle(old, closed, self._replaces[done]), []
-        self._told = self._told | done
+        self._emitted = self._emitted | done
         self._keep(ends > self._horizon)
         return closed
 
@@ -115,7 +115,7 @@ class ColumnSessions:
             "arrays": {**own, **arrays},
         }
         if self._allowed.lateness:
-            state["arrays"] |= {"told": self._told, "replaces": self._replaces}
+            state["arrays"] |= {"told": self._emitted, "replaces": self._replaces}
             state |= {"horizon": self._horizon, "replaced": exported(self._replaced, self._forms)}
         return state
 
@@ -129,14 +129,14 @@ class ColumnSessions:
         self._keys, self._first = arrays["keys"], arrays["first"]
         self._last, self._rows = arrays["last"], arrays["rows"]
         none = np.zeros(len(self._keys), np.bool_)
-        self._told, self._replaces = arrays.get("told", none), arrays.get("replaces", none)
+        self._emitted, self._replaces = arrays.get("told", none), arrays.get("replaces", none)
         self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
         self._states = self._intake.restored(self._forms, arrays)
         if self._horizon is not None:
-            self._keep(~self._told | (self._last + self._gap > self._horizon))
+            self._keep(~self._emitted | (self._last + self._gap > self._horizon))
 
     def _keep(self, kept: Bools) -> None:
-        self._told, self._replaces = self._told[kept], self._replaces[kept]
+        self._emitted, self._replaces = self._emitted[kept], self._replaces[kept]
         self._keys, self._first = self._keys[kept], self._first[kept]
         self._last, self._rows = self._last[kept], self._rows[kept]
         if self._states is not None:
@@ -204,15 +204,15 @@ class ColumnSessions:
         self._rows, self._states = counts, states
 
     def _mark(self, places: Array, changed: Bools) -> None:
-        """Note what was told of sessions that change; two become one only by a row between them."""
-        told, replaces = np.zeros(len(changed), np.bool_), np.zeros(len(changed), np.bool_)
-        if self._told.any() or self._replaces.any():
-            gone = self._told & changed[places]
+        """Note what was emitted of sessions that change; two become one only by a row between them."""
+        emitted, replaces = np.zeros(len(changed), np.bool_), np.zeros(len(changed), np.bool_)
+        if self._emitted.any() or self._replaces.any():
+            gone = self._emitted & changed[places]
             if gone.any():
                 self._replaced.append(self._results_of(gone))
-            told[places[self._told & ~gone]] = True
+            emitted[places[self._emitted & ~gone]] = True
             replaces[places[self._replaces | gone]] = True
-        self._told, self._replaces = told, replaces
+        self._emitted, self._replaces = emitted, replaces
 
     def _joined(self, places: Array, size: int) -> tuple[Array, dict[str, State]]:
         """The open sessions in their new places; those that share one are joined, the earlier on the left."""

@@ -46,8 +46,8 @@ class Late:
 class Closed:
     """Windows that closed, by key and begin: a row of each array is a window, `values` holds a column per aggregate.
 
-    With an allowed lateness, `corrected` marks those that were told before and have changed since, and `retracted` are
-    the results that no longer hold, if they are to be taken back one by one.
+    With an allowed lateness, `corrected` marks those that were emitted before and have changed since, and `retracted`
+    are the results that no longer hold, if they are to be taken back one by one.
     """
 
     keys: Ints
@@ -71,7 +71,7 @@ class Closed:
         return self.where(np.lexsort((self.begins, self.keys)))
 
     def changes(self) -> pa.Table:
-        """What to do to a table of results: first `retract` rows, then `tell` rows and, `correct`, told before."""
+        """What to do to a table of results: first `retract` rows, then `tell` rows and, `correct`, emitted before."""
         marks = np.zeros(len(self), np.bool_) if self.corrected is None else self.corrected
         new = self.to_arrow().append_column(
             "change", pa.array(np.where(marks, "correct", "tell").astype(object), "string")

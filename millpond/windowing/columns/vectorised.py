@@ -64,9 +64,9 @@ class ColumnWindows:
     >>> [closed.keys.tolist(), closed.begins.tolist(), closed.values["total"].tolist()]
     [[0, 0, 1, 1], [-10, 0, -10, 0], [1, 3, 4, 4]]
 
-    With `lateness` slices are kept for longer. A row that comes after its window was told changes it, and the next
+    With `lateness` slices are kept for longer. A row that comes after its window was emitted changes it, and the next
     `close` tells the change: the old result is in `retracted`, the new one is marked in `corrected`. With
-    `corrections="replace"` only the new one is told.
+    `corrections="replace"` only the new one is emitted.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class ColumnWindows:
         self._kept_from: int | None = None  # The first window that a row can still change.
         empty = np.zeros(0, np.int64)
         self._keys, self._slices, self._rows = empty, empty, empty
-        self._touched = (empty, empty)  # Keys and numbers of told windows that rows have changed since the last close.
-        self._replaced: list[Closed] = []  # What was told of them.
+        self._touched = (empty, empty)  # Keys and numbers of emitted windows that rows changed since the last close.
+        self._replaced: list[Closed] = []  # What was emitted of them.
         self._states: dict[str, State] | None = None  # None until the types of columns are known.
 
     @property
@@ -122,7 +122,7 @@ class ColumnWindows:
         return Late(rows, (self._watermark or 0) - points[rows], np.flatnonzero(outside))
 
     def close(self, watermark: int) -> Closed:
-        """Close the windows that end at the watermark or before; each is told once, sorted by key and begin."""
+        """Close the windows that end at the watermark or before; each is emitted once, sorted by key and begin."""
         if self._watermark is not None and watermark < self._watermark:
             raise backwards("watermark", self._watermark, watermark)
         opening = self._oldest(watermark)
@@ -172,7 +172,7 @@ class ColumnWindows:
         return min(max(self._grid.oldest(point), -NUMBER_MAX), NUMBER_MAX)
 
     def _touch(self, keys: Ints, numbers: Ints, behind: Bools, kept: Bools) -> None:
-        """Note which told windows are about to change, and what was told of them."""
+        """Note which emitted windows are about to change, and what was emitted of them."""
         assert self._open_from is not None
         assert self._kept_from is not None
         whole = self._grid.whole
@@ -190,7 +190,7 @@ class ColumnWindows:
         self._touched = (np.append(self._touched[0], pairs[0]), np.append(self._touched[1], pairs[1]))
 
     def _corrected(self, closed: Closed) -> Closed:
-        """Windows that closed, with the told ones that changed among them."""
+        """Windows that closed, with the emitted ones that changed among them."""
         changed = self._results_of(*unique_pairs(*self._touched))
         whole = joined([changed, closed], self._forms)
         old = joined(self._replaced, self._forms)
@@ -204,7 +204,7 @@ class ColumnWindows:
         coarse = Coarse.of(
             self._keys[some], self._slices[some], self._rows[some], states, self._forms, self._intake.dtypes
         )
-        return self._told(coarse, coarse.runs_of(keys, numbers, self._grid.whole + self._grid.rest))
+        return self._emitted(coarse, coarse.runs_of(keys, numbers, self._grid.whole + self._grid.rest))
 
     def _apply(self, keys: Ints, slices: Ints, times: Ints, columns: Mapping[str, Array]) -> None:
         old = len(self._keys)
@@ -227,9 +227,9 @@ class ColumnWindows:
 
     def _close_before(self, opening: int) -> Closed:
         coarse = Coarse.of(self._keys, self._slices, self._rows, self._states or {}, self._forms, self._intake.dtypes)
-        return self._told(coarse, coarse.runs(self._grid.whole + self._grid.rest, self._open_from, opening))
+        return self._emitted(coarse, coarse.runs(self._grid.whole + self._grid.rest, self._open_from, opening))
 
-    def _told(self, coarse: Coarse, runs: Runs) -> Closed:
+    def _emitted(self, coarse: Coarse, runs: Runs) -> Closed:
         parts = list(self._chunks(coarse, runs)) if self._states is not None else []
         keys, numbers, rows = (
             np.concatenate([part[i] for part in parts]) if parts else np.zeros(0, np.int64) for i in range(3)

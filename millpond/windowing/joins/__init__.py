@@ -1,7 +1,7 @@
 """Joins of two streams over event time, on whole columns: by an interval, or by a common window. No Spark, no storage.
 
 Rows of both sides come in any order. A watermark says up to where no more are expected: then left rows that found no
-partner are told, and rows that can find none are let go. docs/WINDOWS.md, Joins.
+partner are emitted, and rows that can find none are let go. docs/WINDOWS.md, Joins.
 
 In reading order: `interval`, `windowed`, `sides`, `bykey`, `results`.
 """

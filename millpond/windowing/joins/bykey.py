@@ -1,7 +1,7 @@
-"""Joins over time of the rows of one key, as plain values: what a key holds, and what a watermark lets be told.
+"""Joins over time of the rows of one key, as plain values: what a key holds, and what a watermark lets be emitted.
 
 A program keeps what a key holds as state, adds rows to it as they come, and calls `close` when the watermark has come
-to the moment that was said to be the next one. What is told then does not depend on the order in which rows came.
+to the moment that was said to be the next one. What is emitted then does not depend on the order in which rows came.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Pair(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """What a watermark lets be told, what is held then, and when there is more to do; None if nothing is held."""
+    """What a watermark lets be emitted, what is held then, and when there is more to do; None if nothing is held."""
 
-    told: list[Pair]
+    emitted: list[Pair]
     held: Held
     due: int | None
 
@@ -87,11 +87,11 @@ def stored_type(join: KeyJoin, left: Any, right: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class KeyIntervals:
-    """Right rows between two distances from a left row; pairs are told when the watermark has passed both rows.
+    """Right rows between two distances from a left row; pairs are emitted when the watermark has passed both rows.
 
     Rows wait in the first two lists until the watermark has passed them, and then are in the others, by time. Those
-    with a mark are not to be told as rows alone: they have a partner, or came too late to know. `alone` says for left
-    and right whether rows alone are told. What happened up to `lateness` before a watermark may still come.
+    with a mark are not to be emitted as rows alone: they have a partner, or came too late to know. `alone` says for
+    left and right whether rows alone are emitted. What happened up to `lateness` before a watermark may still come.
     """
 
     low: int
@@ -106,7 +106,7 @@ class KeyIntervals:
 
     @property
     def described(self) -> str:
-        """The distances, and which rows are told alone."""
+        """The distances, and which rows are emitted alone."""
         return f"within {self.low} to {self.high} us, alone {_sides(self.alone)}"
 
     def mark(self, at: int, now: int) -> int:
@@ -122,25 +122,25 @@ class KeyIntervals:
         lefts, rights = list(held[2]), list(held[3])
         fresh = [_sorted(row for row in rows if row[0] < until) for rows in held[:2]]
         waiting = [[row for row in rows if row[0] >= until] for rows in held[:2]]
-        told: list[Pair] = []
-        self._meet(told, fresh[LEFT], rights, LEFT)
-        self._meet(told, fresh[LEFT], fresh[RIGHT], LEFT)
-        self._meet(told, fresh[RIGHT], lefts, RIGHT)
+        emitted: list[Pair] = []
+        self._meet(emitted, fresh[LEFT], rights, LEFT)
+        self._meet(emitted, fresh[LEFT], fresh[RIGHT], LEFT)
+        self._meet(emitted, fresh[RIGHT], lefts, RIGHT)
         lefts, rights = _sorted([*lefts, *fresh[LEFT]]), _sorted([*rights, *fresh[RIGHT]])
         # Rows that come from now on did not happen before this.
         final = until - self.lateness
         gone = bisect_left(lefts, final - self.high, key=_AT), bisect_left(rights, final + self.low, key=_AT)
         if self.alone[LEFT]:
-            told += [Pair(row, None) for _, mark, row in lefts[: gone[LEFT]] if not mark]
+            emitted += [Pair(row, None) for _, mark, row in lefts[: gone[LEFT]] if not mark]
         if self.alone[RIGHT]:
-            told += [Pair(None, row) for _, mark, row in rights[: gone[RIGHT]] if not mark]
+            emitted += [Pair(None, row) for _, mark, row in rights[: gone[RIGHT]] if not mark]
         lefts, rights = lefts[gone[LEFT] :], rights[gone[RIGHT] :]
         dues = [self.due(min(map(_AT, rows))) for rows in waiting if rows]
         dues += [row[0] + self.high + self.lateness + 1 for row in lefts[:1]]
         dues += [row[0] - self.low + self.lateness + 1 for row in rights[:1]]
-        return Closed(told, (*waiting, lefts, rights), min(dues, default=None))
+        return Closed(emitted, (*waiting, lefts, rights), min(dues, default=None))
 
-    def _meet(self, told: list[Pair], rows: list[Row], others: list[Row], side: int) -> None:
+    def _meet(self, emitted: list[Pair], rows: list[Row], others: list[Row], side: int) -> None:
         """Tell the pairs of rows of a side with rows of the other one, and mark both."""
         low, high = (self.low, self.high) if side == LEFT else (-self.high, -self.low)
         for place, (at, mark, row) in enumerate(rows):
@@ -150,9 +150,9 @@ class KeyIntervals:
                 continue
             partners = others[first:last]
             if side == LEFT:
-                told += [Pair(row, other[2]) for other in partners]
+                emitted += [Pair(row, other[2]) for other in partners]
             else:
-                told += [Pair(other[2], row) for other in partners]
+                emitted += [Pair(other[2], row) for other in partners]
             if self.alone[side] and not mark:
                 rows[place] = (at, 1, row)
             if self.alone[not side]:
@@ -160,7 +160,7 @@ class KeyIntervals:
 
 
 class _Windowed:
-    """Rows of both sides in common windows, told when these are over."""
+    """Rows of both sides in common windows, emitted when these are over."""
 
     __slots__ = ()
 
@@ -175,7 +175,7 @@ class _Windowed:
         """Mark a row by the time up to which its windows are over."""
         return max(at, now)
 
-    def _told(self, sides: tuple[list[Any], list[Any]], begin: int, end: int) -> Iterator[Pair]:
+    def _emitted(self, sides: tuple[list[Any], list[Any]], begin: int, end: int) -> Iterator[Pair]:
         lefts, rights = sides
         if lefts and rights:
             yield from (Pair(left, right, begin, end) for left in lefts for right in rights)
@@ -188,7 +188,7 @@ class _Windowed:
 class KeyWindows(_Windowed):
     """Rows in windows whose places are known: tumbling, sliding, calendar.
 
-    Of a row that is held, the windows that end at its mark or before are told.
+    Of a row that is held, the windows that end at its mark or before are emitted.
     """
 
     grid: Grid
@@ -197,7 +197,7 @@ class KeyWindows(_Windowed):
 
     @property
     def described(self) -> str:
-        """The windows, and which rows are told alone."""
+        """The windows, and which rows are emitted alone."""
         return f"{self.grid}, alone {_sides(self.alone)}"
 
     def due(self, at: int) -> int:
@@ -222,11 +222,11 @@ class KeyWindows(_Windowed):
                     number += 1
                 if number <= newest:
                     staying[side].append((at, max(mark, final), row))
-        told: list[Pair] = []
+        emitted: list[Pair] = []
         for number, sides in sorted(windows.items(), key=_AT):
-            told += self._told(sides, grid.begin(number), grid.end(number))
+            emitted += self._emitted(sides, grid.begin(number), grid.end(number))
         dues = [self.due(max(rows[0][:2])) for rows in staying if rows]
-        return Closed(told, staying, min(dues, default=None))
+        return Closed(emitted, staying, min(dues, default=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class KeySessions(_Windowed):
 
     @property
     def described(self) -> str:
-        """The gap, and which rows are told alone."""
+        """The gap, and which rows are emitted alone."""
         return f"sessions with gap {self.gap} us, alone {_sides(self.alone)}"
 
     def due(self, at: int) -> int:
@@ -249,7 +249,7 @@ class KeySessions(_Windowed):
     def close(self, held: Held, until: int) -> Closed:
         """Tell the sessions that are over, and forget their rows."""
         final = until - self.lateness
-        told: list[Pair] = []
+        emitted: list[Pair] = []
         staying: tuple[list[Row], list[Row]] = ([], [])
         dues: list[int] = []
         for begin, end, known, sides in self._sessions(held):
@@ -259,8 +259,8 @@ class KeySessions(_Windowed):
                 dues.append(end + self.lateness)
             elif end > known:
                 columns = [[row for _, _, row in rows] for rows in sides]
-                told += self._told((columns[LEFT], columns[RIGHT]), begin, end)
-        return Closed(told, staying, min(dues, default=None))
+                emitted += self._emitted((columns[LEFT], columns[RIGHT]), begin, end)
+        return Closed(emitted, staying, min(dues, default=None))
 
     def _sessions(self, held: Held) -> Iterator[tuple[int, int, int, tuple[list[Row], list[Row]]]]:
         """The begin and end of each session, up to when sessions were over as its rows came, and its rows."""
@@ -286,7 +286,7 @@ def key_windows(window: Window, alone: tuple[bool, bool], lateness: int = 0) -> 
 
 
 def _sides(alone: tuple[bool, bool]) -> str:
-    return " and ".join(name for name, told in zip(("left", "right"), alone, strict=True) if told) or "none"
+    return " and ".join(name for name, emitted in zip(("left", "right"), alone, strict=True) if emitted) or "none"
 
 
 def _sorted(rows: Any) -> list[Row]:

@@ -20,8 +20,8 @@ DISTANCE_MAX = 2**61
 class IntervalJoin:
     """Pairs of rows with `left.time + low <= right.time <= left.time + high`; with `how="left"` also lone left rows.
 
-    A row is late if it happened before the watermark: it is told and takes no part. All pairs of other rows are found,
-    each once, however rows were cut into batches.
+    A row is late if it happened before the watermark: it is reported and takes no part. All pairs of other rows are
+    found, each once, however rows were cut into batches.
 
     >>> join = IntervalJoin(0, 10, how="left")
     >>> late = join.add(left=([0, 0], [1, 40], {"ad": ["a", "b"]}), right=([0], [8], {"click": [7]}))

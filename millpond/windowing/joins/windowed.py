@@ -1,4 +1,4 @@
-"""The window join: rows of one key that lie in a common window, told when the window is over."""
+"""The window join: rows of one key that lie in a common window, emitted when the window is over."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Edges(Protocol):
 
 
 class WindowJoin:
-    """Pairs of rows of one key and window (tumbling, sliding, calendar, session), told once for each common window.
+    """Pairs of rows of one key and window (tumbling, sliding, calendar, session), emitted once for each common window.
 
-    With `how="left"` a left row without a partner in a window is told for it. Rows are late as in `ColumnWindows` and
-    `ColumnSessions`. A session is made of the rows of both sides.
+    With `how="left"` a left row without a partner in a window is emitted for it. Rows are late as in `ColumnWindows`
+    and `ColumnSessions`. A session is made of the rows of both sides.
 
     >>> from millpond.windowing import tumbling
     >>> join = WindowJoin(tumbling(10))
@@ -85,15 +85,15 @@ class WindowJoin:
         late = tuple(np.zeros(len(rows), np.bool_) for rows in read)
         if self._watermark is not None:
             late = self._edges.late(self._watermark, (self._left.rows, self._right.rows), read)
-        told = []
+        emitted = []
         for side, rows, missed, outside in zip((self._left, self._right), read, late, between, strict=True):
             side.take(rows.where(~missed & ~outside))
             found = np.flatnonzero(missed & ~outside)
-            told.append(Late(found, (self._watermark or 0) - rows.times[found], np.flatnonzero(outside)))
-        return told[0], told[1]
+            emitted.append(Late(found, (self._watermark or 0) - rows.times[found], np.flatnonzero(outside)))
+        return emitted[0], emitted[1]
 
     def close(self, watermark: int) -> Joined:
-        """The pairs, and lone left rows, of the windows that end at the watermark or before; each is told once."""
+        """The pairs, and lone left rows, of the windows that end at the watermark or before; each is emitted once."""
         if self._watermark is not None and watermark < self._watermark:
             raise backwards("watermark", self._watermark, watermark)
         left, right = self._left.rows, self._right.rows
@@ -103,13 +103,13 @@ class WindowJoin:
         there = (right.keys[over.right.rows], over.right.numbers)
         first = places(*there, left.keys[lefts], numbers)
         sizes = places(*there, left.keys[lefts], numbers + 1) - first
-        told = np.maximum(sizes, 1) if self._how == LEFT else sizes
-        rights = ranges(first, told)
-        alone = np.repeat(sizes == 0, told)
+        emitted = np.maximum(sizes, 1) if self._how == LEFT else sizes
+        rights = ranges(first, emitted)
+        alone = np.repeat(sizes == 0, emitted)
         rights[~alone] = over.right.rows[rights[~alone]]
         rights[alone] = -1
-        begins, ends = over.bounds(np.repeat(numbers, told))
-        found = joined(left, right, np.repeat(lefts, told), rights, begins, ends)
+        begins, ends = over.bounds(np.repeat(numbers, emitted))
+        found = joined(left, right, np.repeat(lefts, emitted), rights, begins, ends)
         self._left.settle(over.left_kept, left.matched)
         self._right.settle(over.right_kept, right.matched)
         return found

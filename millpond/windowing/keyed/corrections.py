@@ -1,4 +1,4 @@
-"""Results that were told and no longer hold, because rows came after them and within the allowed lateness."""
+"""Results that were emitted and no longer hold, because rows came after them and within the allowed lateness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLACE = "replace"
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """How many microseconds after the watermark rows may still come, and how a changed result is told."""
+    """How many microseconds after the watermark rows may still come, and how a changed result is emitted."""
 
     lateness: int
     corrections: str

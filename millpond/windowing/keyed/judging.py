@@ -84,7 +84,7 @@ def _look(name: str, window: Any) -> Look | None:
 
 
 def _check(time: int, begin: int, length: int) -> None:
-    if time < LAST_TIME:  # What handlers add at the end of time is not told.
+    if time < LAST_TIME:  # What handlers add at the end of time is not emitted.
         check_told(begin, time + length)
 
 

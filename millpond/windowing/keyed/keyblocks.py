@@ -1,10 +1,10 @@
-"""The windows of one key that are told together, from its slices, in blocks as long as a window.
+"""The windows of one key that are emitted together, from its slices, in blocks as long as a window.
 
 A block begins with every window whose number is a multiple of how many slices a window has. So one block begins in each
 window: what lies before that is combined from the last slice back to the first, what lies behind it from the first to
 the last, and then both (van Herk, Gil and Werman). Windows that meet in one block share these sums: they cost one
 combination each, whatever their overlap. Blocks follow from the grid alone, so a window has the same value, to the last
-bit of a float, whether it is told alone or with others, again, or after a restart.
+bit of a float, whether it is emitted alone or with others, again, or after a restart.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class _Sliced(NamedTuple):
 class KeyColumns(ByColumns):
     """The rules by which columns of rows change what their keys hold.
 
-    `cuts` says which slices there are, `gaps` which sessions, and `next_moment` when something is to be told of them.
+    `cuts` says which slices there are, `gaps` which sessions, and `next_moment` when something of them is to be
+    emitted.
     """
 
     def __init__(
@@ -127,18 +128,18 @@ def _write(keyed: Sequence[Keyed], sliced: _Sliced, untils: Ints | None) -> None
 
 
 def _untils(keyed: Sequence[Keyed]) -> Ints | None:
-    """Up to when windows of keys were told; None if none were."""
+    """Up to when windows of keys were emitted; None if none were."""
     untils = [held[0] for _, held in keyed]
-    told = [until for until in untils if until is not None]
-    if not told:
+    emitted = [until for until in untils if until is not None]
+    if not emitted:
         return None
-    if max(told) > FAR_US or min(told) < -FAR_US:
+    if max(emitted) > FAR_US or min(emitted) < -FAR_US:
         raise OneByOneError
     return np.array([-FAR_US if until is None else until for until in untils], np.int64)
 
 
 def _note_late(keyed: Keyed, begin: int, known: Mapping[int, Any]) -> None:
-    """Note a slice of told windows that changed, and whether it began with that."""
+    """Note a slice of emitted windows that changed, and whether it began with that."""
     _, (_, _, late, _, _) = keyed
     if not marks(late, begin):
         insort(late, (begin, begin not in known))

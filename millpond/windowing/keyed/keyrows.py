@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.keyed.judging import Judge
-from millpond.windowing.keyed.keyslices import Held, Told, over_time
+from millpond.windowing.keyed.keyslices import Emitted, Held, over_time
 from millpond.windowing.keyed.keywaiting import WaitingColumns
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.periodic import Periodic
@@ -38,8 +38,8 @@ class Waiting(NamedTuple):
 class KeyRows:
     """The rules by which rows of a key wait and are taken; `columns` let many rows wait at once.
 
-    A window with a `since` does not know all rows up to that time. It is told only where none of them can lie in it, if
-    it lies over time or a measure; one that follows from rows begins with the first that it sees.
+    A window with a `since` does not know all rows up to that time. It is emitted only where none of them can lie in it,
+    if it lies over time or a measure; one that follows from rows begins with the first that it sees.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class KeyRows:
         now.rows.insert(bisect_right(now.rows, time, key=_TIME), (time, record))
         return held, time if moment is None else min(time, moment)
 
-    def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
+    def close(self, held: Held, until: int) -> tuple[list[Emitted], Held | None, int | None]:
         """What is over at a time; what is held then; and when there is more to do, if that follows from time.
 
-        Windows over time are told by their ends, then the others as rows ended them.
+        Windows over time are emitted by their ends, then the others as rows ended them.
         """
         now = Waiting(*held)
         # A handler that waits for others may be held back longer than it was: what was taken stays so.
@@ -93,21 +93,21 @@ class KeyRows:
         results += windows.advance(until)
         rows = now.rows[ripe:]
         moments = [*(time for time, _ in rows[:1]), *([] if (end := windows.ends_at()) is None else [end])]
-        told = [
-            Told(result.query, *result.bounds, result.value)
+        emitted = [
+            Emitted(result.query, *result.bounds, result.value)
             for result in results
             if result.query not in self._whole or result.bounds[0] >= self._whole[result.query]
         ]
-        told.sort(key=self._order)
+        emitted.sort(key=self._order)
         if self._forgets and not rows and not windows.open_windows:
-            return told, None, None
-        return told, tuple(Waiting(until, rows, windows.export())), min(moments, default=None)
+            return emitted, None, None
+        return emitted, tuple(Waiting(until, rows, windows.export())), min(moments, default=None)
 
     def moments(self, held: Held, moment: int, until: int) -> list[int]:
         """The moments up to a time at which `close` has something to tell, if it is asked at each of them.
 
-        Those over time are told at their ends, the others at the time of the row that ends them. `moment` is the first
-        at which there is something to do.
+        Those over time are emitted at their ends, the others at the time of the row that ends them. `moment` is the
+        first at which there is something to do.
         """
         # What windows hold may be changed on the way.
         now = copy.deepcopy(Waiting(*held))
@@ -131,8 +131,8 @@ class KeyRows:
             windows.restore(now.windows)
         return windows
 
-    def _order(self, told: Told) -> tuple[Any, ...]:
-        return (0, told.end, told.begin, self._timed[told.window]) if told.window in self._timed else (1,)
+    def _order(self, emitted: Emitted) -> tuple[Any, ...]:
+        return (0, emitted.end, emitted.begin, self._timed[emitted.window]) if emitted.window in self._timed else (1,)
 
     def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
         """What a key held under other windows, for these.

@@ -21,7 +21,7 @@ from millpond.windowing.keyed.keycells import Bools, Cells, Folding, Ints, Numbe
 OPEN: Final = 0
 TOLD: Final = 1
 CHANGED: Final = 2
-"""What is known of a session: not told yet, told, or told and then changed by a late row."""
+"""What is known of a session: not emitted yet, emitted, or emitted and then changed by a late row."""
 
 HALVINGS_MAX: Final = 4
 """So often rows that join sessions are halved: if most rows do, each time costs as much as half of going one by one."""
@@ -33,7 +33,7 @@ Session = tuple[int, int, int, Any]
 """Its first row, its last row, what is known of it, and its partial."""
 
 Replaced = tuple[str, int, int, Any]
-"""A session as it was told, which has changed since: its window, its first row, its last row, and its partial then."""
+"""A session as it was emitted and is no more: its window, its first row, its last row, and its partial then."""
 
 _FIRST = itemgetter(0)
 _LAST = itemgetter(1)
@@ -214,7 +214,7 @@ def _grown(
 def note_replaced(
     replaced: list[Replaced], window: str, before: Iterable[Session], now: Iterable[Session] = ()
 ) -> None:
-    """Note the sessions of a window that were told, and are not among those now; by windows, then by first rows."""
+    """Note the sessions of a window that were emitted, and are not among those now; by windows, then by first rows."""
     stay = {one[0] for one in now if one[2] == TOLD}
     for first, last, known, partial in before:
         if known == TOLD and first not in stay:
@@ -222,13 +222,13 @@ def note_replaced(
 
 
 def taken_back(replaced: Sequence[Replaced], sessions: Mapping[str, Sequence[Session]]) -> Iterator[Replaced]:
-    """The sessions that were told, and whose bounds are those of none now; the others are only told anew."""
+    """The sessions that were emitted, and whose bounds are those of none now; the others are only emitted anew."""
     bounds = {window: {one[:2] for one in sessions.get(window, ())} for window in {one[0] for one in replaced}}
     return (one for one in replaced if one[1:3] not in bounds[one[0]])
 
 
 def sessions_over(sessions: list[Session], gap: int, until: int) -> Iterator[Session]:
-    """The sessions that are over at a time and are not told as they are now; they are told then."""
+    """The sessions that are over at a time and are not emitted as they are now; they are emitted then."""
     for place, one in enumerate(sessions):
         first, last, known, partial = one
         if known != TOLD and last + gap <= until:

@@ -29,10 +29,10 @@ Held = tuple[Any, ...]
 """What a key holds, as it is stored."""
 
 
-class Told(NamedTuple):
-    """A window that is over: its name, its bounds, its value, and whether it was told before.
+class Emitted(NamedTuple):
+    """A window that is over: its name, its bounds, its value, and whether it was emitted before.
 
-    One that is `retracted` was told like this, and no longer is a window.
+    One that is `retracted` was emitted like this, and no longer is a window.
     """
 
     window: str
@@ -44,11 +44,11 @@ class Told(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """What a key holds. Windows that end at `until` or before are told.
+    """What a key holds. Windows that end at `until` or before are emitted.
 
-    Slices are pairs of begin and partial. `late` are those of told windows that changed since, and whether they began
-    with that. Sessions, by window, have a first row, a last row, what is known of them, and a partial; those that were
-    told, and changed since, are also among the replaced, as they were told. All are sorted.
+    Slices are pairs of begin and partial. `late` are those of emitted windows that changed since, and whether they
+    began with that. Sessions, by window, have a first row, a last row, what is known of them, and a partial; those that
+    were emitted, and changed since, are also among the replaced, as they were emitted. All are sorted.
     """
 
     until: int | None
@@ -61,8 +61,8 @@ class Slices(NamedTuple):
 class KeySlices:
     """The rules by which the slices of a key change; `lateness` is how long windows can be corrected.
 
-    A window with a `since` does not know all rows up to that time, and is told only where none of them can lie in it.
-    `columns` add many rows at once.
+    A window with a `since` does not know all rows up to that time, and is emitted only where none of them can lie in
+    it. `columns` add many rows at once.
     """
 
     def __init__(
@@ -126,21 +126,21 @@ class KeySlices:
             note_replaced(replaced, name, before)
         return held, self._next(Slices(*held))
 
-    def close(self, held: Held, until: int) -> tuple[list[Told], Held | None, int | None]:
+    def close(self, held: Held, until: int) -> tuple[list[Emitted], Held | None, int | None]:
         """What is over at a time, in the order of ends; what is held then, if anything; and when there is more.
 
-        Before that comes what was told and no longer holds.
+        Before that comes what was emitted and no longer holds.
         """
         now = Slices(*held)
-        # A handler that waits for others may be held back longer than it was: what is told stays told.
+        # A handler that waits for others may be held back longer than it was: what is emitted stays emitted.
         until = until if now.until is None else max(until, now.until)
         # Windows that are over hold no slice that begins later: with many moments, each looks at its own.
         over = now.slices[: bisect_left(now.slices, (until,))]
         begins, partials = [begin for begin, _ in over], [partial for _, partial in over]
-        told = [one for name in self._grids for one in self._over(name, now, begins, partials, until)]
-        told += self._taken_back(now)
-        told += [one for name in self._gaps for one in self._sessions_over(name, now, until)]
-        told.sort(key=lambda one: (not one.retracted, one.end, one.begin, self._places[one.window]))
+        emitted = [one for name in self._grids for one in self._over(name, now, begins, partials, until)]
+        emitted += self._taken_back(now)
+        emitted += [one for name in self._gaps for one in self._sessions_over(name, now, until)]
+        emitted.sort(key=lambda one: (not one.retracted, one.end, one.begin, self._places[one.window]))
         final = until - self._lateness
         # The later a slice, the later its last window.
         kept = now.slices[bisect_right(now.slices, final, key=lambda one: self._last_end(one[0])) :]
@@ -150,17 +150,17 @@ class KeySlices:
         }
         left = Slices(until, slices, [], {name: found for name, found in sessions.items() if found}, [])
         empty = not left.slices and not left.sessions
-        return told, None if empty else tuple(left), self._next(left)
+        return emitted, None if empty else tuple(left), self._next(left)
 
     def moments(self, held: Held, moment: int, until: int) -> list[int]:
         """The moments up to a time at which `close` has something new to tell, if it is asked at each of them.
 
-        `moment` is the first. What was told and has changed is told at it.
+        `moment` is the first. What was emitted and has changed is emitted at it.
         """
         now = Slices(*held)
         looked_at = now._replace(sessions={name: list(found) for name, found in now.sessions.items()})
-        told, _, _ = self.close(tuple(looked_at), until)
-        ends = {one.end for one in told if not one.corrected and not one.retracted}
+        emitted, _, _ = self.close(tuple(looked_at), until)
+        ends = {one.end for one in emitted if not one.corrected and not one.retracted}
         return sorted({moment, *ends})
 
     def earliest(self, time: int) -> int:
@@ -215,21 +215,21 @@ class KeySlices:
 
     def _over(
         self, name: str, now: Slices, begins: Sequence[int], partials: Sequence[Any], until: int
-    ) -> Iterator[Told]:
+    ) -> Iterator[Emitted]:
         """The windows of a grid that late rows changed, then those that were not over before."""
         if not begins:
             return
         grid, aggregate = self._grids[name], self._aggregate
         fresh = [begin for begin, began in now.late if began]
         for spot, whole in whole_windows(grid, begins, partials, self._changed(name, now, begins), aggregate):
-            # If all its slices began since it was over, it was not told before.
+            # If all its slices began since it was over, it was not emitted before.
             new = bisect_left(fresh, spot.end) - bisect_left(fresh, spot.begin)
-            yield Told(name, spot.begin, spot.end, aggregate.result(whole), new < spot.last - spot.first)
+            yield Emitted(name, spot.begin, spot.end, aggregate.result(whole), new < spot.last - spot.first)
         after = self._untold(name, now.until)
         low, high = grid.oldest(begins[0]), grid.newest(begins[-1])
         ended = spots_over(grid, begins, low if after is None else max(low, after), high, until)
         for spot, whole in whole_windows(grid, begins, partials, ended, aggregate):
-            yield Told(name, spot.begin, spot.end, aggregate.result(whole))
+            yield Emitted(name, spot.begin, spot.end, aggregate.result(whole))
 
     def _changed(self, name: str, now: Slices, begins: Sequence[int]) -> Iterator[Spot]:
         """The windows of a grid that were over, and that late rows changed."""
@@ -242,7 +242,7 @@ class KeySlices:
                 first = spot.number + 1
 
     def _untold(self, name: str, until: int | None) -> int | None:
-        """The number of the first window that is not told at a time; None if it is the first there is."""
+        """The number of the first window that is not emitted at a time; None if it is the first there is."""
         numbers = [] if until is None else [self._grids[name].oldest(until)]
         numbers += [self._first[name]] if name in self._first else []
         return max(numbers, default=None)
@@ -259,16 +259,16 @@ class KeySlices:
 
     # --- sessions
 
-    def _sessions_over(self, name: str, now: Slices, until: int) -> Iterator[Told]:
+    def _sessions_over(self, name: str, now: Slices, until: int) -> Iterator[Emitted]:
         gap = self._gaps[name]
         for first, last, known, partial in sessions_over(now.sessions.get(name, []), gap, until):
             if first >= self._whole.get(name, first):
-                yield Told(name, first, last + gap, self._aggregate.result(partial), known == CHANGED)
+                yield Emitted(name, first, last + gap, self._aggregate.result(partial), known == CHANGED)
 
-    def _taken_back(self, now: Slices) -> Iterator[Told]:
+    def _taken_back(self, now: Slices) -> Iterator[Emitted]:
         for name, first, last, partial in taken_back(now.replaced, now.sessions):
             if first >= self._whole.get(name, first):
-                yield Told(name, first, last + self._gaps[name], self._aggregate.result(partial), retracted=True)
+                yield Emitted(name, first, last + self._gaps[name], self._aggregate.result(partial), retracted=True)
 
     # --- when
 

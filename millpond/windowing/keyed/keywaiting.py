@@ -1,7 +1,7 @@
 """Rows of many keys that wait for their turn, let in by columns: what waits then is as if they came one by one.
 
 Rows that come one by one are tried first (see `judging`). Of numbers that windows and aggregates without functions of
-the user read nothing can be wrong, unless what they meet is none: then rows go one by one, and it is told of one.
+the user read nothing can be wrong, unless what they meet is none: then rows go one by one, and it is emitted of one.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from millpond.windowing.kinds.grids import Ints, SlicedGrid
 _WHOLE: Final = (bool, int, str, bytes, NoneType)
 
 _STORED: Final = range(-(2**63), 2**64)
-"""The integers that state can hold; a window may be told larger ones, which its slices do not reach."""
+"""The integers that state can hold; a window may be emitted larger ones, which its slices do not reach."""
 
 Slice = tuple[int, Any]
 """Where a slice begins, and its partial."""
@@ -44,7 +44,7 @@ class Merging:
         self._some = len(self._grids) > 1 or any(grid.rest for grid, _ in self._grids)
 
     def merged(self, slices: list[Slice], final: int) -> list[Slice]:
-        """The slices that are left of some, if windows that end at a time or before are never told again.
+        """The slices that are left of some, if windows that end at a time or before are never emitted again.
 
         All these slices lie in windows that end later. No row will happen before that time.
         """

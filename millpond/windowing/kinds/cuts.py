@@ -31,8 +31,8 @@ Place = tuple[int, int | None]
 class Cuts:
     """The slices of some grids; of a grid with a first window, those before it do not count.
 
-    A time in a window that no moment can tell has no place (MP609). The end of time has one, though nothing is told of
-    it: what handlers add when event time has ended is added there.
+    A time in a window that no moment can tell has no place (MP609). The end of time has one, though nothing is emitted
+    of it: what handlers add when event time has ended is added there.
     """
 
     def __init__(self, grids: Mapping[str, SlicedGrid], first: Mapping[str, int]) -> None:

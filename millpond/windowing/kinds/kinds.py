@@ -163,7 +163,7 @@ def shift(value: Span, what: str) -> int:
 
 
 def micros(value: Span, what: str, refuse: Refuse, *, least: int | None = None) -> int:
-    """A length of time in microseconds, as it is if it is told in them."""
+    """A length of time in microseconds, as it is if it is emitted in them."""
     if type(value) is not int:
         return length_us(value, what, refuse, least=least)
     if least is not None and value < least:

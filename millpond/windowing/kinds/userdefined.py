@@ -15,7 +15,7 @@ Cut = Callable[[Any, Moment], tuple[int, int, Any]]
 """From the function's own state and a record: how many windows begin with it, how many end before it, the new state."""
 
 View = Callable[[Any, Moment, int], tuple[int, bool, Any]]
-"""From its own state, a record and the length of the view: how many of the oldest leave, whether it is told, state."""
+"""From its own state, a record and the length of the view: how many of the oldest leave, if it is emitted, state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class UserDefinedRun(Attentive):
 
 @dataclass(frozen=True, slots=True)
 class Viewed:
-    """A view of the newest records, told when a function says so: its begin is known only when it is told.
+    """A view of the newest records, emitted when a function says so: its begin is known only when it is emitted.
 
     If it is `lenient`, no more records leave it than it holds, whatever the function says.
     """
@@ -128,9 +128,9 @@ def asked_view(view: View, state: Any, moment: Moment, held: int) -> tuple[int, 
         raise WindowError(
             "MP626",
             "a view gives no answer",
-            expected="how many of the oldest records leave, whether the rest is told, and the new state",
+            expected="how many of the oldest records leave, whether the rest is emitted, and the new state",
             found=repr(answer)[:60],
-            hint="return (0, False, state) where nothing leaves and nothing is told",
+            hint="return (0, False, state) where nothing leaves and nothing is emitted",
         ) from error
 
 
@@ -150,14 +150,15 @@ def viewed(view: View, initial: Any = None) -> Viewed:
     """Windows whose begin is not known ahead, e.g. the last 10 records every 5 seconds.
 
     `view(state, moment, held)` is asked before the record is added: how many of the oldest `held` records leave the
-    view, whether the rest is told now, and its new state. Each record is a slice of its own, so this is the dear way.
+    view, whether the rest is emitted now, and its new state. Each record is a slice of its own, so this is the dear
+    way.
     """
     function(view, "view")
     return Viewed(view, initial)
 
 
 def last_every(records: int, every: Span) -> Viewed:
-    """The last so many records, told with the first record of every `every` that follow."""
+    """The last so many records, emitted with the first record of every `every` that follow."""
     many, every_us = whole(records, "number of records"), span(every, "time between two views")
 
     def view(due: int | None, moment: Moment, held: int) -> tuple[int, bool, int | None]:

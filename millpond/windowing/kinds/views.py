@@ -47,10 +47,10 @@ class Views:
         return True
 
     def add(self, moment: Moment) -> list[tuple[str, Bounds, Any]]:
-        """Ask all views about a record, then add it; the views that are told, with their bounds."""
+        """Ask all views about a record, then add it; the views that are emitted, with their bounds."""
         if not self._views:
             return []
-        told: list[tuple[str, Bounds, Any]] = []
+        emitted: list[tuple[str, Bounds, Any]] = []
         for name, view in self._views.items():
             if view.needs_time:
                 timed(moment)
@@ -69,10 +69,10 @@ class Views:
             self._heads[name] += leaving
             if emit and leaving < held:
                 value = self._aggregate.result(self._records.lookup(self._heads[name] - 1))
-                told.append((name, (self._heads[name], moment.position), value))
+                emitted.append((name, (self._heads[name], moment.position), value))
         self._purge()
         self._records.add(moment.position, self._aggregate.lift(moment.record))
-        return told
+        return emitted
 
     def export(self) -> dict[str, Any]:
         """The views' heads and states, and the records they hold, with their places: floats are added in that order."""

@@ -11,7 +11,7 @@ from millpond.checkpoint.retention import collection, retired
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.snapshots import background, snapshots
 from millpond.checkpoint.upkeep import rescale
-from millpond.engine.local_state import opening
+from millpond.engine.local_state import openstate
 from millpond.engine.task import working
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.door import Door
@@ -74,8 +74,8 @@ def make_small(patch):
     patch.setattr(retired, "SIZES", (retired.SMALL, 2 * retired.SMALL))
     patch.setattr(rescale, "CHUNK_BYTES", 200)
     patch.setattr(working, "INLINE_BYTES_MAX", 60)
-    patch.setattr(opening, "AT_ONCE_BYTES_MAX", 0)
-    patch.setattr(opening, "OLD_EPOCHS_MAX", 3)
+    patch.setattr(openstate, "AT_ONCE_BYTES_MAX", 0)
+    patch.setattr(openstate, "OLD_EPOCHS_MAX", 3)
     patch.setattr(background, "AT_ONCE_BYTES", 1 << 30)
 
 

@@ -17,7 +17,7 @@ from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.state.local.storekey import PREFIX_BYTES, element_of
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.crash.stories.place import redraw, some_keep
 from tests.sizes import compile_once
 
@@ -192,7 +192,7 @@ class Replaying(Running):
         check_sound(place)
 
     def state(self, place):
-        return read_state(NearStorage(place.open(), place.folder / "near"))
+        return read_state(UnsyncedStorage(place.open(), place.folder / "near"))
 
 
 class Again(Simulated):
@@ -240,7 +240,7 @@ class LosingSome(Running):
         lose_local(place, rng, 0.5)
 
     def state(self, place):
-        return read_state(NearStorage(place.open(), place.folder / "near"))
+        return read_state(UnsyncedStorage(place.open(), place.folder / "near"))
 
     def check(self, place):
         check_sound(place)

@@ -22,7 +22,7 @@ from millpond.errors import Aborted, MillpondError, StorageError
 from millpond.program import ProgramBase
 from millpond.program.durability import BoundedLoss
 from millpond.state.local.localstore import LocalStore
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 from millpond.testing.disk import ProcessDied
@@ -118,7 +118,7 @@ class Place:
     def open(self) -> Storage:
         """The checkpoint with what is near, as somebody sees it who has no faults."""
         kept = open_storage(self.url)
-        return kept if self.level is Level.EXACTLY_ONCE else NearStorage(kept, self.folder / "near")
+        return kept if self.level is Level.EXACTLY_ONCE else UnsyncedStorage(kept, self.folder / "near")
 
 
 def _address(kind: str, root: Path, elements: Sequence[str]) -> str:

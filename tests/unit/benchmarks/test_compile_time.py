@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmarks import __main__ as front
 from benchmarks import compile_time
-from benchmarks.compile_time import Options, Times, check_answers, fresh_module, program_of, report
+from benchmarks.compile_time import Options, Times, check_merge, fresh_module, program_of, report
 from benchmarks.report import BenchmarkError, Teller, json_line
 from examples import bank
 from millpond.compiler.compile import compile_program
@@ -51,10 +51,10 @@ def test_a_program_is_loaded_anew_each_time_and_leaves_nothing_behind():
 def test_a_program_that_answers_otherwise_than_its_class_gives_no_figures():
     compiled = compile_program(bank.Bank)
     with fresh_module("bank") as module:
-        check_answers(compiled, module, "bank")
+        check_merge(compiled, module, "bank")
         module.Bank.deposit = lambda self, account, cents: -1
         with pytest.raises(BenchmarkError, match="bank, row"):
-            check_answers(compiled, module, "bank")
+            check_merge(compiled, module, "bank")
 
 
 def test_no_spark_is_started_for_it(monkeypatch, capsys):

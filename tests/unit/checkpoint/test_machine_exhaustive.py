@@ -209,8 +209,8 @@ def put_manifest(world, index, waiting, epoch):
     if len(world.commits) >= epoch:
         return with_driver(world, index, replace(waiting, answer=ManifestPut(PutOutcome.PRESENT)))
     assert len(world.commits) == epoch - 1, "an epoch without a parent"
-    pursuit = waiting.machine.pursuit
-    commit = Committed(waiting.offered.offer, pursuit.verdict is Reason.ADOPTED, pursuit.leaves)
+    attempt = waiting.machine.attempt
+    commit = Committed(waiting.offered.offer, attempt.verdict is Reason.ADOPTED, attempt.leaves)
     after = replace(world, commits=(*world.commits, commit))
     return with_driver(after, index, replace(waiting, answer=ManifestPut(PutOutcome.WON)))
 
@@ -243,8 +243,8 @@ def reasons_in(world):
     for driver in world.drivers:
         if driver is not None:
             yield from (action.reason for action in driver.todo if isinstance(action, Done | Fail))
-            if driver.machine.pursuit is not None and driver.machine.pursuit.verdict is not None:
-                yield driver.machine.pursuit.verdict
+            if driver.machine.attempt is not None and driver.machine.attempt.verdict is not None:
+                yield driver.machine.attempt.verdict
 
 
 def explore(first):

@@ -12,7 +12,7 @@ from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.naming import given_in, strange_in
 from millpond.checkpoint.repairing import repair
 from millpond.checkpoint.retention.collection import Collector, collect_all
-from millpond.checkpoint.retention.condemned import Condemned, put_list
+from millpond.checkpoint.retention.deletionlist import DeletionList, put_list
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
@@ -109,7 +109,7 @@ def test_an_old_list_that_names_strange_files_is_done_with(tmp_path):
     storage = FileStorage(tmp_path / "c")
     models = run(storage, 4)
     (tmp_path / "c" / "deltas" / "a b").write_bytes(b"mine")
-    put_list(storage, Condemned(0, ("deltas/a b", "deltas/" + "0" * 40)))
+    put_list(storage, DeletionList(0, ("deltas/a b", "deltas/" + "0" * 40)))
     run(FileStorage(tmp_path / "c"), 20, models=models)
     assert (tmp_path / "c" / "deltas" / "a b").read_bytes() == b"mine"
 

@@ -14,7 +14,7 @@ import pytest
 from millpond import Aborted, List, Map, Partitioned, Program, Set, Value, entry
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
-from millpond.engine.gathered.placing import Survey, place_surveyed, placed, survey
+from millpond.engine.gathered.gatheredplacement import Survey, place_surveyed, placed, survey
 from millpond.engine.plan import BadRows
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated

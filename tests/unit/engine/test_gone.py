@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millpond import Counter, Partitioned, Program, entry
-from millpond.engine.local_state import opening
+from millpond.engine.local_state import openstate
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.state.local.localstore import LocalStore
@@ -37,7 +37,7 @@ def open_stores(folder: Path) -> set[str]:
 
 @pytest.fixture
 def often(monkeypatch):
-    monkeypatch.setattr(opening, "OLD_EPOCHS_MAX", EVERY)
+    monkeypatch.setattr(openstate, "OLD_EPOCHS_MAX", EVERY)
 
 
 def run(simulated, sequential, epochs):

@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.engine.local_state.test_opening import GROUPS, Job, key_of
 
-from millpond.engine.local_state.opening import catch_up, open_state, store_path
+from millpond.engine.local_state.openstate import catch_up, open_state, store_path
 from millpond.keygroups import Layout
 from millpond.state.local import localstore
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import Stamp, Standing
-from tests.unit.engine.local_state.test_opening import GROUPS, Job, key_of
+from millpond.state.local.storeversion import Stamp, StoreVersion
 
 WORDS = [f"{letter}{number}" for letter in "abcdefgh" for number in range(3)]
 ONE, TWO = (Layout(GROUPS, partitions, 4, aligned=False) for partitions in (1, 2))
@@ -63,7 +63,7 @@ class History:
         for partition in range(layout.partitions):
             local = self.folder + "/local"
             with open_state(self.job.storage, local, self.parents[epoch], layout, partition) as view:
-                assert view.standing.moving is None
+                assert view.store_version.moving is None
                 state |= dict(view.scan(b""))
         return state
 
@@ -119,7 +119,7 @@ def history(tmp_path):
 def stand(history):
     path = store_path(history.folder + "/local", history.parents[0].uuid, 0)
     with LocalStore.at(path).view() as view:
-        return view.standing
+        return view.store_version
 
 
 def left_moving(history, monkeypatch, to=1):
@@ -129,10 +129,10 @@ def left_moving(history, monkeypatch, to=1):
         Between(patch, dies_at=3)
         with pytest.raises(DiedError):
             history.opened(to)
-    standing = stand(history)
-    assert standing.stamp is None
-    assert standing.moving is not None
-    return standing
+    store_version = stand(history)
+    assert store_version.stamp is None
+    assert store_version.moving is not None
+    return store_version
 
 
 @pytest.mark.parametrize("onwards", [1, 2, 3])
@@ -159,16 +159,16 @@ def test_one_that_was_on_its_way_to_a_later_epoch_is_built_anew(history, monkeyp
 
 
 def test_one_on_its_way_in_another_timeline_is_built_anew(history, monkeypatch):
-    standing = left_moving(history, monkeypatch)
+    store_version = left_moving(history, monkeypatch)
     store = LocalStore.at(store_path(history.folder + "/local", history.parents[0].uuid, 0))
-    foreign = Stamp(standing.moving[1].uuid, 1, "f" * 64)
+    foreign = Stamp(store_version.moving[1].uuid, 1, "f" * 64)
     keys = sorted(key_of(f"foreign{number}") for number in range(8))
     deltas = [(keys, [b"no delta of ours writes this"] * len(keys))]
     with monkeypatch.context() as patch:
         Between(patch, dies_at=2)
         with pytest.raises(DiedError):
-            store.advance(standing, foreign, deltas)
-    assert stand(history).moving == (standing.moving[0], foreign)
+            store.advance(store_version, foreign, deltas)
+    assert stand(history).moving == (store_version.moving[0], foreign)
     history.check(2)
 
 
@@ -181,6 +181,8 @@ def test_what_is_small_takes_one_transaction_and_what_is_large_takes_pieces(tmp_
     for number, (count, size, writes) in enumerate(((3, 33, 1), (7, 1, 3), (3, 60, 2))):
         with monkeypatch.context() as patch:
             watched = Between(patch)
-            assert store.advance(Standing(stamps[number]), stamps[number + 1], [(keys[:count], [bytes(size)] * count)])
+            assert store.advance(
+                StoreVersion(stamps[number]), stamps[number + 1], [(keys[:count], [bytes(size)] * count)]
+            )
         assert watched.writes == writes
     store.close()

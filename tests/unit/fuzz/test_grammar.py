@@ -149,7 +149,7 @@ def test_every_type_of_parameter_and_reply_is_generated():
 
 
 def test_a_small_share_is_not_steered_and_a_small_share_is_relaxed():
-    assert 0 < sum(not program.steered for program in programs()) < MANY * 0.5
+    assert 0 < sum(not program.rebalanced for program in programs()) < MANY * 0.5
     assert 0 < sum("relaxed" in program.text for program in programs()) < MANY * 0.5
     assert "relaxed" not in generate(1, Knobs(relaxed=0.0)).text
     assert "@entry(relaxed=True)" in generate(1, Knobs(relaxed=1.0)).text

@@ -16,7 +16,7 @@ from millpond.checkpoint.read.history import kept_epochs
 from millpond.checkpoint.records.manifest import manifest_name
 from millpond.checkpoint.retention import collection, retired
 from millpond.checkpoint.retention.collection import FAILURES_MAX, collect_all
-from millpond.checkpoint.retention.condemned import CONDEMNED, Condemned, alive, put_list, read_lists
+from millpond.checkpoint.retention.deletionlist import CONDEMNED, DeletionList, alive, put_list, read_lists
 from millpond.checkpoint.retention.reachable import COLLECTED
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.retired import (
@@ -26,7 +26,7 @@ from millpond.checkpoint.retention.retired import (
     block_end,
     complete_until,
     give_away,
-    given_away,
+    is_retired,
 )
 from millpond.checkpoint.retention.savepoints import add_savepoint, pinned, remove_savepoint, savepoints
 from millpond.checkpoint.snapshots import snapshots
@@ -331,7 +331,7 @@ def test_a_list_of_a_driver_that_had_lost_is_not_acted_on():
     storage, clock = MemoryStorage(), ManualClock()
     _, models = run(storage, clock, script(3))
     everything = [name for name in storage.list("") if name.startswith(("deltas/", "snapshots/", "manifests/"))]
-    put_list(storage, Condemned(clock.now_ms(), tuple(everything)))
+    put_list(storage, DeletionList(clock.now_ms(), tuple(everything)))
     again = Driver(storage, KEEP, clock)
     settle(again, models, KEEP)
     check_kept(storage, models)
@@ -341,7 +341,7 @@ def test_a_list_from_a_clock_that_is_ahead_is_acted_on_in_time():
     storage, clock = MemoryStorage(), ManualClock()
     Driver(storage, KEEP, clock)
     storage.put("deltas/" + "0" * 40, b"left")
-    put_list(storage, Condemned(10**14, ("deltas/" + "0" * 40,)))
+    put_list(storage, DeletionList(10**14, ("deltas/" + "0" * 40,)))
     driver, models = run(storage, clock, script(2))
     settle(driver, models, KEEP)
     assert not storage.contains("deltas/" + "0" * 40)
@@ -473,8 +473,8 @@ def test_numbers_are_given_away_by_blocks_and_marks_stay_few():
     while not give_away(storage, until, 100):
         rounds += 1
     assert rounds == 1
-    assert all(given_away(storage, epoch) for epoch in (0, 1, LARGE, until - 1))
-    assert not given_away(storage, until)
+    assert all(is_retired(storage, epoch) for epoch in (0, 1, LARGE, until - 1))
+    assert not is_retired(storage, until)
     assert len(storage.list(RETIRED)) == 5
     more = 3 * LARGE - SMALL
     while not give_away(storage, more, 100):
@@ -482,8 +482,8 @@ def test_numbers_are_given_away_by_blocks_and_marks_stay_few():
     assert rounds > 5
     assert give_away(storage, 3 * LARGE, 100)
     assert len(storage.list(RETIRED)) == 3
-    assert all(given_away(storage, epoch) for epoch in range(1, 3 * LARGE, 97))
-    assert not given_away(storage, 3 * LARGE)
+    assert all(is_retired(storage, epoch) for epoch in range(1, 3 * LARGE, 97))
+    assert not is_retired(storage, 3 * LARGE)
 
 
 def test_a_death_while_marks_are_put_together_forgets_no_number(monkeypatch):
@@ -501,8 +501,8 @@ def test_a_death_while_marks_are_put_together_forgets_no_number(monkeypatch):
 
         with contextlib.suppress(Died):
             give_away(Watched(storage, before), large, large)
-        assert given_away(storage, large - SMALL - 1)
-        assert given_away(storage, 1)
+        assert is_retired(storage, large - SMALL - 1)
+        assert is_retired(storage, 1)
         assert give_away(storage, large, large)
         assert len(storage.list(RETIRED)) == 1
 

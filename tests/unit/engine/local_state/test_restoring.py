@@ -23,8 +23,8 @@ from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import ElementSchema, StateFile
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import compaction, snapshots
-from millpond.engine.local_state import opening, restoring
-from millpond.engine.local_state.opening import open_state, store_path
+from millpond.engine.local_state import openstate, restoring
+from millpond.engine.local_state.openstate import open_state, store_path
 from millpond.engine.local_state.restoring import Restoring, kept_names, range_starts
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
@@ -33,8 +33,8 @@ from millpond.keygroups import Layout
 from millpond.state.local import localstore
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
 from millpond.state.local.ondemandview import OnDemandView
-from millpond.state.local.standing import groups_in, ranges_of
 from millpond.state.local.storekey import group_of, store_key, store_prefix
+from millpond.state.local.storeversion import groups_in, ranges_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
@@ -79,7 +79,7 @@ def small_files():
         stack.enter_context(patch.object(module, "FILE_BYTES", SMALL_FILE))
     stack.enter_context(patch.object(restoring, "KEPT_BYTES_MAX", SMALL_FILE))
     stack.enter_context(patch.object(snapshots, "DELTA_EPOCHS_MAX", 3))
-    stack.enter_context(patch.object(opening, "AT_ONCE_BYTES_MAX", 0))
+    stack.enter_context(patch.object(openstate, "AT_ONCE_BYTES_MAX", 0))
     return stack
 
 
@@ -470,7 +470,7 @@ CHILD = """
 import os, random, signal, sys
 from unittest.mock import patch
 from millpond.checkpoint.commit.checkpoint import Checkpoint
-from millpond.engine.local_state.opening import open_state
+from millpond.engine.local_state.openstate import open_state
 from millpond.engine.local_state.restoring import Restoring
 from millpond.state.local.storekey import group_of
 from millpond.storage.open import open_storage

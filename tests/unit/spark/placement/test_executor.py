@@ -20,7 +20,7 @@ from millpond.spark.placement.executor import (
     sweep_register,
 )
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import Stamp
+from millpond.state.local.storeversion import Stamp
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from millpond.errors import StateError
 from millpond.state.local import localstore
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
-from millpond.state.local.standing import Stamp, Standing, groups_in, ranges_of
 from millpond.state.local.storekey import group_of, store_key, store_prefix
+from millpond.state.local.storeversion import Stamp, StoreVersion, groups_in, ranges_of
 from tests.children import in_child
 from tests.sizes import sized
 
@@ -67,7 +67,7 @@ def test_rebuilding_forgets_what_was_there(store):
 
 def test_advancing_applies_deltas_and_moves_the_stamp(store):
     store.rebuild(START, [loaded({A: b"1", B: b"2"})])
-    assert store.advance(Standing(START), NEXT, [loaded({A: None, C: b"3"}), loaded({C: b"4"})])
+    assert store.advance(StoreVersion(START), NEXT, [loaded({A: None, C: b"3"}), loaded({C: b"4"})])
     assert content(store) == {B: b"2", C: b"4"}
     assert stamp_of(store) == NEXT
 
@@ -75,20 +75,20 @@ def test_advancing_applies_deltas_and_moves_the_stamp(store):
 @pytest.mark.parametrize("wrong", [Stamp("u", 0, "other"), Stamp("v", 0, "h0"), Stamp("u", 1, "h0")])
 def test_a_store_that_stands_elsewhere_is_not_advanced(store, wrong):
     store.rebuild(START, [loaded({A: b"1"})])
-    assert not store.advance(Standing(wrong), NEXT, [loaded({A: b"2"})])
+    assert not store.advance(StoreVersion(wrong), NEXT, [loaded({A: b"2"})])
     assert content(store) == {A: b"1"}
     assert stamp_of(store) == START
 
 
 def test_a_store_that_was_never_built_is_not_advanced(store):
-    assert not store.advance(Standing(START), NEXT, [loaded({A: b"2"})])
+    assert not store.advance(StoreVersion(START), NEXT, [loaded({A: b"2"})])
     assert content(store) == {}
 
 
 def test_a_view_stays_as_it_was_while_the_store_moves_on(store):
     store.rebuild(START, [loaded({A: b"1"})])
     with store.view() as view:
-        store.advance(Standing(START), NEXT, [loaded({A: b"2", B: b"3"})])
+        store.advance(StoreVersion(START), NEXT, [loaded({A: b"2", B: b"3"})])
         assert view.stamp == START
         assert view.get_many([A, B]) == [b"1", None]
         assert (view.get(A), view.get(B)) == (b"1", None)
@@ -99,7 +99,7 @@ def test_a_view_stays_as_it_was_while_the_store_moves_on(store):
 def test_a_failure_in_the_middle_changes_nothing(store):
     store.rebuild(START, [loaded({A: b"1"})])
     with pytest.raises(TypeError):
-        store.advance(Standing(START), NEXT, [loaded({A: b"2"}), ([B], [7])])
+        store.advance(StoreVersion(START), NEXT, [loaded({A: b"2"}), ([B], [7])])
     assert content(store) == {A: b"1"}
     assert stamp_of(store) == START
 
@@ -143,7 +143,7 @@ def test_keys_above_the_limit_of_the_store_are_entries_like_others(store):
         assert view.get_many([LONG, LONGER, edge, B]) == [b"1", b"2", b"0", None]
         assert [view.get(key) for key in (LONG, LONGER, edge, B)] == [b"1", b"2", b"0", None]
         assert [key for key, _ in view.scan(store_prefix(0, 2))] == sorted([edge, LONG, LONGER])
-    store.advance(Standing(START), NEXT, [loaded({LONG: None, LONGER: b"new"})])
+    store.advance(StoreVersion(START), NEXT, [loaded({LONG: None, LONGER: b"new"})])
     assert content(store) == {edge: b"0", LONGER: b"new", A: b"3"}
 
 
@@ -154,7 +154,7 @@ def test_the_map_grows_when_it_is_full(tmp_path, monkeypatch):
     store.rebuild(START, [loaded(many)])
     assert content(store) == many
     more = {store_key(0, 2, b"%06d" % n): bytes(500) for n in range(4000)}
-    assert store.advance(Standing(START), NEXT, [loaded(more)])
+    assert store.advance(StoreVersion(START), NEXT, [loaded(more)])
     assert len(content(store)) == 8000
     store.close()
 
@@ -165,7 +165,9 @@ def test_a_map_that_may_not_grow_further_is_a_coded_error_and_loses_nothing(tmp_
     store = LocalStore(tmp_path / "store")
     store.rebuild(START, [loaded({A: b"1"})])
     with pytest.raises(StateError) as caught:
-        store.advance(Standing(START), NEXT, [loaded({store_key(0, 1, b"%06d" % n): bytes(500) for n in range(4000)})])
+        store.advance(
+            StoreVersion(START), NEXT, [loaded({store_key(0, 1, b"%06d" % n): bytes(500) for n in range(4000)})]
+        )
     assert caught.value.code == "MP221"
     assert content(store) == {A: b"1"}
     store.close()
@@ -178,7 +180,10 @@ def test_a_file_that_may_not_grow_is_a_coded_error_when_a_store_is_made_and_when
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         for work, code in (
-            (lambda: store.advance(Standing(START), NEXT, [loaded({store_key(0, 1, b"x"): bytes(100_000)})]), "MP221"),
+            (
+                lambda: store.advance(StoreVersion(START), NEXT, [loaded({store_key(0, 1, b"x"): bytes(100_000)})]),
+                "MP221",
+            ),
             (lambda: LocalStore(tmp_path / "other"), "MP220"),
         ):
             with pytest.raises(StateError) as caught:
@@ -212,7 +217,7 @@ def test_a_store_from_before_a_reboot_is_not_trusted(tmp_path, monkeypatch):
     monkeypatch.setattr(localstore, "boot_id", lambda: "another boot")
     again = LocalStore(tmp_path / "store")
     assert stamp_of(again) is None
-    assert not again.advance(Standing(START), NEXT, [])
+    assert not again.advance(StoreVersion(START), NEXT, [])
     again.rebuild(START, [loaded({B: b"2"})])
     assert stamp_of(again) == START
     again.close()
@@ -302,7 +307,7 @@ import os, sys
 from pathlib import Path
 from millpond.state.local import localstore
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import Stamp, Standing
+from millpond.state.local.storeversion import Stamp, Standing
 from millpond.state.local.storekey import store_key
 path = Path(sys.argv[1])
 START, NEXT = Stamp("u", 0, "h0"), Stamp("u", 1, "h1")
@@ -355,9 +360,9 @@ def test_two_processes_share_a_store_and_only_one_advances_it(store):
         store.path,
     )
     assert heard(other) == "True"
-    assert not store.advance(Standing(START), Stamp("u", 1, "mine"), [loaded({A: b"mine"})])
+    assert not store.advance(StoreVersion(START), Stamp("u", 1, "mine"), [loaded({A: b"mine"})])
     assert content(store) == {A: b"2"}
-    store.advance(Standing(NEXT), Stamp("u", 2, "h2"), [])
+    store.advance(StoreVersion(NEXT), Stamp("u", 2, "h2"), [])
     go_on(other)
     assert heard(other) == "h2"
     finish(other)
@@ -376,7 +381,7 @@ def test_a_map_that_another_process_grew_is_read_again(tmp_path, monkeypatch):
     finish(other)
     assert stamp_of(store) == NEXT
     assert len(content(store)) == 8001
-    assert store.advance(Standing(NEXT), START, [loaded({B: b"x"})])
+    assert store.advance(StoreVersion(NEXT), START, [loaded({B: b"x"})])
     store.close()
 
 
@@ -386,7 +391,7 @@ def test_a_killed_reader_leaves_the_store_usable_and_its_place_is_cleared(store)
         reader = start("view = LocalStore.at(path).view()\nsay(view.stamp.hash)\nwait()", store.path)
         assert heard(reader) == "h0"
         kill(reader)
-    assert store.advance(Standing(START), NEXT, [loaded({A: b"2"})])
+    assert store.advance(StoreVersion(START), NEXT, [loaded({A: b"2"})])
     assert content(store) == {A: b"2"}
     readers = start(
         "env = LocalStore.at(path)._env\nsay(env.reader_check())\nsay(env.info()['num_readers'])", store.path
@@ -402,7 +407,7 @@ def test_disk_is_bounded_by_what_a_store_holds_however_often_it_is_written_and_w
     before = START
     for epoch in range(1, 121):
         after = Stamp("u", epoch, f"h{epoch}")
-        assert store.advance(Standing(before), after, [loaded({key: bytes([epoch]) * 500 for key in entries})])
+        assert store.advance(StoreVersion(before), after, [loaded({key: bytes([epoch]) * 500 for key in entries})])
         before = after
         if epoch % 40 == 1:
             reader = start("view = LocalStore.at(path).view()\nsay('reads')\nwait()", store.path)
@@ -426,7 +431,7 @@ def test_a_writer_killed_in_the_middle_changes_nothing_and_blocks_nobody(store):
     assert heard(writer) == "writing"
     kill(writer)
     assert content(store) == {A: b"1"}
-    assert store.advance(Standing(START), NEXT, [loaded({A: b"2"})])
+    assert store.advance(StoreVersion(START), NEXT, [loaded({A: b"2"})])
     assert content(store) == {A: b"2"}
 
 
@@ -489,19 +494,19 @@ def test_a_store_that_is_handed_over_keeps_what_it_has_to_do_with(tmp_path_facto
         for group in here:
             assert store.take(START, range(group, group + 1), read, sorted(whole))
         with store.view() as view:
-            standing = view.standing
+            store_version = view.store_version
         kept = here & groups
-        assert store.hand_over(standing, sorted(groups)) == bool(kept)
+        assert store.hand_over(store_version, sorted(groups)) == bool(kept)
         after = content(store)
         if not kept:
             assert after == {key: value for key, value in state.items() if group_of(key) in here}
             return
         assert after == {key: value for key, value in state.items() if group_of(key) in kept}
         with store.view() as view:
-            assert view.standing.stamp == START
-            assert view.standing.whole == ranges_of(groups)
+            assert view.store_version.stamp == START
+            assert view.store_version.whole == ranges_of(groups)
             assert (frozenset(groups) if view.held is None else groups_in(view.held)) == kept
-        assert not store.hand_over(standing, sorted(groups)) or standing.whole == ranges_of(groups)
+        assert not store.hand_over(store_version, sorted(groups)) or store_version.whole == ranges_of(groups)
     finally:
         store.close()
 
@@ -509,7 +514,7 @@ def test_a_store_that_is_handed_over_keeps_what_it_has_to_do_with(tmp_path_facto
 def test_a_reader_of_what_was_handed_over_meanwhile_is_told(store):
     store.rebuild(START, [loaded({A: b"1", B: b"2"})], ((1, 2),))
     view = store.view()
-    assert store.hand_over(view.standing, [1])
+    assert store.hand_over(view.store_version, [1])
     view.pause()
     with pytest.raises(StateError) as caught:
         view.resume()

@@ -10,13 +10,13 @@ from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, 
 from millpond.checkpoint.records.manifest import ElementSchema
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
-from millpond.engine.local_state import opening
-from millpond.engine.local_state.opening import default_local_root, drop_old_copies, open_state, store_path
+from millpond.engine.local_state import openstate
+from millpond.engine.local_state.openstate import default_local_root, drop_old_copies, open_state, store_path
 from millpond.errors import StateError
 from millpond.keygroups import Layout
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.standing import Stamp, groups_in, ranges_of
 from millpond.state.local.storekey import group_of, store_key
+from millpond.state.local.storeversion import Stamp, groups_in, ranges_of
 from millpond.storage.backends.files import FileStorage
 
 GROUPS = 8
@@ -226,7 +226,7 @@ def test_a_store_that_another_process_advanced_is_used(job, tmp_path):
 
 def test_a_store_that_is_taken_away_again_and_again_is_a_coded_error(job, monkeypatch):
     job.run(["a"])
-    monkeypatch.setattr(opening, "_bring", lambda *args: None)
+    monkeypatch.setattr(openstate, "_bring", lambda *args: None)
     with pytest.raises(StateError) as caught:
         job.opened(local=job.local + "-new")
     assert caught.value.code == "MP222"
@@ -265,7 +265,7 @@ def test_a_store_remembers_whether_its_state_was_here_was_old_or_was_restored(jo
 
 
 def test_copies_that_nobody_opened_for_long_are_dropped_and_come_back_when_they_are_wanted(job, monkeypatch):
-    monkeypatch.setattr(opening, "OLD_EPOCHS_MAX", 3)
+    monkeypatch.setattr(openstate, "OLD_EPOCHS_MAX", 3)
     job.run(["a", "b", "c"])
     whole = job.opened()
     for _ in range(5):
@@ -368,7 +368,7 @@ def test_consolidation_hands_stores_over_too(job):
     owners = list(LAYOUT.owners())
     owners[0] = 1
     layout = LAYOUT.with_owners(owners)
-    assert all(opening.catch_up(job.storage, job.local, job.checkpoint.parent, layout, part) for part in range(3))
+    assert all(openstate.catch_up(job.storage, job.local, job.checkpoint.parent, layout, part) for part in range(3))
     with LocalStore.at(store_path(job.local, job.checkpoint.parent.uuid, 1)).view() as view:
         assert view.held == ranges_of(LAYOUT.groups_of(1))
     assert job.opened(layout=layout) == read_state(job.storage)

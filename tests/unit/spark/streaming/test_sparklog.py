@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from millpond.spark.streaming.noted import only_file
+from millpond.spark.streaming.sparklog import only_file
 
 
 def note(folder, batch, log, files, *, compact=False):

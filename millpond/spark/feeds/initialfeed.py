@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import in_utc
-from millpond.engine.local_state.loading import (
+from millpond.engine.local_state.initialstate import (
     KEY,
     Into,
     LoadReport,
@@ -38,7 +38,7 @@ from millpond.spark.exchange.hashing import hash_column, hash_columns
 from millpond.spark.exchange.worker import CONTROL_DDL
 from millpond.spark.feeds.matching import check_columns
 from millpond.spark.ship import Shipment, unpack
-from millpond.storage.composed.near import durable
+from millpond.storage.composed.unsynced import durable
 from millpond.storage.open import open_storage
 
 TASKS_MIN = 8

@@ -28,7 +28,7 @@ _DAMAGED = "MP301"
 _MISSING = "MP304"
 
 
-class Condemned(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="condemned"):
+class DeletionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="condemned"):
     """Names of manifests and files that no kept epoch needed when the list was written."""
 
     at_ms: int
@@ -41,7 +41,7 @@ class Swept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="swept"
     at_ms: int
 
 
-def put_list(storage: Storage, condemned: Condemned) -> str:
+def put_list(storage: Storage, condemned: DeletionList) -> str:
     """Write a list, named by its time and its content; it is durable on return."""
     data = encode_note(condemned)
     name = f"{CONDEMNED}/{condemned.at_ms:015}-{hashlib.sha256(data).hexdigest()[:16]}"
@@ -80,7 +80,7 @@ def _swept(name: str) -> str:
     return f"{SWEPT}/{name.removeprefix(f'{CONDEMNED}/')}"
 
 
-def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, Condemned]:
+def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, DeletionList]:
     """The lists there are, oldest first, without those that are known already."""
     found = {}
     for name in given_in(storage, CONDEMNED):
@@ -90,13 +90,13 @@ def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, Condem
     return found
 
 
-def _read(storage: Storage, name: str) -> Condemned | None:
+def _read(storage: Storage, name: str) -> DeletionList | None:
     try:
-        return decode_note(Condemned, storage.get(name), name)
+        return decode_note(DeletionList, storage.get(name), name)
     except StorageError as error:
         # One that is gone was done with. A damaged one tells nothing, so nothing is deleted by it.
         if error.code == _DAMAGED:
-            return Condemned(0, ())
+            return DeletionList(0, ())
         if error.code == _MISSING:
             return None
         raise

@@ -7,7 +7,7 @@ import pytest
 from millpond.errors import StorageError
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.near import NearStorage, durable, near_storage
+from millpond.storage.composed.unsynced import UnsyncedStorage, durable, unsynced_storage
 from millpond.storage.content import put_content
 from millpond.storage.contract import PutOutcome
 from millpond.storage.open import open_storage
@@ -15,7 +15,7 @@ from millpond.storage.open import open_storage
 
 @pytest.fixture
 def near(tmp_path):
-    return NearStorage(FileStorage(tmp_path / "kept"), tmp_path / "near")
+    return UnsyncedStorage(FileStorage(tmp_path / "kept"), tmp_path / "near")
 
 
 def test_deltas_stay_near_and_all_else_is_kept(near, tmp_path):
@@ -63,7 +63,7 @@ def test_another_process_opens_both_by_the_address(near):
 
 def test_two_checkpoints_below_one_root_do_not_meet(tmp_path):
     kept = FileStorage(tmp_path / "kept")
-    one, other = (near_storage(kept, name, str(tmp_path)) for name in ("one", "other"))
+    one, other = (unsynced_storage(kept, name, str(tmp_path)) for name in ("one", "other"))
     one.put("deltas/a", b"1")
     assert not other.contains("deltas/a")
 

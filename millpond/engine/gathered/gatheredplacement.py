@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from millpond.engine.assemble import LATEST
 from millpond.engine.gathered.components import GIANT_SHARE, connected, neighbours, packed
-from millpond.engine.gathered.homes import owners_of
-from millpond.engine.gathered.touched import Touched, feed_keys, store_keys
+from millpond.engine.gathered.keysets import TouchedKeys, feed_keys, store_keys
+from millpond.engine.gathered.partitionedview import owners_of
 from millpond.engine.plan import ProgramPlan
 from millpond.engine.task.intake import column_array
 from millpond.engine.time.eventtime import FIRST_US
@@ -180,7 +180,7 @@ def _parts(plan: ProgramPlan, placement: Placement, feed: int, table: pa.Table, 
     return parts
 
 
-def _targets(plan: ProgramPlan, placement: Placement, found: Touched) -> npt.NDArray[np.int32]:
+def _targets(plan: ProgramPlan, placement: Placement, found: TouchedKeys) -> npt.NDArray[np.int32]:
     assert placement.parts is not None
     at = pc.index_in(pa.array(store_keys(plan, found), pa.binary()), value_set=placement.keys)
     if at.null_count:

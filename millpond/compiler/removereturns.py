@@ -13,7 +13,7 @@ _LEAVES: Final = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 @dataclass(frozen=True, slots=True)
-class Unreturned:
+class WithoutReturns:
     """Statements that do what a body did, and the expression of its result, to be evaluated after them."""
 
     statements: list[ast.stmt]
@@ -28,14 +28,14 @@ class LostReturnError(Exception):
         self.node = node
 
 
-def unreturned(
+def without_returns(
     body: list[ast.stmt],
     fresh: Callable[[str], str],
     is_idle: Callable[[ast.expr], bool],
     at: ast.AST,
     *,
     wanted: bool,
-) -> Unreturned:
+) -> WithoutReturns:
     """Take the returns out of a body; `wanted` says whether anybody needs the result, `at` where it is called.
 
     `is_idle` tells which expressions do nothing when they are evaluated.
@@ -43,9 +43,9 @@ def unreturned(
     nothing = ast.copy_location(ast.Constant(None), at)
     returns = [node for statement in body for node in _own_returns(statement)]
     if not returns:
-        return Unreturned(body, nothing)
+        return WithoutReturns(body, nothing)
     if returns == [body[-1]]:
-        return Unreturned(body[:-1], returns[0].value or nothing)
+        return WithoutReturns(body[:-1], returns[0].value or nothing)
     _check_kept(body)
     result = fresh("result") if wanted else ""
     writer = _Writer(result, "", is_idle)
@@ -57,7 +57,7 @@ def unreturned(
         statements.insert(0, _assign(writer.flag, ast.Constant(False), at))
     if result and (writer.flag or not _ends(body)):
         statements.insert(0, _assign(result, ast.Constant(None), at))
-    return Unreturned(statements, ast.copy_location(ast.Name(result, ast.Load()), at) if result else nothing)
+    return WithoutReturns(statements, ast.copy_location(ast.Name(result, ast.Load()), at) if result else nothing)
 
 
 class _NeedsFlagError(Exception):

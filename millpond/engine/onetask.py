@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from millpond.engine.gathered.placing import Placement, gathered_feeds, place_surveyed, placed, survey
+from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds, place_surveyed, placed, survey
 from millpond.engine.messages import MESSAGE_SCHEMA
 from millpond.engine.plan import EpochPlan, ProgramPlan
-from millpond.engine.task.portions import run_task
+from millpond.engine.task.spill import run_task
 from millpond.engine.task.step import StepRun
 from millpond.ids import PartitionId
 from millpond.program.semantics.epoch_time import epoch_time
 
 
-def run_whole(
+def run_in_one_task(
     plan: ProgramPlan, epoch: EpochPlan, rows: Sequence[pa.RecordBatch], placement: Placement | None = None
 ) -> pa.Table:
     """Run every partition of every step, one after the other, and return what the last step tells.

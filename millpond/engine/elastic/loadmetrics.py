@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from millpond.engine.elastic.observed import Floats, HotKey, Observed, TaskLoad
 from millpond.engine.elastic.sketch import Sketch
-from millpond.engine.gathered.homes import groups_of
-from millpond.engine.gathered.touched import Touched, store_keys
+from millpond.engine.gathered.keysets import TouchedKeys, store_keys
+from millpond.engine.gathered.partitionedview import groups_of
 from millpond.engine.messages import Control, Load
 from millpond.engine.plan import ProgramPlan
 from millpond.engine.task.intake import Work
@@ -50,7 +50,7 @@ def keyed_load(task: str, units: Sequence[Any] | Ints, groups: Ints, codes: Ints
     return _load(task, groups, counts, tuple(sorted(hot, key=lambda one: (-one[1], one[0]))))
 
 
-def gathered_load(plan: ProgramPlan, task: str, found: Touched) -> Load:
+def gathered_load(plan: ProgramPlan, task: str, found: TouchedKeys) -> Load:
     """The keys of an element that gathered rows of a task touch, by key group: a row counts for each of them."""
     groups = groups_of(pa.array(store_keys(plan, found), pa.binary()))
     if plan.program.elements[found.element].type.single:

@@ -1,4 +1,4 @@
-"""A task of a step in portions, where its rows and the state that they touch are more than it may hold at once.
+"""Spilling: a task in portions, where its rows and the state that they touch are more than it may hold at once.
 
 Inside a step, key groups have nothing to do with each other: that is what partitions rest on. So a task may work on the
 rows of some of its key groups, then on those of others, as if it were several tasks; what they tell is told as one. The
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millpond.checkpoint.records.work import NearChanges, Parent
+from millpond.checkpoint.records.work import Parent, UnsyncedChanges
 from millpond.engine.messages import CONTROL_TASK, Control, Outbox, decode_control, place_key
 from millpond.engine.plan import Level, ProgramPlan, parameter_hints
 from millpond.engine.task.columns import TupleColumn, column_of
@@ -265,7 +265,7 @@ def join_controls(controls: Sequence[Control]) -> Control:
         pending=tuple(file for one in controls for file in one.pending),
         spent=dict(spent),
         seen=first.seen,
-        near=_join_near([one.near for one in controls]),
+        near=_join_unsynced([one.near for one in controls]),
         loads=tuple(load for one in controls for load in one.loads),
         size_bytes=sum(one.size_bytes for one in controls),
         busy=_join_busy(controls),
@@ -289,8 +289,8 @@ def _join_counters(told: Sequence[dict[str, int]]) -> dict[str, int]:
     return joined
 
 
-def _join_near(told: Sequence[NearChanges]) -> NearChanges:
-    return NearChanges(
+def _join_unsynced(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
+    return UnsyncedChanges(
         [key for one in told for key in one.keys],
         [value for one in told for value in one.values],
         [count for one in told for count in one.events],

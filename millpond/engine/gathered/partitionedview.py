@@ -31,7 +31,7 @@ def owners_of(layout: Layout, keys: pa.Array) -> npt.NDArray[np.int64]:
     return owners
 
 
-class Homes:
+class PartitionedView:
     """Reads each key at the partition that owns it, whose state is opened when it is first asked for."""
 
     def __init__(self, layout: Layout, open_view: Callable[[PartitionId], StoreView]) -> None:

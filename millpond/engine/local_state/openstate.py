@@ -27,8 +27,8 @@ from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.state.local.localstore import Brought, Loaded, LocalStore
 from millpond.state.local.ondemandview import OnDemandView
-from millpond.state.local.standing import Ranges, Stamp, Standing, groups_in, ranges_of
-from millpond.state.local.storeview import StoreView, taken_away
+from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
+from millpond.state.local.storeview import StoreView, fenced_store
 from millpond.storage.contract import Storage
 
 Restore = Literal["on_demand", "eager"]
@@ -72,48 +72,50 @@ def open_state(
     ours = ranges_of(groups)
     for _ in range(OPEN_ATTEMPTS_MAX):
         view = store.view()
-        standing = view.standing
-        if standing == Standing(wanted, None, ours):
+        store_version = view.store_version
+        if store_version == StoreVersion(wanted, None, ours):
             return view
         view.close()
-        if _handed_over(store, standing, storage, parent, groups):
+        if _handed_over(store, store_version, storage, parent, groups):
             crashpoint("store.advanced")
             continue
-        if standing.stamp != wanted or standing.whole != ours:
-            _bring(store, standing, wanted, storage, parent, groups)
+        if store_version.stamp != wanted or store_version.whole != ours:
+            _bring(store, store_version, wanted, storage, parent, groups)
             crashpoint("store.advanced")
             continue
-        lacking = sorted(set(groups) - groups_in(standing.held or ()))
+        lacking = sorted(set(groups) - groups_in(store_version.held or ()))
         if restore == "eager" or Restoring(storage, parent, lacking).size_bytes <= AT_ONCE_BYTES_MAX:
             _bring_all(store, wanted, Restoring(storage, parent, groups))
             continue
         view = OnDemandView(store, groups, partial(Restoring(storage, parent, groups).bring, store, wanted))
-        if (view.stamp, view.standing.whole) == (wanted, ours):
+        if (view.stamp, view.store_version.whole) == (wanted, ours):
             return view
         view.close()
-    raise taken_away(store.path)
+    raise fenced_store(store.path)
 
 
 def _handed_over(
-    store: LocalStore, standing: Standing, storage: Storage, parent: Parent, groups: Sequence[int]
+    store: LocalStore, store_version: StoreVersion, storage: Storage, parent: Parent, groups: Sequence[int]
 ) -> bool:
     """Make a store of other key groups the store of these, if it is of use; say if it was, or if somebody else did."""
-    if standing.whole in (None, ranges_of(groups)) or not groups:
+    if store_version.whole in (None, ranges_of(groups)) or not groups:
         return False
-    before = sorted(groups_in(standing.whole))
-    missing = _missed(standing, parent, before or groups)
+    before = sorted(groups_in(store_version.whole))
+    missing = _missed(store_version, parent, before or groups)
     if missing is None:
         return False
-    if standing.moving:
+    if store_version.moving:
         # It has to be somewhere before it can be given away.
         wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
-        return _advance(store, standing, wanted, storage, missing, before) or _standing(store) != standing
-    return store.hand_over(standing, groups) or _standing(store) != standing
+        return (
+            _advance(store, store_version, wanted, storage, missing, before) or _store_version(store) != store_version
+        )
+    return store.hand_over(store_version, groups) or _store_version(store) != store_version
 
 
 def _bring(
     store: LocalStore,
-    standing: Standing,
+    store_version: StoreVersion,
     wanted: Stamp,
     storage: Storage,
     parent: Parent,
@@ -123,11 +125,11 @@ def _bring(
     if not groups:
         store.rebuild(wanted, (), ours)
         return
-    missing = _missed(standing, parent, groups) if standing.whole == ours else None
+    missing = _missed(store_version, parent, groups) if store_version.whole == ours else None
     begun = _CLOCK.ticks()
-    if standing.origin is not None and missing is not None:
-        _advance(store, standing, wanted, storage, missing, groups)
-        if standing.origin.epoch < wanted.epoch - 1:
+    if store_version.origin is not None and missing is not None:
+        _advance(store, store_version, wanted, storage, missing, groups)
+        if store_version.origin.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
             store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
         return
@@ -147,21 +149,21 @@ def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, 
     if not groups or not path.exists():
         return False
     store = LocalStore.at(path)
-    standing = _standing(store)
-    if _handed_over(store, standing, storage, parent, groups):
-        standing = _standing(store)
-    missing = _missed(standing, parent, groups)
+    store_version = _store_version(store)
+    if _handed_over(store, store_version, storage, parent, groups):
+        store_version = _store_version(store)
+    missing = _missed(store_version, parent, groups)
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
-    if standing.stamp == wanted or standing.whole != ranges_of(groups) or missing is None:
+    if store_version.stamp == wanted or store_version.whole != ranges_of(groups) or missing is None:
         return False
-    advanced = _advance(store, standing, wanted, storage, missing, groups)
+    advanced = _advance(store, store_version, wanted, storage, missing, groups)
     crashpoint("store.caught_up")
     return advanced
 
 
-def _standing(store: LocalStore) -> Standing:
+def _store_version(store: LocalStore) -> StoreVersion:
     with store.view() as view:
-        return view.standing
+        return view.store_version
 
 
 def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
@@ -176,7 +178,7 @@ def drop_old_copies(local_root: str, parent: Parent) -> list[Path]:
         if not path.name.isdigit():
             continue
         store = LocalStore.at(path)
-        stamp = _standing(store).origin
+        stamp = _store_version(store).origin
         if stamp is not None and stamp.epoch < parent.epoch - OLD_EPOCHS_MAX:
             store.close()
             shutil.rmtree(path, ignore_errors=True)
@@ -207,12 +209,12 @@ def _is_folder(folder: Path) -> bool:
     return folder.is_dir() and not folder.is_symlink()
 
 
-def _missed(standing: Standing, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
+def _missed(store_version: StoreVersion, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
     """The deltas between a store and the parent; None if these do not lead there."""
-    origin = standing.origin
+    origin = store_version.origin
     if origin is None or origin.uuid != parent.uuid:
         return None
-    if standing.moving and not _passes(parent, standing.moving[1]):
+    if store_version.moving and not _passes(parent, store_version.moving[1]):
         # Some entries are those of another timeline, or of an epoch after the parent.
         return None
     return advance_files(parent, origin.epoch, origin.hash, groups[0], groups[-1])
@@ -227,14 +229,14 @@ def _passes(parent: Parent, stamp: Stamp) -> bool:
 
 def _advance(
     store: LocalStore,
-    standing: Standing,
+    store_version: StoreVersion,
     wanted: Stamp,
     storage: Storage,
     missing: tuple[StateFile, ...],
     groups: Sequence[int],
 ) -> bool:
-    ranges = ranges_of(groups) if standing.held is None else standing.held
-    return store.advance(standing, wanted, list(_load(storage, missing, ranges)))
+    ranges = ranges_of(groups) if store_version.held is None else store_version.held
+    return store.advance(store_version, wanted, list(_load(storage, missing, ranges)))
 
 
 def _bring_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:

@@ -15,8 +15,8 @@ from millpond.compiler.compile import compile_program
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import BadRows, EpochPlan, Level
 from millpond.engine.simulated import Simulated
-from millpond.engine.task import portions, working
-from millpond.engine.task.portions import ROW_BYTES, join_controls, run_task
+from millpond.engine.task import spill, working
+from millpond.engine.task.spill import ROW_BYTES, join_controls, run_task
 from millpond.engine.task.step import StepRun
 from millpond.engine.time.eventtime import told_name
 from millpond.engine.time.timekeeping import soonest_name
@@ -37,13 +37,13 @@ FEW = 4 * ROW_BYTES
 def divided(monkeypatch):
     """In how many portions tasks ran, those that were divided."""
     counts = []
-    real = portions._as_one
+    real = spill._as_one
 
     def as_one(told, step, partition):
         counts.append(len(told))
         return real(told, step, partition)
 
-    monkeypatch.setattr(portions, "_as_one", as_one)
+    monkeypatch.setattr(spill, "_as_one", as_one)
     return counts
 
 
@@ -283,7 +283,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(portions.tempfile, "TemporaryFile", full)
+        patched.setattr(spill.tempfile, "TemporaryFile", full)
         with pytest.raises(StorageError, match="MP307"):
             simulated.epoch(rows)
     assert simulated.fed == 0

@@ -5,7 +5,7 @@ import pytest
 
 from millpond.clock import ManualClock
 from millpond.engine.elastic import Decision, Elastic, HotKey, Reason
-from millpond.engine.elastic.steering import Steering, hot_key_advice
+from millpond.engine.elastic.rebalancer import Rebalancer, hot_key_advice
 from millpond.engine.messages import Control, Load
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
@@ -37,7 +37,7 @@ class Once:
 
 
 def test_what_is_decided_holds_from_the_next_epoch_on():
-    steering = Steering(PROGRAM, Elastic(policy=Once()), 2)
+    steering = Rebalancer(PROGRAM, Elastic(policy=Once()), 2)
     assert steering.take(LAYOUT) is LAYOUT
     told = steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
     assert (told.partitions, told.groups_moved, told.advice) == (2, 0, ("moving group 0",))
@@ -52,14 +52,14 @@ def test_what_is_decided_holds_from_the_next_epoch_on():
 
 @pytest.mark.parametrize("mode", ["off", "advise"])
 def test_what_is_only_told_changes_nothing(mode):
-    steering = Steering(PROGRAM, Elastic(mode=mode, policy=Once()), 2)
+    steering = Rebalancer(PROGRAM, Elastic(mode=mode, policy=Once()), 2)
     told = steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
     assert len(told.advice) == (mode == "advise")
     assert steering.take(LAYOUT) is LAYOUT
 
 
 def test_the_number_that_somebody_asks_for_comes_before_what_was_decided():
-    steering = Steering(PROGRAM, Elastic(policy=Once()), 2)
+    steering = Rebalancer(PROGRAM, Elastic(policy=Once()), 2)
     steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
     steering.ask(4, LAYOUT)
     after = steering.take(LAYOUT)
@@ -70,7 +70,7 @@ def test_the_number_that_somebody_asks_for_comes_before_what_was_decided():
 
 
 def test_a_number_that_is_asked_for_spreads_the_rows():
-    steering = Steering(PROGRAM, "off", 2)
+    steering = Rebalancer(PROGRAM, "off", 2)
     one = Layout(8, 1, 1, aligned=False)
     steering.note(1, one, controls(one, [700, 1, 1, 1, 1, 1, 1, 1]), 0.5)
     steering.ask(2, one)
@@ -81,20 +81,20 @@ def test_a_number_that_is_asked_for_spreads_the_rows():
 @pytest.mark.parametrize("partitions", [0, 9, "2", True, None])
 def test_numbers_that_can_not_be_are_refused(partitions):
     with pytest.raises(ElasticError) as caught:
-        Steering(PROGRAM, "off", 2).ask(partitions, LAYOUT)
+        Rebalancer(PROGRAM, "off", 2).ask(partitions, LAYOUT)
     assert caught.value.code == "MP682"
 
 
 def test_busy_partitions_become_more_by_the_time_between_epochs():
     clock = ManualClock()
-    steering = Steering(PROGRAM, Elastic(reports=2), 4, clock)
+    steering = Rebalancer(PROGRAM, Elastic(reports=2), 4, clock)
     layout = LAYOUT
     for epoch in range(1, 4):
         clock.advance(1000)
         steering.note(epoch, layout, controls(layout, [50] * 8, busy=0.9), 0.95)
         layout = steering.take(layout)
     assert layout.partitions == 4
-    idle = Steering(PROGRAM, Elastic(reports=2), 4, clock)
+    idle = Rebalancer(PROGRAM, Elastic(reports=2), 4, clock)
     for epoch in range(1, 4):
         clock.advance(10_000)
         idle.note(epoch, LAYOUT, controls(LAYOUT, [50] * 8, busy=0.9), 0.95)
@@ -102,7 +102,7 @@ def test_busy_partitions_become_more_by_the_time_between_epochs():
 
 
 def test_a_hot_key_is_told_once_as_long_as_it_is_hot():
-    steering = Steering(PROGRAM, "advise", 2)
+    steering = Rebalancer(PROGRAM, "advise", 2)
     rows = [900, *[10] * 7]
     first = steering.note(1, LAYOUT, controls(LAYOUT, rows, hot=(("7", 890),)), 0.5)
     second = steering.note(2, LAYOUT, controls(LAYOUT, rows, hot=(("7", 890),)), 0.5)
@@ -122,7 +122,7 @@ def test_the_advice_names_the_element_and_its_rewrite():
 
 
 def test_what_was_seen_is_told_below_the_graph():
-    steering = Steering(PROGRAM, "off", 2)
+    steering = Rebalancer(PROGRAM, "off", 2)
     assert steering.told() == "seen so far: no epoch\n"
     steering.note(4, LAYOUT, controls(LAYOUT, [900, *[10] * 7], hot=(("7", 890),)), 2.0)
     first, task, hot = steering.told().splitlines()
@@ -133,7 +133,7 @@ def test_what_was_seen_is_told_below_the_graph():
 
 
 def test_rows_that_wait_are_told_of_epochs_that_took_some():
-    steering = Steering(PROGRAM, "off", 2)
+    steering = Rebalancer(PROGRAM, "off", 2)
     steering.queue(12_000)
     assert steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows == 12_000
     assert "  waiting in the sources: 12,000 rows\n" in steering.told()

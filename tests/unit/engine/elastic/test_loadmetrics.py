@@ -8,15 +8,15 @@ import pytest
 
 from millpond import Map, Partitioned, Program, Value, entry
 from millpond.clock import ManualClock
-from millpond.engine.elastic.loads import HotKeys, keyed_load, observed, task_loads
-from millpond.engine.local_state.opening import open_state
+from millpond.engine.elastic.loadmetrics import HotKeys, keyed_load, observed, task_loads
+from millpond.engine.local_state.openstate import open_state
 from millpond.engine.messages import Control, Load, Seen, decode_control
+from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import EpochPlan
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import step
 from millpond.engine.task.intake import read_feeds
 from millpond.engine.task.merging import mark_ties
-from millpond.engine.whole import run_whole
 from millpond.keygroups import Layout, stable_hash
 from millpond.state.containers.value import THE_KEY
 from tests.sizes import compile_once
@@ -41,7 +41,7 @@ def controls_of(simulated, rows):
     """What the tasks of one epoch tell, and the epoch itself."""
     parent = simulated._checkpoint.parent
     epoch = EpochPlan(parent.epoch + 1, parent)
-    told = run_whole(simulated._plan, epoch, simulated._route(rows))
+    told = run_in_one_task(simulated._plan, epoch, simulated._route(rows))
     return [decode_control(body) for body in told.column("body").to_pylist()]
 
 

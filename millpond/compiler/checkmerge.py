@@ -9,7 +9,7 @@ from millpond.compiler.draft import Definition, Kind, Method, Stop
 from millpond.compiler.flow import successors
 
 
-def check_answers(method: Method) -> None:
+def check_merge(method: Method) -> None:
     """Refuse a method that does anything but merge with what each() gave."""
     stops = {stop.top: stop for stop in method.stops}
     merges: dict[int, list[Stop]] = {stop.top: [] for stop in method.stops if stop.kind is Kind.EACH}

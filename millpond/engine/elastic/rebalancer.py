@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from millpond.clock import Clock, SystemClock
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.elastic.balance import balanced
-from millpond.engine.elastic.loads import HotKeys, observed
+from millpond.engine.elastic.loadmetrics import HotKeys, observed
 from millpond.engine.elastic.observed import Decision, HotKey, Observed, Policy, TaskLoad
 from millpond.engine.elastic.options import Elastic, Mode, elastic_of
 from millpond.engine.elastic.standard import Standard
@@ -21,7 +21,7 @@ _CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
+class Rebalanced:
     """What is told of an epoch: its partitions, key groups that came to another owner with it, and its load.
 
     `skew` is how much more rows the fullest partition had than it need. `advice` is what was decided, or would have
@@ -37,7 +37,7 @@ class Steered:
     queued_rows: int | None = None
 
 
-class Steering:
+class Rebalancer:
     """Watches the epochs of a job. Others may ask for another number of partitions meanwhile."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Steering:
 
     def note(
         self, epoch: int, layout: Layout, controls: Sequence[Control], seconds: float, fed_rows: int = 0
-    ) -> Steered:
+    ) -> Rebalanced:
         """Learn from an epoch, and decide what comes of it."""
         now = self._clock.ticks()
         interval = seconds if self._ended_s is None else now - self._ended_s
@@ -113,7 +113,7 @@ class Steering:
         self._last, self._ran = seen, layout
         worked = seen.worked
         skew = float(worked.max() / worked.mean()) if worked.any() else 1.0
-        return Steered(layout.partitions, moved, skew, seen.tasks, hot, tuple(self._advice(seen)), queued)
+        return Rebalanced(layout.partitions, moved, skew, seen.tasks, hot, tuple(self._advice(seen)), queued)
 
     def _advice(self, seen: Observed) -> list[str]:
         if not self._options.decides:

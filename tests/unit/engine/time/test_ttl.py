@@ -13,8 +13,8 @@ from millpond.checkpoint.recovery import last_manifest, read_changes, read_genes
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
-from millpond.engine.time import aging
-from millpond.engine.time.aging import swept_groups
+from millpond.engine.time import ttl
+from millpond.engine.time.ttl import swept_groups
 from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.local.localstore import LocalStore
@@ -77,7 +77,7 @@ def test_stores_drop_what_is_over_group_by_group_and_answers_stay(tmp_path, monk
     assert stored(tmp_path / "swept") == 0
     assert set(swept.replies().values()) == {-1}
     with monkeypatch.context() as patch:
-        patch.setattr(aging, "find_over", lambda *_: [])
+        patch.setattr(ttl, "find_over", lambda *_: [])
         kept = Simulated(TEN, tmp_path / "kept", 2, key_groups=GROUPS)
         with at(0):
             kept.epoch([("put", (key, key)) for key in range(40)])
@@ -98,7 +98,7 @@ def test_a_sweep_changes_no_byte_of_what_is_written(tmp_path, monkeypatch):
         return [sorted(state.file.sha256 for state in delta.files) for delta in head_of(simulated).deltas]
 
     with_sweeps = run(tmp_path / "a")
-    monkeypatch.setattr(aging, "find_over", lambda *_: [])
+    monkeypatch.setattr(ttl, "find_over", lambda *_: [])
     assert run(tmp_path / "b") == with_sweeps
 
 
@@ -138,7 +138,7 @@ def test_a_longer_time_to_live_does_not_bring_back_what_is_over(tmp_path):
         folder = tmp_path / str(sweeps)
         with pytest.MonkeyPatch.context() as patch:
             if not sweeps:
-                patch.setattr(aging, "find_over", lambda *_: [])
+                patch.setattr(ttl, "find_over", lambda *_: [])
             first = Simulated(TEN, folder, 1, key_groups=1)
             for second, key in ((0, 1), (6, 2), (12, 3), (13, 4)):
                 with at(second):
@@ -190,10 +190,10 @@ def test_what_was_over_is_read_from_the_very_parent(tmp_path):
     with at(0):
         simulated.epoch([("put", (1, 1))])
     plan, parent = simulated._plan, simulated._checkpoint.parent
-    assert aging.over_at(plan, parent) == {0: START - 10 * SECOND}
-    assert aging.over_at(plan, msgspec.structs.replace(parent, epoch=0)) == {}
+    assert ttl.over_at(plan, parent) == {0: START - 10 * SECOND}
+    assert ttl.over_at(plan, msgspec.structs.replace(parent, epoch=0)) == {}
     with pytest.raises(MillpondError) as caught:
-        aging.over_at(plan, msgspec.structs.replace(parent, hash="0" * 64))
+        ttl.over_at(plan, msgspec.structs.replace(parent, hash="0" * 64))
     assert caught.value.code == "MP460"
 
 

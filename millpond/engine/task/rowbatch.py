@@ -25,7 +25,7 @@ class _LeftOut:
 LEFT_OUT: Final = _LeftOut()
 
 
-class Prepared:
+class RowBatch:
     """Rows of one work in the order of a lane, as lists that the task's code reads; the next one has no result yet."""
 
     def __init__(self, work: Work, rows: Rows | slice, delivery: Delivery, *, again: bool = False) -> None:

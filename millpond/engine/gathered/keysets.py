@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class TouchedKeys:
     """Keys of one element that rows touch: the distinct `units`, and pairs of a row and the place of a unit.
 
     Pairs are in the order of the rows; `one_each` says that they are simply the rows. For an element of a single key
@@ -53,7 +53,7 @@ def touched(
     times: Ints | None = None,
     *,
     bad: dict[int, RowError] | None = None,
-) -> list[Touched]:
+) -> list[TouchedKeys]:
     """The keys that `count` rows touch, by element, the pairs of an element in the order of the rows.
 
     Keys may follow from the `times` of rows, if they have their own. Rows whose keys can't be brought together touch
@@ -62,7 +62,7 @@ def touched(
     keys = task.keys
     assert keys is not None, task.name
     everyone = np.arange(count, dtype=np.int64)
-    found = [Touched(name, [THE_KEY], everyone, np.zeros(count, dtype=np.int64)) for name in keys.singles]
+    found = [TouchedKeys(name, [THE_KEY], everyone, np.zeros(count, dtype=np.int64)) for name in keys.singles]
     if keys.function is not None:
         return found + _by_function(task, keys, elements, variables, count, times, bad)
     for element, names in keys.columns:
@@ -72,7 +72,7 @@ def touched(
             elements[element].type.keys.check_types(column.take(None))
         distinct, codes = column.distinct()
         units = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
-        found.append(Touched(element, units, everyone, codes.astype(np.int64, copy=False)))
+        found.append(TouchedKeys(element, units, everyone, codes.astype(np.int64, copy=False)))
     return found
 
 
@@ -84,7 +84,7 @@ def _by_function(
     count: int,
     times: Ints | None,
     bad: dict[int, RowError] | None,
-) -> list[Touched]:
+) -> list[TouchedKeys]:
     """The keys that the compiler's function finds.
 
     What can't be a key, None or of another type, is left out: a row may touch it in a branch that it does not take,
@@ -112,7 +112,7 @@ def _by_function(
         known: dict[Any, int] = {}
         codes = np.array([known.setdefault(unit, len(known)) for _, unit in usable], dtype=np.int64)
         rows = np.array([row for row, _ in usable], dtype=np.int64)
-        found.append(Touched(element, list(known), rows, codes, one_each=False))
+        found.append(TouchedKeys(element, list(known), rows, codes, one_each=False))
     return found
 
 
@@ -144,7 +144,7 @@ class FeedKeys:
     """The keys of a feed's rows as they came in: those of rows whose keys are good; `good` marks them."""
 
     good: Mask
-    touched: list[Touched]
+    touched: list[TouchedKeys]
 
 
 def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table, floor_us: int) -> FeedKeys:
@@ -179,7 +179,7 @@ def survey_parameters(task: CompiledTask) -> list[str]:
     return [name for name in task.inputs if task.keys.function is not None or name in keys]
 
 
-def store_keys(plan: ProgramPlan, found: Touched) -> list[bytes]:
+def store_keys(plan: ProgramPlan, found: TouchedKeys) -> list[bytes]:
     """The name of each unit in the store, in the order of the units; a single element's is where all of it lies."""
     layout: Layout = plan.layout
     index = plan.element_index(found.element)

@@ -25,15 +25,15 @@ NEAR = "deltas/"
 MISSING = "MP304"
 
 
-def near_storage(kept: Storage, known_as: str, local_root: str) -> NearStorage:
+def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedStorage:
     """A storage on top of `kept`, with a folder of its own below the root of local stores."""
     digest = hashlib.sha256(known_as.encode()).hexdigest()[:16]
-    return NearStorage(kept, Path(local_root) / f"near-{digest}")
+    return UnsyncedStorage(kept, Path(local_root) / f"near-{digest}")
 
 
 def durable(storage: Storage) -> Storage:
     """The storage for what can't be made anew."""
-    return storage.kept if isinstance(storage, NearStorage) else storage
+    return storage.kept if isinstance(storage, UnsyncedStorage) else storage
 
 
 class _UnsyncedDoor(Door):
@@ -46,7 +46,7 @@ class _UnsyncedDoor(Door):
         """Leave it to the system when names reach the disk."""
 
 
-class NearStorage:
+class UnsyncedStorage:
     """A storage on top of another one; deltas that are not near are looked for there."""
 
     def __init__(self, kept: Storage, folder: str | Path) -> None:

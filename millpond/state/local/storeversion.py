@@ -18,7 +18,7 @@ class Stamp(msgspec.Struct, frozen=True):
     hash: str
 
 
-class Standing(msgspec.Struct, frozen=True):
+class StoreVersion(msgspec.Struct, frozen=True):
     """Where a store stands: its stamp, None if it can't be trusted; the key groups that it holds, None for all of
     them; and all that there may be, None if nobody said.
 
