@@ -27,6 +27,7 @@ from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.helpers import is_own
 from millpond.compiler.kinds import returned
+from millpond.compiler.mayalias import MayAlias
 from millpond.compiler.scope import MISSING, Scope
 from millpond.compiler.source import parse_function, parse_lambda, scope_of
 from millpond.compiler.things import (
@@ -64,6 +65,9 @@ _BY_FUNCTIONS: Final = (
     *("__index__", "__hash__", "__str__", "__repr__", "__format__", "__round__", "__getattr__"),
 )
 """Methods that operators, statements and Python's own functions call."""
+
+_ELEMENT: Final = "self."
+"""What the names of state elements begin with, among those of variables."""
 
 _SETS_ATTRIBUTES: Final = (setattr, delattr, object.__setattr__, type.__setattr__)
 
@@ -107,6 +111,7 @@ class _Frame:
     bound: set[str] = field(default_factory=set)
     outer: set[str] = field(default_factory=set)
     """Its variables that are those of the module, or of a function around it that is outside of the row."""
+    aliases: MayAlias = field(init=False)
     at: ast.AST | None = None
     """The call that is looked at."""
     made_name: str = ""
@@ -116,6 +121,7 @@ class _Frame:
         """Run the statements of a function, and say what it may return."""
         self.bound = {name for one in body for node in ast.walk(one) for name in _bound_by(node)} | set(env)
         self.outer = {name for one in body for name in _outer_names(one)}
+        self.aliases = MayAlias(body, self.scope, self._element)
         self._block(body, env)
         return self.result
 
@@ -267,14 +273,11 @@ class _Frame:
         self._into(owner, value, env)
 
     def _into(self, owner: ast.expr, value: Value, env: Env) -> None:
-        """Let the variable that an object is found by hold a value, too."""
-        root: ast.AST = owner
-        while isinstance(root, ast.Subscript | ast.Attribute) and not self._element(root):
-            root = root.value
-        name = root.id if isinstance(root, ast.Name) else self._element(root)
-        if name and value.all and (name in env or self._element(root)):
-            held = env.get(name, NOTHING)
-            env[name] = Value(held.is_, held.holds | value.all)
+        """Let all that an object may be found by hold a value, too."""
+        for name in self.aliases.of(owner) if value.all else ():
+            if name in env or name.startswith(_ELEMENT):
+                held = env.get(name, NOTHING)
+                env[name] = Value(held.is_, held.holds | value.all)
             if name == self.made_name:
                 self.made = join(self.made, Value(holds=value.all))
 
@@ -672,7 +675,7 @@ class _Frame:
     def _element(self, node: ast.AST) -> str:
         """The state element that a node stands for, as a name of its own; "" if none."""
         if is_own(node, self.self_name) and node.attr in self.draft.elements:
-            return f"self.{node.attr}"
+            return f"{_ELEMENT}{node.attr}"
         return ""
 
     def _constant(self, node: ast.Attribute) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, is_dataclass
 from typing import Any, Final, get_args, get_type_hints
 
@@ -36,6 +37,11 @@ def has_code(hint: Any, seen: frozenset[Any] = frozenset()) -> bool:
     return any(has_code(part, seen) for part in get_args(hint))
 
 
+def _function_of(member: Any) -> Any:
+    """The function of a property or of a method of a class."""
+    return getattr(member, "fget", None) or getattr(member, "__func__", member)
+
+
 def _is_written(member: Any) -> bool:
     """Whether a member of a class is a function that a user wrote, not one that Python made."""
     code = getattr(member, "__code__", None)
@@ -51,6 +57,25 @@ def fields_of(kind: type) -> dict[str, Any]:
         return get_type_hints(kind)
     except (NameError, TypeError):
         return {"": Any}
+
+
+def classes_in(hints: Iterable[Any]) -> set[type]:
+    """All classes that some hints name, and their fields, and the fields of these."""
+    found: set[type] = set()
+    waiting = list(hints)
+    while waiting:
+        hint = waiting.pop()
+        if not isinstance(hint, type):
+            waiting += get_args(hint)
+        elif hint not in found:
+            found.add(hint)
+            waiting += [*get_args(hint), *fields_of(hint).values()]
+    return found
+
+
+def methods_of(kind: type) -> Iterator[str]:
+    """The members of a class that are written in Python."""
+    return (name for base in kind.__mro__ for name, member in vars(base).items() if _is_written(_function_of(member)))
 
 
 def sets_plainly(kind: type) -> bool:

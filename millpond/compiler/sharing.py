@@ -18,6 +18,7 @@ from millpond.compiler.draft import Method, Site
 from millpond.compiler.hoist import ITEMS
 from millpond.compiler.mutability import field_of, is_frozen, items_of
 from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sites, root_names
+from millpond.compiler.recordtypes import classes_in, methods_of
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element, merged
 from millpond.state.containers.access import Operation
@@ -341,7 +342,7 @@ class Sharing:
         if not isinstance(node.func, ast.Attribute) or meaning is not MISSING:
             return _suspected(every)
         owner = self._expression(node.func.value)
-        if node.func.attr in PLAIN_METHODS or (owner and all(_is_builtin(share.hint) for share in owner)):
+        if self._gives_plain(node.func) or (owner and all(_is_builtin(share.hint) for share in owner)):
             every = every if node.func.attr in TAKING else NOTHING
         found = _suspected(every)
         for share in owner:
@@ -462,9 +463,23 @@ class Sharing:
         match node.func:
             case ast.Attribute(value=ast.Name(id=name), attr="pop") if name.startswith(ITEMS) and not node.args:
                 return all(self._holds_plain(value, seen) for value in self.values(name))
-            case ast.Attribute(attr=name) if name in PLAIN_METHODS:
+            case ast.Attribute() as callee if self._gives_plain(callee):
                 return True
         return is_frozen(_returned(meaning))
+
+    def _gives_plain(self, callee: ast.Attribute) -> bool:
+        """Whether a method is one of text and numbers, by its name: nothing else in reach has one of this name."""
+        if callee.attr not in PLAIN_METHODS or self._meaning(callee) not in (None, MISSING):
+            return False
+        return callee.attr not in self._own_methods
+
+    @cached_property
+    def _own_methods(self) -> frozenset[str]:
+        """The methods of classes in reach that are written in Python."""
+        scope = self._method.scope
+        named = [value for where in (scope.module, scope.closure) for value in where.values()]
+        hints = [*self._hints.values(), *(element.type.value_hint for element in self._elements.values())]
+        return frozenset(name for kind in classes_in([*named, *hints]) for name in methods_of(kind))
 
     def _meaning(self, callee: ast.expr) -> Any:
         """The function that is called: of the module, a builtin, or a helper of the program."""

@@ -58,6 +58,11 @@ CHANGES_OUTSIDE = {
     "by a partial of the module": "put_one()",
     "by a closure of the module": "count_up()",
     "by a global": "count_all()",
+    "put into what setdefault has": 'self.hs.setdefault(k, Holder([])).items = TIERS["x"]\nself.hs[k].items.append(1)',
+    "put into a variable of state": 'h = self.hs[k]\nh.items = TIERS["x"]\nself.hs[k].items.append(1)',
+    "put into one of two": '(self.hs.get(k) or Holder([])).items = TIERS["x"]\nself.hs[k].items.append(1)',
+    "put into a second name": 'h = Holder([1])\ng = h\ng.items = TIERS["x"]\nh.items.append(1)',
+    "put into the item of a walk": 'hs = [Holder([1])]\nfor h in hs:\n    h.items = TIERS["x"]\nhs[0].items.append(1)',
     "by setattr of a class": 'setattr(Holder, "seen", 1)',
     "by its own subscript": "SETTINGS[k]",
     "by its own operator": "SETTINGS + 1",
@@ -359,6 +364,7 @@ def total(xs):
 
 class P(Program):
     xs = Partitioned(Map[str, list[int]])
+    hs = Partitioned(Map[str, Holder])
     LIMITS = [1]
 
     def _grow(self, xs):

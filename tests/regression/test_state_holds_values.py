@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -271,7 +272,69 @@ class Carts(Program):
         return self.carts[k].total
 
 
+@dataclass
+class Tagged:
+    name: str
+    tags: list[int]
+
+    def replace(self, name: str) -> Tagged:
+        return Tagged(name, self.tags)
+
+    def index(self) -> list[int]:
+        return self.tags
+
+
+class NamedLikeText(Program):
+    """Functions and methods with the names of methods of text, whose results share what they are given."""
+
+    tagged = Partitioned(Map[int, Tagged])
+    counts = Partitioned(Map[int, list[int]])
+
+    @entry
+    def module(self, k: int, j: int, given: list[int]) -> None:
+        fields = {"name": "a", "tags": given}
+        made = replace(Tagged(**fields), name="b")
+        self.tagged[k] = made
+        self.counts[j] = [1]
+        given[0] += 3
+
+    @entry
+    def dotted(self, k: int, j: int, given: list[int]) -> None:
+        made = dataclasses.replace(Tagged("a", given), name="b")
+        self.tagged[k] = made
+        self.counts[j] = [1]
+        found = next(iter([given]))
+        found[0] += 3
+
+    @entry
+    def method(self, k: int, j: int, given: list[int]) -> None:
+        made = Tagged("a", given).replace("b")
+        self.tagged[k] = made
+        self.counts[j] = [1]
+        given[0] += 3
+
+    @entry
+    def part(self, k: int, j: int) -> None:
+        made = Tagged("a", [8])
+        self.tagged[k] = made
+        self.counts[j] = [1]
+        tags = made.index()
+        tags[0] += 3
+
+    @entry
+    def show(self, k: int) -> list[int]:
+        return self.tagged[k].tags
+
+
 STORIES: list[tuple[type[Program], Rows, list[Any]]] = [
+    (
+        NamedLikeText,
+        [
+            *(("module", (0, 1, [8])), ("dotted", (1, 2, [8])), ("method", (2, 3, [8])), ("part", (3, 4))),
+            *(("show", (k,)) for k in range(4)),
+        ],
+        [None, None, None, None, [11], [11], [11], [11]],
+    ),
     (Pairs, [("begin", ("k",)), ("more", ("k",)), ("more", ("k",))], [[1, 2], [1, 2], [1, 2]]),
     (
         Pairs,

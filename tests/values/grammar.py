@@ -207,9 +207,10 @@ class _Generator:
         if way == "around" and not self._around:
             allowed = [one for one in AROUND if self._may(one.feature)]
             if allowed:
-                self._around = True
+                # A loop would call it more often than once.
+                self._around, before, self._collected = True, self._collected, True
                 lines = [self._nested(self._form(allowed), self._statement)]
-                self._around = False
+                self._around, self._collected = False, before
                 return lines
         if way == "twice" and self._may("second place"):
             return self._twice(kind)
