@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from millpond.errors import EpochError, MillpondError
-from millpond.spark.streaming.ticks import Ticker, tick_seconds
+from millpond.spark.streaming.ticks import TICK, Ticker, tick_seconds
 
 WAIT = 20
 
@@ -79,10 +79,10 @@ def test_what_goes_wrong_because_the_query_ended_is_not_told():
 
 
 def test_seconds_between_two_looks_at_the_clock():
-    assert tick_seconds(None) == 1.0
+    assert tick_seconds(TICK) == 1.0
     assert tick_seconds(timedelta(0)) == 0.0
-    assert tick_seconds(timedelta(milliseconds=250)) == 0.25
-    for wrong in (timedelta(-1), 1, "1 second"):
+    assert tick_seconds("250 ms") == tick_seconds(timedelta(milliseconds=250)) == 0.25
+    for wrong in (timedelta(-1), 1, "a second", None):
         with pytest.raises(MillpondError) as caught:
             tick_seconds(wrong)
         assert caught.value.code == "MP463"
