@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from millpond.checkpoint.read.plain import printable
 from millpond.engine.publish.staging import FolderArea
 from millpond.errors import FeedError, MillpondError, RowError
 from millpond.sinks import Sink, SinkDescription, Staged, StagedFile, Token
@@ -67,6 +68,17 @@ def test_sinks_that_hold_rows_show_them(staged, tmp_path):
     assert sink.held(schema) == pa.table({"n": [1, 2]}, schema=schema)
     assert parquet(tmp_path).held(schema) == tmp_path
     assert console().held(schema) is None
+
+
+@pytest.mark.parametrize("value", ["[/b]", "[red]", "Counter[str]", "\x1b[2J", "a\nb", "\udcff"])
+def test_the_console_shows_any_text_as_it_is(tmp_path, capsys, value):
+    kept = value.encode("utf-8", "replace").decode()
+    pq.write_table(pa.table({"[/x] reply": [kept]}), tmp_path / "x.parquet")
+    console().publish(token(3, "asked"), Staged((StagedFile(token(3), tmp_path / "x.parquet", 1),)))
+    told = capsys.readouterr().out
+    assert "[/x] reply" in told
+    assert "\x1b" not in told
+    assert printable(kept) in told
 
 
 def test_other_sinks_are_descriptions():

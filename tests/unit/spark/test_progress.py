@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
-from millpond.checkpoint.read.plain import printable
 from millpond.engine.elastic import HotKey
 from millpond.engine.plan import Level
-from millpond.spark.progress import EpochReport, Progress, show_replies
+from millpond.spark.progress import EpochReport, Progress
 
 ODD = ["[/b]", "[red]", "Counter[str]", "\x1b[2J", "a\nb", "\udcff"]
 
@@ -77,13 +75,3 @@ def test_the_level_that_would_write_less_is_suggested(capsys, level, bytes_in, b
         assert f"{bytes_in // MB} MB of rows changed {bytes_changed // MB} MB of state" in told
     Progress("Visits", shown=False).suggest_level(level, bytes_in, bytes_changed)
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("value", ODD)
-def test_replies_of_any_text_are_shown_as_they_are(capsys, value):
-    kept = value.encode("utf-8", "replace").decode()
-    show_replies("asked", pa.table({"[/x] reply": pa.array([kept])}), 3, 10)
-    told = capsys.readouterr().out
-    assert "[/x] reply" in told
-    assert "\x1b" not in told
-    assert printable(kept) in told
