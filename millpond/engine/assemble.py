@@ -121,7 +121,7 @@ def _check_complete(plan: ProgramPlan, controls: Sequence[Control]) -> None:
 def _incomplete(expected: str, found: str) -> EpochError:
     return EpochError(
         "MP431",
-        "the tasks of an epoch do not tell one story",
+        "tasks of this epoch disagree",
         expected=expected,
         found=found,
         hint="nothing was committed; please report it with the settings of the Spark session",
