@@ -41,6 +41,7 @@ from millpond.checkpoint.records.work import (
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
 from millpond.checkpoint.retention.deletionlist import alive
+from millpond.checkpoint.retention.reachable import was_followed
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.snapshots.background import Snapshots
@@ -209,7 +210,8 @@ class Checkpoint:
             self._storage.put(self._head.name, encode_manifest(self._head))
             self._heads.note(self._head.epoch, self._head_hash)
             self._snapshots.look()
-        self._state = machine.start(head_of(self._head, self.instances, self.elements))
+        published = self._head is not None and was_followed(self._storage, self._head.epoch, self._head_hash)
+        self._state = machine.start(head_of(self._head, self.instances, self.elements), published=published)
         self._tell_places()
         self._unsure = False
 

@@ -225,9 +225,9 @@ Action = Compute | WriteSegment | PutManifest | Publish | Done | Fail
 Step = tuple[MachineState, tuple[Action, ...]]
 
 
-def start(head: Head) -> MachineState:
-    """Begin from what is durable; whether a head's outputs were published is not known."""
-    return MachineState(Phase.IDLE, head, head_published=head.epoch == 0)
+def start(head: Head, *, published: bool = False) -> MachineState:
+    """Begin from what is durable; whether a head's outputs were `published` is mostly not known."""
+    return MachineState(Phase.IDLE, head, head_published=published or head.epoch == 0)
 
 
 def step(state: MachineState, event: Event) -> Step:

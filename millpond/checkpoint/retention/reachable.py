@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from millpond.checkpoint.records.deltas import FOLDERS
 from millpond.checkpoint.records.manifest import Manifest, decode_manifest, manifest_name
 from millpond.checkpoint.records.naming import given_in
 from millpond.checkpoint.snapshots.compaction import MERGED
 from millpond.errors import MillpondError, StorageError
+from millpond.ids import ManifestHash
 from millpond.storage.contract import Storage
 
 PENDING = "pending"
@@ -80,14 +81,22 @@ class Names:
         return found | self._set_aside()
 
     def _set_aside(self) -> set[str]:
-        found: set[str] = set()
-        for name in self._storage.list(ASIDE):
-            try:
-                found |= names_of(decode_manifest(self._storage.get(name), name))
-            except MillpondError:
-                # Not a manifest, or a damaged one: that is why it was set aside.
-                continue
-        return found
+        return {name for manifest in set_aside(self._storage) for name in names_of(manifest)}
+
+
+def set_aside(storage: Storage) -> Iterator[Manifest]:
+    """The manifests that repairs took out of the chain, as far as they can be read."""
+    for name in storage.list(ASIDE):
+        try:
+            yield decode_manifest(storage.get(name), name)
+        except MillpondError:
+            # Not a manifest, or a damaged one: that is why it was set aside.
+            continue
+
+
+def was_followed(storage: Storage, epoch: int, digest: ManifestHash) -> bool:
+    """Whether a repair went back to this epoch from the next one: then all that it has for sinks was published."""
+    return any(one.epoch == epoch + 1 and one.parent == digest for one in set_aside(storage))
 
 
 def files_there(storage: Storage) -> list[str]:

@@ -222,7 +222,16 @@ class CheckpointArea:
         return path
 
 
-def handed_note(manifest: Manifest, sink: str) -> str:
-    """The name of the note that a sink has got the files of an epoch."""
+def handed_note(manifest: Manifest, sink: str, outputs: Outputs) -> str:
+    """The name of the note that a sink has got these files of an epoch; after a repair, the epoch may have others."""
+    return _note(manifest, "\0".join((sink, *(output.file.name for output in outputs))))
+
+
+def old_handed_note(manifest: Manifest, sink: str) -> str:
+    """The name of the note as older versions made it, for whatever files the epoch had."""
+    return _note(manifest, sink)
+
+
+def _note(manifest: Manifest, about: str) -> str:
     mark = staging_mark(manifest.epoch, manifest.checkpoint)
-    return f"{mark}-{hashlib.sha256(sink.encode()).hexdigest()[:16]}"
+    return f"{mark}-{hashlib.sha256(about.encode()).hexdigest()[:16]}"
