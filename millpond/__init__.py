@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from millpond.checkpoint.forking import fork
 from millpond.checkpoint.retention.retention import Keep
 from millpond.engine.options import Durability, Tuning
+from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state
 from millpond.front.program import Program
@@ -19,7 +20,6 @@ from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.durability import BoundedLoss
 from millpond.program.entries import entry
-from millpond.program.eventtime import EventTime
 from millpond.program.globals import each, merged
 from millpond.program.timers import on_timer
 from millpond.program.windows import on_window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Never
 
-from millpond.program.eventtime import EventTime
+from millpond.engine.time.declared import EventTime
 from millpond.spelling import check_call
 
 if TYPE_CHECKING:

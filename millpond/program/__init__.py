@@ -1,6 +1,6 @@
 """What users write: state declarations, entry points, global access and merging; runs as plain Python by itself.
 
-In reading order: `declare`, `entries`, `globals`, `merges`, `timers`, `windows`, `durability`, `eventtime`,
+In reading order: `declare`, `entries`, `globals`, `merges`, `timers`, `windows`, `durability`,
 `evolution`, `feeding`, `columntypes`, `places`, `program`, `semantics/`.
 """
 

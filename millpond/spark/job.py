@@ -36,12 +36,12 @@ from millpond.engine.options import Durability, Tuning
 from millpond.engine.plan import Level, ProgramPlan, SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
+from millpond.engine.time.declared import EventTime
 from millpond.engine.time.timekeeping import Left, Timekeeper
 from millpond.engine.time.timers import nothing_fed
 from millpond.errors import FeedError, MillpondError
 from millpond.keygroups import Layout
 from millpond.lengths import Length
-from millpond.program.eventtime import EventTime
 from millpond.program.program import ProgramBase
 from millpond.sinks.protocol import Sink
 from millpond.spark.checks import check_feeds, check_sources

@@ -18,7 +18,7 @@ time, and `fire_timers` calls the handlers of timers and windows that are due. d
 ([1, 1, 2], {'counts': {'mill': 2, 'pond': 1}}, 3)
 >>> assert_equals_plain(run)
 
-In reading order: `script`, `disk`, `faults`, `values`, `run`, `plain`.
+In reading order: `script`, `disk`, `faults`, `values`, `run`, `plain`, `sinks`.
 """
 
 from __future__ import annotations

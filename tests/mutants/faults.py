@@ -209,7 +209,7 @@ EPOCHS = (
         "machine: a head from before a crash is taken for published",
         "checkpoint/commit/machine.py",
         f"{_KILL}[publish.started-1]",
-        "head_published=head.epoch == 0)",
+        "head_published=published or head.epoch == 0)",
         "head_published=True)",
     ),
     mutant(

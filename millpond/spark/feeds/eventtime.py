@@ -10,10 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.engine.plan import LATE, FeedPlan
+from millpond.engine.time.declared import EventTime, Expression
 from millpond.engine.time.eventtime import FIRST_US, LAST_US, FeedTime
 from millpond.engine.time.laterows import EVENT_TIME, LATE_BY
 from millpond.errors import EventTimeError
-from millpond.program.eventtime import EventTime, Expression
 from millpond.spark.feeds.feeds import Feed, check_sink, sink_plan
 
 _EVER_US = LAST_US - FIRST_US

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from millpond.engine.time.declared import EventTime
 from millpond.errors import WindowError
-from millpond.program.eventtime import EventTime
 from millpond.spark.job import Job
 
 Casts = dict[type[T.DataType], tuple[str, Any]]

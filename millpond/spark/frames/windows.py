@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from millpond.engine.time.declared import EventTime
 from millpond.errors import WindowError
-from millpond.program.eventtime import EventTime
 from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
