@@ -12,7 +12,7 @@ from millpond.checkpoint.retention.retention import Keep
 from millpond.engine.simulated import Simulated
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.layered import BASE_NAME, encode_base, read_base
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.open import open_storage
 from tests.frozen.make_later import compiled
 
@@ -52,7 +52,7 @@ class Frozen:
     @property
     def storage(self):
         near = self.folder / "near"
-        return NearStorage(self.kept, near) if near.exists() else self.kept
+        return UnsyncedStorage(self.kept, near) if near.exists() else self.kept
 
     @property
     def fed(self):

@@ -24,7 +24,7 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.near import NearStorage
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 from tests.crash.stories.driven import Drawn
@@ -81,7 +81,7 @@ def replay(folder: Path) -> None:
     """Rows alone: what they changed is gone."""
     level = {"durability": Level.REPLAY, "instances": 3}
     fed = fed_to(folder, "Totals", later_programs.totals_row, range(EPOCHS), **level)
-    storage = NearStorage(FileStorage(folder / "checkpoint"), folder / "near")
+    storage = UnsyncedStorage(FileStorage(folder / "checkpoint"), folder / "near")
     settle(folder, storage, program="Totals", fed=fed)
     shutil.rmtree(folder / "near")
 

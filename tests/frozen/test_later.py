@@ -16,7 +16,7 @@ from millpond.checkpoint.records.manifest import decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.retention.collection import collect_all
 from millpond.checkpoint.retention.retention import Keep
-from millpond.checkpoint.retention.retired import given_away
+from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.retention.savepoints import find_savepoint, savepoints
 from millpond.engine.plan import Level
 from millpond.engine.sequential import Sequential
@@ -178,11 +178,11 @@ def test_deleting_goes_on_with_lists_and_marks(frozen):
     storage = frozen.kept
     condemned = storage.list("condemned")
     assert len(condemned) == 2
-    assert given_away(storage, 9)
-    assert not given_away(storage, 16)
+    assert is_retired(storage, 9)
+    assert not is_retired(storage, 16)
     Drawn(storage, Keep(last=2, grace="3 s"), 3, lambda manifest: None).go(40)
     assert not set(condemned) & set(storage.list("condemned"))
-    assert given_away(storage, 16)
+    assert is_retired(storage, 16)
     check_kept(storage, models(40))
 
 

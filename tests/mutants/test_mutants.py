@@ -10,7 +10,7 @@ from tests.mutants.faults import MUTANTS
 from tests.mutants.mutant import CAUGHT, MISSED, ROOT, changed, copy_project, run_test, source_of, try_mutant
 
 QUICK = {
-    "files: the name of a file is not synced",
+    "files: a rename in place of the link, so the last writer wins",
     "machine: a gap between batches is not seen",
     "snapshots: one that leaves out a key group is named",
 }

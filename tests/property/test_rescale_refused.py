@@ -187,10 +187,10 @@ def test_a_driver_that_finds_another_number_after_an_error_does_not_compute_with
     def away(*_):
         raise OSError("the network is away")
 
-    monkeypatch.setattr(simulated_module, "run_whole", away)
+    monkeypatch.setattr(simulated_module, "run_in_one_task", away)
     with pytest.raises(OSError, match="away"):
         sleeper.epoch(random_rows(2, 10))
-    monkeypatch.setattr(simulated_module, "run_whole", real)
+    monkeypatch.setattr(simulated_module, "run_in_one_task", real)
     Simulated(COMPILED, tmp_path, 2, instances=6)
     before = committed_state(tmp_path / "checkpoint")
     assert refused(EpochError, lambda: sleeper.epoch(random_rows(2, 10))).code == "MP422"

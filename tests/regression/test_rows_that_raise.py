@@ -145,7 +145,7 @@ def attempts(monkeypatch):
     """How often epochs were run."""
     counted = []
     run_in_one_task = simulated.run_in_one_task
-    monkeypatch.setattr(simulated, "run_whole", lambda *given: (counted.append(1), run_in_one_task(*given))[1])
+    monkeypatch.setattr(simulated, "run_in_one_task", lambda *given: (counted.append(1), run_in_one_task(*given))[1])
     return counted
 
 

@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.engine.local_state.test_opening import GROUPS, Job, key_of
 
 from millpond.engine.local_state.openstate import catch_up, open_state, store_path
 from millpond.keygroups import Layout
 from millpond.state.local import localstore
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storeversion import Stamp, StoreVersion
+from tests.unit.engine.local_state.test_openstate import GROUPS, Job, key_of
 
 WORDS = [f"{letter}{number}" for letter in "abcdefgh" for number in range(3)]
 ONE, TWO = (Layout(GROUPS, partitions, 4, aligned=False) for partitions in (1, 2))

@@ -7,7 +7,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from tests.unit.engine.local_state.test_opening import LAYOUT, Job
 
 from millpond.checkpoint.recovery import read_state
 from millpond.engine.local_state import consolidation
@@ -15,6 +14,7 @@ from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.local_state.openstate import store_path
 from millpond.keygroups import Layout
 from millpond.state.local.localstore import LocalStore
+from tests.unit.engine.local_state.test_openstate import LAYOUT, Job
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ def test_a_store_that_another_process_advanced_is_used(job, tmp_path):
     job.run(["b"])
     script = (
         "import sys\n"
-        "from tests.unit.engine.local_state.test_opening import Job\n"
+        "from tests.unit.engine.local_state.test_openstate import Job\n"
         "print(sorted(Job(sys.argv[1], sys.argv[2]).opened().items()))"
     )
     found = subprocess.run(

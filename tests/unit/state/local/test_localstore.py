@@ -307,7 +307,7 @@ import os, sys
 from pathlib import Path
 from millpond.state.local import localstore
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.storeversion import Stamp, Standing
+from millpond.state.local.storeversion import Stamp, StoreVersion
 from millpond.state.local.storekey import store_key
 path = Path(sys.argv[1])
 START, NEXT = Stamp("u", 0, "h0"), Stamp("u", 1, "h1")
@@ -354,7 +354,7 @@ def test_two_processes_share_a_store_and_only_one_advances_it(store):
     store.rebuild(START, [loaded({A: b"1"})])
     other = start(
         "store = LocalStore.at(path)\n"
-        "say(store.advance(Standing(START), NEXT, [([A], [b'2'])]))\n"
+        "say(store.advance(StoreVersion(START), NEXT, [([A], [b'2'])]))\n"
         "wait()\n"
         "with store.view() as view: say(view.stamp.hash)",
         store.path,
@@ -375,7 +375,7 @@ def test_a_map_that_another_process_grew_is_read_again(tmp_path, monkeypatch):
     other = start(
         "localstore.MAP_BYTES_START = 1 << 18\n"
         "many = [store_key(0, 2, b'%06d' % n) for n in range(8000)]\n"
-        "LocalStore.at(path).advance(Standing(START), NEXT, [(many, [bytes(500)] * 8000)])",
+        "LocalStore.at(path).advance(StoreVersion(START), NEXT, [(many, [bytes(500)] * 8000)])",
         store.path,
     )
     finish(other)
@@ -462,7 +462,7 @@ def test_a_store_opened_before_a_fork_is_refused_in_the_child_and_safe_in_the_pa
         "say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "for turn in range(20):\n"
         "    now, then = (START, NEXT) if turn % 2 == 0 else (NEXT, START)\n"
-        "    store.advance(Standing(now), then, [([A], [b'2'])])\n"
+        "    store.advance(StoreVersion(now), then, [([A], [b'2'])])\n"
         "say(view.get_many([A])[0].decode())\n"
         "view.close()\n"
         "with store.view() as later: say(later.get_many([A])[0].decode())",
