@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from examples.sqlite_sink import SqliteSink
+from millpond import Tuning
 from millpond.spark.session import local_session
 from tests.spark.feeding import stream_of
 from tests.spark.programs import Totals
@@ -18,7 +19,8 @@ TABLE = "totals"
 
 def main(folder: Path, small_epoch: int) -> None:
     spark = local_session("job with a sink of its own", cores=2)
-    job = Totals.on(spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", small_epoch=small_epoch)
+    tuning = Tuning(small_epoch=small_epoch)
+    job = Totals.on(spark, checkpoint=folder / "ck", partitions=2, local_root=folder / "local", tuning=tuning)
     job.feed("add", stream_of(spark, folder / "in"), to=SqliteSink(folder / "replies.db", TABLE), keep=["key"]).run()
     spark.stop()
 

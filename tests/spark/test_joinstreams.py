@@ -77,7 +77,7 @@ def sides(spark, folder, left, right, **options):
     frames = []
     for name, part in (("l", left), ("r", right)):
         stream = stream_of(spark, written(folder / name, [(0, part)]))
-        frames.append(millpond.windows(stream, key="key", time=f"{name}_at", **options))
+        frames.append(millpond.windows(stream, key="key", time=EventTime(f"{name}_at"), **options))
     return frames
 
 

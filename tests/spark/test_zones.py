@@ -107,16 +107,16 @@ def test_joins_of_streams_of_a_session_in_another_zone(spark, tmp_path, join):
     for side, columns in (("left", ("name", "at", "id as n")), ("right", ("name", "at as then", "id as m"))):
         moments(spark, 60).selectExpr(*columns).coalesce(1).write.parquet(str(tmp_path / side))
 
-    def sides(read):
+    def sides(read, timed):
         return (
-            millpond.windows(read(tmp_path / side), key="name", time=time)
+            millpond.windows(read(tmp_path / side), key="name", time=timed(time))
             for side, time in (("left", "at"), ("right", "then"))
         )
 
-    mine, theirs = sides(partial(stream_of, spark))
+    mine, theirs = sides(partial(stream_of, spark), EventTime)
     out = tmp_path / "out"
     mine.join_job(theirs, **join, how="full", to=parquet(out), checkpoint=tmp_path / "ck").run(close=True)
-    mine, theirs = sides(lambda path: spark.read.parquet(str(path)))
+    mine, theirs = sides(lambda path: spark.read.parquet(str(path)), str)
     wanted, found = (
         sorted(map(str, frame.selectExpr("name", "n", "m", "unix_micros(at)", "unix_micros(then)").collect()))
         for frame in (mine.join(theirs, **join, how="full"), spark.read.parquet(str(out)))
