@@ -16,7 +16,7 @@ from millpond.compiler.draft import Method, Site
 from millpond.compiler.mutability import field_of, is_frozen
 from millpond.compiler.scope import MISSING, Scope
 from millpond.program import Element
-from millpond.state.codec.classes import is_plain_dataclass
+from millpond.state.codec.classes import UNRESOLVED, is_plain_dataclass
 from millpond.state.containers.matrix import Matrix
 
 UNKNOWN: Final = Any
@@ -355,7 +355,7 @@ def returned(function: Any) -> Any:
         return UNKNOWN
     try:
         return get_type_hints(function).get("return", UNKNOWN)
-    except (NameError, TypeError, AttributeError):
+    except UNRESOLVED:
         return UNKNOWN
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 import numpy as np
 
-from millpond.state.codec.classes import is_named_tuple, is_record
+from millpond.state.codec.classes import UNRESOLVED, is_named_tuple, is_record
 from millpond.state.containers.vector import Vector
 
 _SCALARS: Final = (
@@ -83,7 +83,7 @@ def _is_frozen_record(hint: type) -> bool:
 def _fields(hint: type) -> dict[str, Any]:
     try:
         return get_type_hints(hint)
-    except (NameError, TypeError):
+    except UNRESOLVED:
         return {"": Any}
 
 

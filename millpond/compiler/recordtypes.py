@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, is_dataclass
 from typing import Any, Final, get_args, get_type_hints
 
 from millpond.compiler.mutability import is_frozen
-from millpond.state.codec.classes import is_named_tuple, is_plain_dataclass
+from millpond.state.codec.classes import UNRESOLVED, is_named_tuple, is_plain_dataclass
 
 _MAKING: Final = frozenset(("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__"))
 """What runs when a record is made, which is looked at where one is."""
@@ -55,7 +55,7 @@ def fields_of(kind: type) -> dict[str, Any]:
         return {}
     try:
         return get_type_hints(kind)
-    except (NameError, TypeError):
+    except UNRESOLVED:
         return {"": Any}
 
 

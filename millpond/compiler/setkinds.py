@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from millpond.compiler.scope import MISSING, Scope
-from millpond.state.codec.classes import is_named_tuple
+from millpond.state.codec.classes import UNRESOLVED, is_named_tuple
 
 SETS: Final = (set, frozenset, AbstractSet, MutableSet)
 DICTS: Final = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
@@ -85,7 +85,7 @@ def _has_repr_of_fields(kind: type) -> bool:
 def _hints(kind: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind)
-    except (NameError, TypeError):
+    except UNRESOLVED:
         return {}
 
 
@@ -172,5 +172,5 @@ def returned_type(function: Any) -> Any:
     """What a function says that it returns."""
     try:
         return typing.get_type_hints(function).get("return")
-    except (NameError, TypeError, AttributeError):
+    except UNRESOLVED:
         return None

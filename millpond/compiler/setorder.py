@@ -40,6 +40,7 @@ from millpond.compiler.setuses import (
 from millpond.compiler.source import parse_function, scope_of
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint, ProgramBase
+from millpond.state.codec.classes import UNRESOLVED
 
 _FROM_ITERABLES: Final = itertools.chain.from_iterable
 _CALLS_MAX: Final = 8
@@ -67,7 +68,7 @@ def _parameters(method: Method) -> Hints:
         return dict(method.point.parameters)
     try:
         return typing.get_type_hints(method.point.function)
-    except (NameError, TypeError):
+    except UNRESOLVED:
         return {}
 
 

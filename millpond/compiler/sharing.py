@@ -21,6 +21,7 @@ from millpond.compiler.patterns import FRESH, PLAIN, PLAIN_METHODS, SHALLOW, Sit
 from millpond.compiler.recordtypes import classes_in, methods_of
 from millpond.compiler.scope import MISSING, Names
 from millpond.program import Element, merged
+from millpond.state.codec.classes import UNRESOLVED
 from millpond.state.containers.access import Operation
 
 
@@ -550,7 +551,7 @@ def _returned(function: Any) -> Any:
         return Any
     try:
         return get_type_hints(function).get("return", Any)
-    except (NameError, TypeError, AttributeError):
+    except UNRESOLVED:
         return Any
 
 

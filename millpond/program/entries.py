@@ -15,6 +15,7 @@ from millpond.errors import ProgramError, SourcePlace, WindowError
 from millpond.program.columntypes import without_column
 from millpond.program.places import signature_place
 from millpond.program.semantics.ambient import as_written, names_used
+from millpond.state.codec.classes import UNRESOLVED
 from millpond.state.codec.typenames import type_text
 from millpond.windowing.element import ClosedWindow
 
@@ -30,9 +31,6 @@ TOLD_WINDOWS = "__millpond_told_windows__"
 """The attribute that marks a handler whose second parameter is a list of windows."""
 
 _RELAXED = "__millpond_relaxed__"
-
-_UNRESOLVED = (NameError, TypeError, SyntaxError, AttributeError)
-"""What evaluating a hint may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
     where = f"{program.__name__}.{name}"
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-    except _UNRESOLVED as error:
+    except UNRESOLVED as error:
         raise _unresolved(where, signature_place(function), error) from None
     parameters = list(inspect.signature(function).parameters.values())[1:]
     for parameter in parameters:
@@ -196,7 +194,7 @@ def _check_column(where: str, function: Callable[..., Any], parameter: str, hint
     """Refuse a parameter, or with no name a reply, of a type that no column can hold."""
     try:
         unfit = next(without_column(hint), None) if hint != list[ClosedWindow] else None
-    except _UNRESOLVED as error:
+    except UNRESOLVED as error:
         raise _unresolved(where, signature_place(function, parameter), error) from None
     if unfit is not None:
         raise ProgramError(

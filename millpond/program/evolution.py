@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from millpond.errors import StateError
+from millpond.state.codec.classes import UNRESOLVED
 
 Migrate: TypeAlias = Callable[..., Any]
 """Makes a new value of an old one; or, with two parameters, a new entry (key and value, or None) of an old one."""
@@ -59,7 +60,7 @@ class Evolves:
         target = inspect.unwrap(self.migrate)
         try:
             hints = typing.get_type_hints(target, include_extras=True)
-        except (NameError, TypeError):
+        except UNRESOLVED:
             hints = getattr(target, "__annotations__", {})
         return hints.get(self._parameters()[-1].name)
 

@@ -27,6 +27,7 @@ from millpond.program.program import ProgramBase
 from millpond.spark.interpreter import check_hash_seed
 from millpond.spark.placement.executor import local_folder
 from millpond.state.codec.canonical import UNFIT, in_canonical_order
+from millpond.state.codec.classes import UNRESOLVED
 
 _HELD_MAX = 8
 """Plans that a worker keeps; one per query that runs on it, plus those of queries that ended."""
@@ -107,7 +108,7 @@ def _resolve_hints(kind: type) -> None:
     if isinstance(own, dict) and any(map(_is_text, own.values())):
         try:
             known = typing.get_type_hints(kind, include_extras=True)
-        except (NameError, TypeError, AttributeError):
+        except UNRESOLVED:
             # Nobody could read these hints here; who needs them says so.
             return
         kind.__annotations__ = {name: known[name] for name in own}

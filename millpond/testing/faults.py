@@ -142,6 +142,9 @@ class Planned:
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self._faults = list(faults)
+        for one in self._faults:
+            if not isinstance(one, Fault):
+                raise _no_such(repr(one)[:40], "what crash(...), disk_full(...) and others give", type(one).__name__)
         self._armed: list[Fault] = []
         self._passed: Counter[str] = Counter()
         self._error = self._before = 0

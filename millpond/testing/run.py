@@ -32,8 +32,10 @@ from millpond.engine.arrowtypes import arrow_type, reader
 from millpond.engine.plan import BadRows
 from millpond.engine.publish.replies import ABORTED, REPLY
 from millpond.engine.simulated import Simulated, number_column
+from millpond.engine.time.declared import EventTime
 from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import FeedError, MillpondError, RowError
+from millpond.lengths import MICROSECOND, Length
 from millpond.program import EntryPoint, ProgramBase
 from millpond.program.semantics.epoch_time import epoch_time, moment_of, us_of
 from millpond.program.timers import Fired
@@ -49,7 +51,7 @@ from millpond.testing.values import committed_state
 START: Final = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 """What the clock of a run says at first, if nobody gives it another."""
 
-_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+_NO_TIME: Final = datetime.timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,8 @@ def simulate(
     faults: Iterable[Fault] = (),
     on_bad_row: Literal["fail", "skip"] = "fail",
     clock: ManualClock | None = None,
-    disorder: datetime.timedelta = datetime.timedelta(),
-    lateness: datetime.timedelta = datetime.timedelta(),
+    disorder: Length = _NO_TIME,
+    lateness: Length = _NO_TIME,
     late: Literal["keep", "drop"] = "keep",
     close: bool = False,
 ) -> Run:
@@ -159,13 +161,13 @@ def simulate(
     >>> run.replies, run.state
     ([1, 1, 2], {'counts': {'mill': 2, 'pond': 1}})
     """
-    if on_bad_row not in ("fail", "skip"):
-        raise FeedError(
-            "MP512", "no such policy for bad rows", expected='"fail" or "skip"', found=repr(on_bad_row)[:60]
-        )
+    _check_policy("bad rows", on_bad_row, ("fail", "skip"))
+    _check_policy("late rows", late, ("keep", "drop"))
     turns = turns_of(rows, epochs)
     check_rows(program, turns)
-    options = Options(partitions, instances, on_bad_row == "skip", disorder, lateness, late == "drop", close)
+    feed = EventTime("", disorder, lateness)
+    lengths = feed.disorder_us * MICROSECOND, feed.lateness_us * MICROSECOND
+    options = Options(partitions, instances, on_bad_row == "skip", *lengths, late == "drop", close)
     turned = clock or ManualClock(us_of(START) // 1000)
     with tempfile.TemporaryDirectory(prefix="millpond-", ignore_cleanup_errors=True) as folder:
         simulation = _Simulation(program, turns, options, Planned(faults), turned, Path(folder))
@@ -173,6 +175,12 @@ def simulate(
             return simulation.run()
         finally:
             simulation.end()
+
+
+def _check_policy(of: str, given: str, known: tuple[str, str]) -> None:
+    if given not in known:
+        expected = " or ".join(f'"{one}"' for one in known)
+        raise FeedError("MP512", f"no such policy for {of}", expected=expected, found=repr(given)[:60])
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +328,7 @@ class _Simulation:
         """The event time of each entry point; one that gets no rows is no feed, and holds no other back."""
         if not any(turn.times_us for turn in self._turns):
             return None
-        time = FeedTime(self._options.disorder // _MICROSECOND, self._options.lateness // _MICROSECOND)
+        time = FeedTime(self._options.disorder // MICROSECOND, self._options.lateness // MICROSECOND)
         used = {name for turn in self._turns for name, _ in turn.rows}
         return {name: time if name in used else replace(time, idle_us=0) for name in fed}
 

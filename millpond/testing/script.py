@@ -1,7 +1,6 @@
 """What a test feeds to a program: rows, and what happens between them.
 
->>> from datetime import timedelta
->>> steps = [("add", "mill"), ("add", "pond"), KILL, ("add", "mill"), pause(timedelta(minutes=1)), ("add", "mill")]
+>>> steps = [("add", "mill"), ("add", "pond"), KILL, ("add", "mill"), pause("1 minute"), ("add", "mill")]
 >>> [(turn.number, len(turn.rows), turn.kills) for turn in turns_of(steps, epochs=[1])]
 [(1, 1, ()), (2, 2, (1,)), (3, 1, ())]
 """
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from millpond.engine import simulated
 from millpond.engine.arrowtypes import to_arrow
 from millpond.errors import FeedError
+from millpond.lengths import Length, length_us
 from millpond.program import ProgramBase
 from millpond.program.semantics.epoch_time import us_of
 from millpond.state.codec.typenames import type_text
@@ -59,15 +59,16 @@ Step: TypeAlias = Row | TimedRow | Pause | Mark
 """What `simulate` takes a sequence of."""
 
 
-def pause(length: datetime.timedelta) -> Pause:
+def pause(length: Length) -> Pause:
     """Let the epoch end here, and time pass on the clock: timers that are due by then fire, entries expire.
 
-    >>> pause(datetime.timedelta(hours=1))
+    >>> pause("1 hour")
     Pause(length=datetime.timedelta(seconds=3600))
     """
-    if length < datetime.timedelta(milliseconds=1):
+    passing = datetime.timedelta(microseconds=length_us(length, "pause", _bad_step))
+    if passing < datetime.timedelta(milliseconds=1):
         raise _bad_step("a length of time, a millisecond at least", f"pause({length!r})")
-    return Pause(length)
+    return Pause(passing)
 
 
 def at(moment: datetime.datetime, row: Row) -> TimedRow:

@@ -17,10 +17,12 @@ from millpond.cli.check import check_paths, check_program
 from millpond.compiler.compile import compile_program
 from millpond.engine.arrowtypes import arrow_type
 from millpond.engine.plan import BadRows
+from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.errors import FeedError, ProgramError, RowError
 from millpond.program.columntypes import without_column
 from tests.fuzz.loading import loaded
+from tests.golden.programs import load, program_in
 
 PROGRAM = """from __future__ import annotations
 
@@ -305,3 +307,34 @@ def test_hints_that_are_text_travel_with_their_class():
     del sys.modules[module.__name__]
     arrived = ship.cloudpickle.loads(packed.getvalue())
     assert typing.get_type_hints(arrived) == {"x": int, "when": datetime.date}
+
+
+ODD_CLASSES = """import collections
+from dataclasses import dataclass
+from millpond import Map, Partitioned, Program, entry
+
+
+@dataclass
+class Missing:
+    x: "collections.NoSuchThing"
+
+
+@dataclass
+class Broken:
+    x: "list["
+
+
+class P(Program):
+    m = Partitioned(Map[str, list[int]])
+
+    @entry
+    def go(self, k: str, v: int) -> int:
+        xs = self.m.setdefault(k.strip(), [])
+        xs.append(v)
+        return len(xs)
+"""
+
+
+def test_classes_of_the_module_that_nobody_uses_may_have_hints_that_say_nothing(tmp_path):
+    run = Sequential(compile_program(program_in(load(ODD_CLASSES, tmp_path))))
+    assert [run.call("go", " a", 1), run.call("go", "a ", 2)] == [1, 2]

@@ -30,6 +30,9 @@ from millpond.errors import StateError
 _HEAP_TYPE: Final = 1 << 9
 """CPython's flag of classes that were written in Python."""
 
+UNRESOLVED: Final = (NameError, TypeError, SyntaxError, AttributeError)
+"""What `get_type_hints` raises where a hint can't be evaluated."""
+
 _known: dict[tuple[str, str], type] = {}
 
 
@@ -146,6 +149,6 @@ def global_names(code: types.CodeType) -> set[str]:
 def _hints_of(part: Any) -> Iterator[Any]:
     try:
         yield from typing.get_type_hints(part, include_extras=True).values()
-    except (NameError, TypeError, AttributeError):
+    except UNRESOLVED:
         # A hint that can't be resolved names nothing; that the value can't travel is told when it does.
         return

@@ -219,7 +219,7 @@ def test_what_is_no_step_is_refused(step):
         simulate(Words, [step])
 
 
-@pytest.mark.parametrize("make", [lambda: pause(-MINUTE), lambda: at(datetime(2024, 5, 1), WORDS[0])])  # noqa: DTZ001
+@pytest.mark.parametrize("make", [lambda: pause(-MINUTE), lambda: pause(9), lambda: at(datetime(2024, 5, 1), WORDS[0])])  # noqa: DTZ001
 def test_times_that_are_none_are_refused(make):
     with pytest.raises(MillpondError, match="MP582"):
         make()
@@ -231,3 +231,27 @@ def test_times_that_are_none_are_refused(make):
 def test_faults_that_there_are_not_are_refused(make):
     with pytest.raises(MillpondError, match="MP586"):
         make()
+
+
+def test_lengths_of_time_are_texts_or_timedeltas():
+    assert pause("90 s") == pause(timedelta(seconds=90))
+    rows = [at(datetime(2024, 5, 1, tzinfo=UTC), row) for row in WORDS]
+    assert simulate(Words, rows, disorder="10 s", lateness=timedelta(minutes=1)).options.disorder == timedelta(
+        seconds=10
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"disorder": "10"}, "MP635"),
+        ({"lateness": timedelta(-1)}, "MP635"),
+        ({"late": "lose"}, "MP512"),
+        ({"faults": "crash"}, "MP586"),
+        ({"faults": [1]}, "MP586"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(options, code):
+    with pytest.raises(MillpondError) as caught:
+        simulate(Words, WORDS, **options)
+    assert caught.value.code == code
