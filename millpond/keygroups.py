@@ -53,7 +53,9 @@ def stable_hash(key: Any) -> int:
     kind = type(key)
     if kind is int:
         if not INT_MIN <= key <= INT_MAX:
-            raise StateError("MP201", "an integer key is out of range", expected="64 bits, signed", found=str(key)[:40])
+            raise StateError(
+                "MP201", "an integer key does not fit into 64 bits", expected="64 bits, signed", found=str(key)[:40]
+            )
         return hash_int(key)
     if kind is str:
         return hash_bytes(encode_text(key))
@@ -133,19 +135,22 @@ class Layout:
     def __post_init__(self) -> None:
         if not 1 <= self.key_groups <= KEY_GROUPS_MAX:
             raise StateError(
-                "MP204", "bad number of key groups", expected=f"1 to {KEY_GROUPS_MAX}", found=str(self.key_groups)
+                "MP204",
+                "the number of key groups is out of range",
+                expected=f"1 to {KEY_GROUPS_MAX}",
+                found=str(self.key_groups),
             )
         if not 1 <= self.instances <= self.key_groups:
             raise StateError(
                 "MP205",
-                "bad number of instances",
+                "the number of instances is out of range",
                 expected=f"1 to {self.key_groups} (the key groups)",
                 found=str(self.instances),
             )
         if not 1 <= self.partitions <= self.key_groups:
             raise StateError(
                 "MP206",
-                "bad number of partitions",
+                "the number of partitions is out of range",
                 expected=f"1 to {self.key_groups} (the key groups)",
                 found=str(self.partitions),
             )
@@ -158,7 +163,7 @@ class Layout:
         if len(numbers) != self.key_groups or not all(0 <= number < self.partitions for number in numbers):
             raise ElasticError(
                 "MP680",
-                "key groups can't be owned like this",
+                "key groups can't be assigned like this",
                 expected=f"{self.key_groups} partitions from 0 to {self.partitions - 1}, one for each key group",
                 found=f"{len(numbers)} from {min(numbers, default=0)} to {max(numbers, default=0)}",
             )
@@ -168,7 +173,7 @@ class Layout:
         if self.aligned and any(len({assigned[group] for group in atom}) > 1 for atom in self.atoms):
             raise ElasticError(
                 "MP680",
-                "key groups can't be owned like this",
+                "key groups can't be assigned like this",
                 expected="one partition for all key groups of an instance of partial state",
                 found="several",
             )

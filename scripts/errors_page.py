@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ WORDS = ROOT / "scripts" / "errors.toml"
 GOLDEN = ROOT / "tests" / "golden" / "errors"
 
 CODE = re.compile(r"MP\d{3}")
+WIDTH = 120
 
 FAMILIES = (
     ("MP1", "the program", "ProgramError"),
@@ -42,8 +44,8 @@ INTRODUCTIONS = {
     ),
     "MP3": "Nothing that was committed is changed by any of these.",
     "MP4": (
-        "A batch that does not follow the last committed one is never skipped and never applied twice. Where the\n"
-        "table says *adopt*, `job.start(adopt=True)` accepts it as new data; read the hint of the error first."
+        "A batch that does not follow the last committed one is never skipped and never applied twice. Where a\n"
+        "fix says *adopt*, `job.start(adopt=True)` accepts it as new data; read the hint of the error first."
     ),
     "MP5": "Found before a query starts.",
     "MP6": (
@@ -203,25 +205,31 @@ def _lines(codes: dict[str, Code]) -> Iterator[str]:
         yield f"\n## {prefix}xx: {title}\n"
         if prefix in INTRODUCTIONS:
             yield INTRODUCTIONS[prefix] + "\n"
-        yield "| code | meaning | what to do |\n|---|---|---|"
-        yield from (f"| [{c.code}](#{c.code.lower()}) | {_cell(c.meaning)} | {_cell(c.fix)} |" for c in inside)
+        yield "| code | meaning |\n|---|---|"
+        yield from (f"| [{c.code}](#{c.code.lower()}) | {_cell(c.meaning)} |" for c in inside)
         for code in inside:
             yield from _entry(code)
 
 
 def _entry(code: Code) -> Iterator[str]:
     yield f"\n### {code.code}\n"
-    yield f"{code.meaning[:1].upper()}{code.meaning[1:]}. **Fix:** {code.fix.rstrip('.')}.\n"
+    yield _wrapped(f"{code.meaning[:1].upper()}{code.meaning[1:]}. **Fix:** {code.fix.rstrip('.')}.") + "\n"
     if code.example:
         program, error = code.example
+        error = "\n".join(_wrapped(line, 12) if len(line) > WIDTH else line for line in error.splitlines())
         yield f"```python\n{program}\n```\n\n```\n{error}\n```"
         return
     yield "```"
     for summary in code.summaries or [code.meaning]:
         yield f"{code.code} {summary}"
-    yield from (f"  expected  {text}" for text in code.expected[:1])
-    yield from (f"  next      {text}" for text in code.hints[:1])
+    yield from (_wrapped(f"  expected  {text}", 12) for text in code.expected[:1])
+    yield from (_wrapped(f"  next      {text}", 12) for text in code.hints[:1])
     yield "```"
+
+
+def _wrapped(text: str, indent: int = 0) -> str:
+    """Return a text in lines that fit the page; words, addresses among them, stay whole."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _anchor(prefix: str, title: str) -> str:

@@ -233,4 +233,6 @@ def _readable_savepoints(storage: Storage) -> tuple[Savepoint, ...]:
 
 
 def _no_way(expected: str, found: str, hint: str) -> StateError:
-    return StateError("MP249", "the checkpoint can't go back to this epoch", expected=expected, found=found, hint=hint)
+    return StateError(
+        "MP249", "the checkpoint can't be rolled back to this epoch", expected=expected, found=found, hint=hint
+    )

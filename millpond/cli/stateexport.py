@@ -32,7 +32,7 @@ def export(history: History, point: Point, element: str, file: Path, begin: Begi
     if writer is None:
         raise SetupError(
             "MP720",
-            "the end of the file's name does not say what to write",
+            "the suffix of the file does not name a format",
             expected=", ".join(_WRITERS),
             found=ascii(file.name),
             hint="as in --to state.parquet",

@@ -41,7 +41,7 @@ class Commands(TyperGroup):
 
 
 def _senseless(found: str) -> SetupError:
-    return SetupError("MP721", "the command line makes no sense", found=found, hint="--help says what there is")
+    return SetupError("MP721", "the command line can't be understood", found=found, hint="--help says what there is")
 
 
 @contextmanager

@@ -208,7 +208,7 @@ class _Classifier:
             if any(entry.writes for entry in table):
                 raise refuse(
                     "MP141",
-                    "each() is for reading",
+                    "each() is used to change state",
                     self.method.source,
                     site.node,
                     expected="an operation that changes nothing",
@@ -232,7 +232,7 @@ class _Classifier:
         if len(node.args) != 2 or node.keywords or not isinstance(node.args[0], ast.Name):
             raise refuse(
                 "MP144",
-                "merged() takes what each() gave, and a function",
+                "merged() lacks what each() returned, or a function",
                 self.method.source,
                 node,
                 expected="merged(each(self.state).method(...), function)",

@@ -96,7 +96,7 @@ class _Cut:
             if kind is not None:
                 raise self._refuse(
                     "MP164",
-                    f"{_called(name)} is {kind}, and the method moves on before it is used",
+                    f"{_called(name)} is {kind}, and the method moves to another task before its use",
                     name,
                     "a value that can travel: numbers, text, lists, dicts, ...",
                     "take what you need of it before the move (a list, a field), or make it after",
@@ -116,7 +116,7 @@ class _Cut:
                 what = "was stored in" if share.stored else "is an object of"
                 raise self._refuse(
                     code,
-                    f"{_called(name)} {what} self.{share.element}, and the method moves on before it is used",
+                    f"{_called(name)} {what} self.{share.element}, and the method moves to another task before its use",
                     name,
                     "a copy, or a value that can't be changed",
                     "after a move it is a copy and no longer the state's own: "

@@ -158,7 +158,7 @@ def _check_helper(program: type, name: str, function: types.FunctionType) -> Non
 def _in_helper(name: str, source: Source, node: ast.Attribute) -> ProgramError:
     return refuse(
         "MP175",
-        f"the helper `{name}` asks for self.{node.attr}",
+        f"the helper `{name}` reads self.{node.attr}",
         source,
         node,
         expected="a helper of its arguments and the class's constants",

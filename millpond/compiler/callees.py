@@ -60,7 +60,7 @@ def read_helper(program: type, name: str) -> Method:
     if not tree.args.args and not is_static(program, name):
         raise refuse(
             "MP115",
-            f"`{name}` takes no self",
+            f"`{name}` has no parameter `self`",
             source,
             tree,
             expected="def name(self, ...), or @staticmethod",

@@ -39,7 +39,7 @@ def _check_stop(method: Method, stop: Stop, asked: Stop | None) -> None:
         if asked is None or asked.value != stop.value:
             raise refuse(
                 "MP144",
-                "merged() is given something that each() did not give",
+                "merged() is not given what each() returned",
                 method.source,
                 stop.node,
                 expected="merged(values, function) after values = each(self.state).method(...)",
@@ -60,7 +60,7 @@ def _never_merged(method: Method, asked: Stop) -> Exception:
     _check_uses(method, asked, [])
     return refuse(
         "MP146",
-        "the answers of all instances are never merged",
+        "what each() returned is never merged",
         method.source,
         asked.node,
         expected=f"merged({asked.value}, function)",
@@ -80,7 +80,7 @@ def _check_uses(method: Method, asked: Stop, merges: list[Stop]) -> None:
             if named and not any(node is one for one in allowed):
                 raise refuse(
                     "MP142",
-                    "what each() gave is used as one value",
+                    "what each() returned is used before it is merged",
                     method.source,
                     node,
                     expected=f"merged({asked.value}, function)",

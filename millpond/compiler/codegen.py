@@ -434,7 +434,7 @@ def make_function(tree: ast.FunctionDef, method: Method, given: Mapping[str, Any
         if value is MISSING:
             raise refuse(
                 "MP121",
-                f"`{name}` has no value outside the method",
+                f"`{name}` is not defined outside the method",
                 method.source,
                 _first_use(tree, name),
                 expected="a name of the module, of the enclosing function, or a builtin, bound before compiling",

@@ -31,7 +31,7 @@ FORMATS: Final = ("text", "mermaid", "dot", "svg", "html")
 def explain(program: type[ProgramBase], format: Format = "text") -> str:  # noqa: A002
     """Show a compiled program: as text, for Mermaid or Graphviz, as a picture, or as a page with its source."""
     if format not in FORMATS:
-        raise ProgramError("MP108", "no such format", expected=", ".join(FORMATS), found=str(format))
+        raise ProgramError("MP108", "explain() has no such format", expected=", ".join(FORMATS), found=str(format))
     draft = draft_program(program)
     assert draft.compiled is not None
     shown = _Explained(program, draft.compiled, {method.name: method for method in draft.methods})

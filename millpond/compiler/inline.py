@@ -104,7 +104,7 @@ class _Inliner:
         if value is MISSING:
             raise refuse(
                 "MP121",
-                f"`{name}` has no value outside the helper",
+                f"`{name}` is not defined outside the helper",
                 helper.method.source,
                 node,
                 expected="a name of the module, of the enclosing function, or a builtin, bound before compiling",

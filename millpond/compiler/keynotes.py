@@ -276,7 +276,7 @@ class Notes:
         if id(node) not in self._at_once and any(id(part) in self.sites for part in ast.walk(node)):
             raise refuse(
                 "MP183",
-                "this generator touches state at a time that can't be told",
+                "this generator touches state at a time that is not known",
                 self._method.source,
                 node,
                 expected="a generator that is used up where it stands, as in sum(...) or any(...)",

@@ -273,7 +273,7 @@ class Lowering:
         guard = next(case.guard for case in statement.cases if case.guard is not None)
         return refuse(
             "MP157",
-            "the method may have to move inside a guard of this `match`",
+            "the method may have to move to another task inside a guard of this `match`",
             self._method.source,
             guard,
             expected="guards without state, or under the one key of the statement",
@@ -284,7 +284,7 @@ class Lowering:
         kind = "with" if isinstance(statement, ast.With) else "try"
         return refuse(
             "MP153",
-            f"the method may have to move inside this `{kind}`",
+            f"the method may have to move to another task inside this `{kind}`",
             self._method.source,
             statement,
             expected=f"a `{kind}` around code that stays under one key",
@@ -440,7 +440,7 @@ class Lowering:
             if isinstance(part, ast.GeneratorExp) and id(part) not in taken:
                 raise refuse(
                     "MP154",
-                    "the method may have to move inside this generator",
+                    "the method may have to move to another task inside this generator",
                     self._method.source,
                     part,
                     expected="a list comprehension, or a loop",

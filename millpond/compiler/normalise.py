@@ -167,10 +167,10 @@ class _Normaliser:
     def _too_much(self, statement: ast.stmt, found: str, hint: str) -> ProgramError:
         return refuse(
             "MP125",
-            "this statement does too much to be cut",
+            "this statement is too complex to be cut",
             self._method.source,
             statement,
-            expected="statements that can be told apart",
+            expected="statements that do one thing each",
             found=found,
             hint=hint,
         )

@@ -218,7 +218,7 @@ class Sites:
             if element is None or not self.elements[element].partial:
                 raise refuse(
                     "MP140",
-                    "each() takes a partial state element",
+                    "each() is used on something that is not a partial state element",
                     self.method.source,
                     node,
                     expected="each(self.name) where name = Partial(...)",
@@ -363,7 +363,7 @@ class Sites:
         if not isinstance(place, ast.Tuple) or len(place.elts) != 2:
             raise refuse(
                 "MP138",
-                "the row and column of this cell can't be seen",
+                "the row and column of this cell are not written out",
                 self.method.source,
                 node,
                 expected=f"self.{name}[row, column]",

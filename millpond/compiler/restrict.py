@@ -88,23 +88,27 @@ class Check(ast.NodeVisitor):
         """Refuse what has no place in any method, then go on inside."""
         if isinstance(node, _SUSPENDS) or (isinstance(node, ast.comprehension) and node.is_async):
             at = node.target if isinstance(node, ast.comprehension) else node
-            raise self._refuse("MP111", "a method can't be suspended", at, "no yield, await or async")
+            raise self._refuse("MP111", "a method can't yield or await", at, "no yield, await or async")
         if isinstance(node, ast.Nonlocal) and self._method.scope.locals.issuperset(node.names):
             name = node.names[0]
             raise self._refuse(
                 "MP113",
-                f"a function inside a method can't bind `{name}`, which is the method's own",
+                f"a function inside a method can't assign `{name}`, which is the method's own",
                 node,
                 "functions that return what they find out",
                 f"return the new value, and bind it in the method: `{name} = function(...)`",
             )
         if isinstance(node, ast.Global | ast.Nonlocal):
             raise self._refuse(
-                "MP113", "a method can't bind outside names", node, "state", "declare it as state of the program"
+                "MP113",
+                "a method can't assign names outside of it",
+                node,
+                "state",
+                "declare it as state of the program",
             )
         if type(node) in _STATEMENTS:
             raise self._refuse(
-                "MP123", "this statement can't stand in a method", node, "plain statements", _STATEMENTS[type(node)]
+                "MP123", "this statement is not allowed in a method", node, "plain statements", _STATEMENTS[type(node)]
             )
         super().generic_visit(node)
 
@@ -135,7 +139,7 @@ class Check(ast.NodeVisitor):
         if meaning is super or (node.id == "__class__" and meaning is not MISSING):
             raise self._refuse(
                 "MP116",
-                f"`{node.id}` has no meaning in a task, which has no class",
+                f"`{node.id}` can't be used: methods run without their class",
                 node,
                 "self.name: a state element, a constant or a helper",
                 "give the base class's method a name that no subclass takes, and call it by that: self._name(...)",
@@ -143,7 +147,7 @@ class Check(ast.NodeVisitor):
         if node.id == self._self:
             raise self._refuse(
                 "MP116",
-                f"`{node.id}` is used by itself",
+                f"`{node.id}` is used as a value",
                 node,
                 "self.name: a state element, a constant or a helper",
                 "pass what is needed, not the program",
@@ -159,7 +163,7 @@ class Check(ast.NodeVisitor):
         if why:
             raise refuse(
                 "MP117",
-                "this would give another result when it is run again",
+                "this is not deterministic: it would give another result when it is run again",
                 self._method.source,
                 node,
                 expected="a result that follows from the row and the state alone",
@@ -187,7 +191,7 @@ class Check(ast.NodeVisitor):
             state = name in self._draft.elements
             raise self._refuse(
                 "MP114",
-                "a state element can't be replaced" if state else "an attribute of the program is not state",
+                "a state element can't be replaced" if state else "an attribute is set that is not declared as state",
                 node,
                 f"an operation on it, such as self.{name}.clear()" if state else "a declared state element",
                 None
@@ -223,7 +227,7 @@ class Check(ast.NodeVisitor):
         if isinstance(member, property | functools.cached_property):
             return self._refuse(
                 "MP115",
-                f"`{name}` is a property, which a task can't ask for",
+                f"`{name}` is a property, which can't be read in a method",
                 node,
                 expected,
                 f"make it a helper, without @{type(member).__name__}, and call it: self.{name}()",

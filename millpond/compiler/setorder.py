@@ -401,7 +401,7 @@ class _Walk:
     def _refuse(self, node: ast.AST) -> ProgramError:
         return refuse(
             "MP177",
-            "the order of a set would be seen",
+            "the result would depend on the order of a set",
             self.reading.method.source,
             node,
             expected="an order that is the same at every run",

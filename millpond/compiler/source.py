@@ -36,7 +36,7 @@ def read_sources(draft: Draft) -> Draft:
             f"a file of {draft.program.__name__} was changed after the class was imported",
             expected="the text that the class was made of",
             found=f"{changed} as it is now",
-            hint="start Python anew, or reload the module: what is compiled must be what runs as plain Python",
+            hint="restart Python, or reload the module: what is compiled must be what runs as plain Python",
         )
     points = draft.program.entries().values()
     if not points:

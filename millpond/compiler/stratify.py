@@ -79,7 +79,7 @@ def _visited_twice(constraint: Constraint) -> OrderError:
     if constraint.why == AFTER_MERGE:
         return OrderError(
             "MP152",
-            f"{constraint.entry} returns to self.{constraint.target} after it asked all instances",
+            f"{constraint.entry} touches self.{constraint.target} again after each() has read all instances",
             places=constraint.places,
             expected="one visit to an element in a method",
             found=constraint.why,

@@ -58,7 +58,7 @@ def arrow_type(hint: Any) -> pa.DataType:
         return pa.struct([pa.field(name, arrow_type(part)) for name, part in fields])
     raise FeedError(
         "MP501",
-        "this type has no column type",
+        "no column can hold this type",
         expected="numbers, str, bytes, bool, date, datetime, Decimal, list, set, dict, tuple, dataclass, or `| None`",
         found=type_text(hint),
     )

@@ -60,7 +60,7 @@ class Durability:
         if not isinstance(self.keep, Keep):
             raise FeedError(
                 "MP524",
-                "keep says which epochs stay readable",
+                "keep= is not a Keep",
                 expected="Keep(last=100), Keep(last=100, every=1000), or Keep.all()",
                 found=repr(self.keep)[:80],
                 hint="from millpond import Keep",
@@ -109,14 +109,14 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if _is_below(self.retries, 0):
-            raise FeedError("MP527", "retries is how often to try again", **_found(self.retries, "0 or more"))
+            raise FeedError("MP527", "retries is not a number of tries", **_found(self.retries, "0 or more"))
         if _is_below(self.small_epoch, 0):
-            raise FeedError("MP518", "small_epoch is a number of rows", **_found(self.small_epoch, "0 or more"))
+            raise FeedError("MP518", "small_epoch is not a number of rows", **_found(self.small_epoch, "0 or more"))
         if _is_below(self.steps, 1):
-            raise FeedError("MP519", "steps is how many steps an epoch may take", **_found(self.steps, "1 or more"))
+            raise FeedError("MP519", "steps is not a number of steps", **_found(self.steps, "1 or more"))
         if self.memory_mb is not None and _is_below(self.memory_mb, 1):
             expected = "1 or more, or None for all at once"
-            raise FeedError("MP525", "memory_mb is in megabytes", **_found(self.memory_mb, expected))
+            raise FeedError("MP525", "memory_mb is not a number of megabytes", **_found(self.memory_mb, expected))
 
     @property
     def memory_bytes(self) -> int:

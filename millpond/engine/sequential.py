@@ -145,7 +145,9 @@ class Sequential:
     def _record(self, number: int, entry: str, *args: Any) -> _Record:
         compiled = self._compiled.entries.get(entry)
         if compiled is None:
-            raise FeedError("MP510", "no such entry point", expected=", ".join(self._compiled.entries), found=entry)
+            raise FeedError(
+                "MP510", "the program has no such entry point", expected=", ".join(self._compiled.entries), found=entry
+            )
         parameters = compiled.point.parameters
         if len(args) != len(parameters):
             raise FeedError(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from millpond.errors import ProgramError
 
+_REPORT = "this is a fault of Millpond, please report it with the program"
+
 
 class Dispatch(enum.Enum):
     """How a task element's input reaches it."""
@@ -108,7 +110,7 @@ class Graph:
         levels = {state.name: state.level for state in self.states}
         steps = {task.name: task.step for task in self.tasks}
         if len(levels) != len(self.states) or len(steps) != len(self.tasks):
-            raise ProgramError("MP190", "a name is used twice in the graph", found=self.program)
+            raise ProgramError("MP190", "two nodes of the graph have the same name", found=self.program, hint=_REPORT)
         entries = {task.name: task.entry for task in self.tasks}
         for task in self.tasks:
             if task.entry in self.relaxed:
@@ -120,13 +122,21 @@ class Graph:
                         f"task {task.name} touches {access.state} outside its level",
                         expected=f"step {levels.get(access.state)}",
                         found=f"step {task.step}",
+                        hint=_REPORT,
                     )
         for edge in self.edges:
             ends = [end for end in (edge.source, edge.target) if end is not None]
             if not ends or any(end not in steps for end in ends):
-                raise ProgramError("MP192", "an edge has no such end", found=f"{edge.source} -> {edge.target}")
+                raise ProgramError(
+                    "MP192",
+                    "an edge leads to or from a task that is not in the graph",
+                    found=f"{edge.source} -> {edge.target}",
+                    hint=_REPORT,
+                )
             if len(ends) == 2 and entries[ends[0]] not in self.relaxed and steps[ends[0]] >= steps[ends[1]]:
-                raise ProgramError("MP193", "an edge does not go to a later step", found=f"{ends[0]} -> {ends[1]}")
+                raise ProgramError(
+                    "MP193", "an edge does not go to a later step", found=f"{ends[0]} -> {ends[1]}", hint=_REPORT
+                )
         self._check_gathered()
 
     def _check_gathered(self) -> None:
@@ -141,6 +151,7 @@ class Graph:
                     f"task {task.name} touches {min(mixed)}, which gathered entry points touch",
                     expected="an element of gathered entry points alone",
                     found=task.entry,
+                    hint=_REPORT,
                 )
 
     def why_gathered(self, entry: str) -> str:

@@ -122,7 +122,7 @@ def _check_scaling(declared: ElementType, on_scale_out: str, merge: object) -> N
     if on_scale_out not in policies:
         raise ProgramError(
             "MP195",
-            "no such policy for more instances",
+            "there is no such on_scale_out policy",
             expected=", ".join(f'"{policy}"' for policy in policies),
             found=repr(on_scale_out)[:60],
         )
@@ -137,7 +137,7 @@ def _check_scaling(declared: ElementType, on_scale_out: str, merge: object) -> N
     if merge is not None and not callable(merge):
         raise ProgramError(
             "MP197",
-            "merge= takes a function",
+            "merge= is not a function",
             expected="a function of a list of values, such as sum or one of millpond.merges",
             found=repr(merge)[:60],
         )
@@ -148,7 +148,7 @@ def _ttl(length: Length | None, refresh: str) -> Ttl | None:
     if refresh not in kinds:
         raise ProgramError(
             "MP186",
-            "no such way to refresh an entry",
+            "there is no such way to refresh an entry",
             expected=", ".join(f'"{kind}"' for kind in kinds),
             found=repr(refresh)[:60],
         )
@@ -158,14 +158,14 @@ def _ttl(length: Length | None, refresh: str) -> Ttl | None:
 
 
 def _no_ttl(expected: str, found: str) -> ProgramError:
-    return ProgramError("MP185", "a time to live is a length of time", expected=expected, found=found)
+    return ProgramError("MP185", "ttl= is not a length of time", expected=expected, found=found)
 
 
 def _check_ttl(element: Element) -> None:
     if element.ttl is not None and element.type.container in (List, Matrix):
         raise ProgramError(
             "MP187",
-            f"a {element.type.container.__name__} can't have a time to live: its parts are no entries by themselves",
+            f"a {element.type.container.__name__} can't have a time to live: its parts are not entries by themselves",
             expected="ttl= for a Map, Counter, Vector, Set or Value",
             found=f"Partitioned({element.type.text}, ttl=...)",
             hint="keep the parts under keys of their own, e.g. in a Map by tuple",

@@ -92,7 +92,7 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
             elif isinstance(member, staticmethod | classmethod) and _is_marked(member):
                 raise ProgramError(
                     "MP118",
-                    f"{program.__name__}.{name} is an entry point without a program",
+                    f"{program.__name__}.{name} is an entry point, and can't be a static or class method",
                     places=signature_place(member.__func__),
                     expected="a method with no decorator but @entry",
                     found=f"@{type(member).__name__}",
@@ -127,7 +127,7 @@ def handler_entry(program: type, name: str, handler: Callable[..., Any]) -> Entr
     if len(point.parameters) != 2 or point.parameters[1][1] != list[ClosedWindow]:
         raise WindowError(
             "MP647",
-            f"{program.__name__}.{name} can't be told windows",
+            f"{program.__name__}.{name} can't be given windows",
             expected=f"def {name}(self, key: ..., closed: list[ClosedWindow])",
             found=f"({', '.join(f'{column}: {hint}' for column, hint in point.parameters)})"[:160],
             hint="from millpond.windowing import ClosedWindow",

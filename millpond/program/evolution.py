@@ -34,13 +34,13 @@ class Evolves:
         renamed: object = self.renamed
         migrate: object = self.migrate
         if was is not None and not _is_name(was):
-            raise _misfit("was= takes the old name of the element", 'was="old_name"', was)
+            raise _misfit("was= is not the old name of an element", 'was="old_name"', was)
         names = renamed.items() if isinstance(renamed, Mapping) else [(None, None)]
         if not all(_is_name(old) and (new is None or _is_name(new)) for old, new in names):
-            raise _misfit("renamed= takes new names of fields by old ones", 'renamed={"old": "new"}', renamed)
+            raise _misfit("renamed= does not give new names of fields by old ones", 'renamed={"old": "new"}', renamed)
         if migrate is not None and not (callable(migrate) and self._parameter_count() in (1, 2)):
             expected = "a function of the old value, or of the old key and the old value"
-            raise _misfit("migrate= takes a function", expected, migrate)
+            raise _misfit("migrate= is not a function of one or two parameters", expected, migrate)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Workers never bring state over, so the function need not travel.
@@ -82,7 +82,7 @@ def check_dropped(dropped: object, elements: Mapping[str, object]) -> tuple[str,
     """The names of elements that a program gives up; refuses those that it declares."""
     names = tuple(dropped) if isinstance(dropped, tuple | list | set | frozenset) else None
     if names is None or not all(map(_is_name, names)):
-        raise _bad_drop("names of elements that are no more", repr(dropped)[:80])
+        raise _bad_drop("a tuple of names of elements", repr(dropped)[:80])
     declared = sorted(set(names) & set(elements))
     if declared:
         raise _bad_drop("elements that the program does not declare any more", ", ".join(declared))
@@ -100,7 +100,7 @@ def _misfit(summary: str, expected: str, found: object) -> StateError:
 def _bad_drop(expected: str, found: str) -> StateError:
     return StateError(
         "MP261",
-        "dropped= takes the names of elements that the program had",
+        "dropped= does not name elements that the program had and has no more",
         expected=expected,
         found=found,
         hint='write class Shop(Program, dropped=("carts",)): the state of these elements is deleted at the next start',

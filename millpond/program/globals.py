@@ -58,7 +58,7 @@ def merged(values: T, merge: Callable[[list[T]], R]) -> R:
     if not isinstance(values, Collected):
         raise ProgramError(
             "MP106",
-            "merged() takes what each() gave",
+            "merged() is not given what each() returned",
             expected="merged(each(self.state).method(...), function)",
             found=f"{type(values).__name__}: {values!r}"[:80],
         )

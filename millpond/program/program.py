@@ -35,7 +35,10 @@ class ProgramBase:
                     elements[name] = member.in_program(cls)
         if len(elements) > ELEMENTS_MAX:
             raise ProgramError(
-                "MP107", "too many state elements", expected=f"at most {ELEMENTS_MAX}", found=str(len(elements))
+                "MP107",
+                f"{cls.__name__} has too many state elements",
+                expected=f"at most {ELEMENTS_MAX}",
+                found=str(len(elements)),
             )
         cls._elements = MappingProxyType(elements)
         cls._dropped = check_dropped(dropped, elements)

@@ -96,7 +96,7 @@ def on_window(
 def _bad(expected: str, found: str) -> WindowError:
     return WindowError(
         "MP647",
-        "@on_window does not say its windows",
+        "@on_window does not describe its windows",
         expected=expected,
         found=found,
         hint="see docs/WINDOWS.md, In programs",

@@ -70,7 +70,7 @@ def parquet(path: str | Path) -> ParquetSink:
     if "://" in text or not text:
         raise FeedError(
             "MP502",
-            "this place can't hold a Parquet sink yet",
+            "a Parquet sink can't be at this place",
             expected="a directory of a POSIX file system",
             # Not the address itself: it may hold a password.
             found="an address with a scheme" if text else "nothing",

@@ -64,7 +64,7 @@ class Token:
             pass
         raise FeedError(
             "MP530",
-            "this is no token of a publication",
+            "this is not a token of a publication",
             expected=f"{_FORM}:<checkpoint>:<lineage>:<sink>:<epoch>:<file>, as str(token) gives it",
             found=ascii(text[:120]),
         )

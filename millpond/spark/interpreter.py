@@ -109,7 +109,7 @@ def _no_module(name: str, found: str) -> SetupError:
 def _at_random(seed: str | None) -> SetupError:
     return SetupError(
         _AT_RANDOM,
-        "the Python workers of Spark do not have the hash seed that they all must have",
+        "the Python workers of Spark have the wrong hash seed",
         expected="PYTHONHASHSEED=0 in every worker, so that each walks a set in the same order",
         found=f"{HASH_SEED}={seed}" if seed else f"{HASH_SEED} is not set, so each process has its own",
         hint="start the driver with PYTHONHASHSEED=0 or without it; for a Spark Connect server and its executors, "

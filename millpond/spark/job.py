@@ -295,7 +295,7 @@ class Job:
         over batch DataFrames do so unless told otherwise, others only if told.
         """
         if not name:
-            raise FeedError("MP517", "a bounded run needs a name", expected='run("name")', found=repr(name))
+            raise FeedError("MP517", "a bounded run has no name", expected='run("name")', found=repr(name))
         self._reports.clear()
         self._gathers = True
         try:

@@ -38,7 +38,9 @@ def local_session(
     `conf` has the last word over every setting made here. Raises MP701 when there is no Java 17 or newer.
     """
     if cores < 1:
-        raise SetupError("MP702", "a local session needs a core", expected="cores >= 1", found=f"cores={cores}")
+        raise SetupError(
+            "MP702", "a local session needs at least one core", expected="cores >= 1", found=f"cores={cores}"
+        )
     settings = local_settings(cores) | dict(conf or {})
     builder = SparkSession.Builder().appName(name).master(master or f"local[{cores},{TASK_FAILURES_MAX}]")
     for key, value in settings.items():

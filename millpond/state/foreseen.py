@@ -46,7 +46,7 @@ def unforeseen(key: Any) -> EpochError:
     """A row touches a key that it was not known to touch."""
     return EpochError(
         "MP440",
-        "a row touched a key that it was not known to touch",
+        "a row touched a key that was not foreseen",
         expected="a key of the row",
         found=shown(key),
         hint="this is a fault of Millpond, please report it; nothing was committed",

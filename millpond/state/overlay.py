@@ -123,7 +123,7 @@ class KeyedOverlay:
         if isinstance(owned, range) or not np.isin(groups, owned).all():
             raise EpochError(
                 "MP432",
-                "Spark brought rows to the wrong partition",
+                "Spark sent rows to the wrong partition",
                 expected=f"{len(owned)} key groups from {min(owned, default=0)} to {max(owned, default=0)}",
                 found=f"key groups {ends[0]} to {ends[1]}",
                 hint="switch off what re-arranges explicit repartitions in this session, and report it",

@@ -44,7 +44,7 @@ def microseconds(at: datetime.datetime) -> int:
     if not isinstance(given, datetime.datetime) or given.tzinfo is None:
         raise StateError(
             "MP280",
-            "a timer is set to a moment with a time zone",
+            "a timer is set to something that is not a moment with a time zone",
             expected="a datetime with a zone, such as self.now + timedelta(minutes=5)",
             found=shown(at),
         )

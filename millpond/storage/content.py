@@ -29,7 +29,7 @@ class FileRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.size_bytes < 0 or _SHA256.fullmatch(self.sha256) is None:
             raise StorageError(
                 "MP314",
-                "a reference to a file makes no sense",
+                "a reference to a file is not valid",
                 expected="a length, and a SHA-256 in hex",
                 found=ascii((self.name, self.size_bytes, self.sha256))[:160],
             )

@@ -49,7 +49,7 @@ def sync_failed(name: str, found: str) -> StorageError:
         "MP308",
         f"the disk could not make {name} durable",
         found=found,
-        hint="check the disk, then start again: the epoch in flight is run anew, what was committed is not touched",
+        hint="check the disk, then start again: the epoch in flight is run again, what was committed is not touched",
     )
 
 
@@ -57,7 +57,7 @@ def not_plain(name: str, expected: str) -> StorageError:
     """Return the error for a link or a special file where a plain one belongs."""
     return StorageError(
         "MP306",
-        f"{name} is not what a checkpoint holds",
+        f"{name} is not a plain file",
         expected=expected,
         found="a symbolic link, a folder or a special file",
         hint="links inside a checkpoint are refused, since they could lead out of it: copy the file itself",

@@ -138,7 +138,7 @@ def _check_header(kind: FrameKind, data: bytes, name: str) -> bool:
     if found_kind != kind:
         raise StorageError(
             "MP303",
-            f"{name} holds something else than its place says",
+            f"{name} is of another kind than its place in the checkpoint says",
             expected=kind.name.lower(),
             found=_kind_name(found_kind),
             hint="a file was moved or renamed inside the checkpoint: put it back, or restore it from a copy",

@@ -103,7 +103,7 @@ def turns_of(steps: Iterable[Step], epochs: int | Sequence[int]) -> list[Turn]:
     listed = [_checked(step) for step in steps]
     timed = [isinstance(step, TimedRow) for step in listed if not isinstance(step, Pause | Mark)]
     if not timed:
-        raise FeedError("MP580", "there is nothing to simulate", expected="rows", found=f"{len(listed)} step(s)")
+        raise FeedError("MP580", "the simulated run has no rows", expected="rows", found=f"{len(listed)} step(s)")
     if any(timed) and not all(timed):
         raise FeedError(
             "MP583",
@@ -162,7 +162,7 @@ def _checked(step: Step) -> Step:
 
 
 def _bad_step(expected: str, found: str) -> FeedError:
-    return FeedError("MP582", "this is no step of a simulated run", expected=expected, found=found)
+    return FeedError("MP582", "this is not a step of a simulated run", expected=expected, found=found)
 
 
 def check_rows(program: type[ProgramBase], turns: Iterable[Turn]) -> None:

@@ -143,7 +143,7 @@ def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
 def _misfit(expected: str, found: str) -> EpochError:
     return EpochError(
         "MP415",
-        "the work of an epoch does not fit its checkpoint",
+        "the results of an epoch do not fit its checkpoint",
         expected=expected,
         found=found,
         hint="this is a fault of Millpond, please report it; nothing was committed",

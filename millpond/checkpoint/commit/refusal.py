@@ -23,7 +23,7 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
             "the stream is ahead of Millpond's checkpoint, which is empty",
             expected="batch 0, the first one of a fresh checkpoint",
             found=found,
-            hint=f"point to the checkpoint that belongs to this stream, or begin both anew; {_ADOPT}, "
+            hint=f"point to the checkpoint that belongs to this stream, or begin both again; {_ADOPT}, "
             "without the state of the batches before",
         )
     if reason is Reason.RETRIES_SPENT:
@@ -37,7 +37,7 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
         assert head.unfinished is not None
         return EpochError(
             "MP416",
-            "the last batch has messages left to work on, and another one came",
+            "another batch came before all messages of the last one were processed",
             expected=f"batch {head.unfinished.batch} of query {head.unfinished.query} again, which goes on",
             found=found,
             hint="this is a fault of Millpond, please report it; nothing was committed",
@@ -80,7 +80,7 @@ def _does_not_follow(reason: Reason, last: Offer, offer: Offer) -> EpochError:
     if reason is Reason.BATCH_WENT_BACK:
         return EpochError(
             "MP406",
-            "this batch was applied before the last one",
+            "this batch was applied already",
             expected=expected,
             found=found,
             hint="Spark's checkpoint was put back to an older state: put Millpond's back too; "

@@ -184,7 +184,7 @@ class ElementReader:
         """Return the error for bytes in state that are not what the element holds."""
         return StateError(
             "MP244",
-            f"{what} in the state of `{self.schema.name}` makes no sense",
+            f"{what} in the state of `{self.schema.name}` can't be decoded",
             expected=expected,
             found=f"{len(data)} bytes: {data[:32].hex(' ')}",
             hint="the checkpoint was not written by Millpond, or not with these types: restore it from a copy",

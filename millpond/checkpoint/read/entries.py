@@ -193,7 +193,10 @@ def check_feed(history: History, since: Point, until: Point, name: str) -> tuple
     """What each epoch in between changed; raises if that can't be told."""
     if since.epoch > until.epoch:
         raise EpochError(
-            "MP452", "changes go forward", expected=f"an epoch up to {until.epoch}", found=f"since epoch {since.epoch}"
+            "MP452",
+            "changes were asked for backwards",
+            expected=f"an epoch up to {until.epoch}",
+            found=f"since epoch {since.epoch}",
         )
     between = [epoch for epoch in history.epochs if since.epoch < epoch <= until.epoch]
     _check_types(history, since, until, name, between)

@@ -146,7 +146,7 @@ class History:
             return found
         raise StateError(
             "MP240",
-            "the checkpoint has no such state element",
+            "the checkpoint has no state element of this name",
             expected=", ".join(names_of(point)) or "none: the program has no state",
             found=ascii(name)[:80],
             hint="use a name as the program declared it at that epoch",
@@ -171,7 +171,7 @@ class History:
                     "MP456",
                     f"the state of epoch {point.epoch} is not in the checkpoint as a whole",
                     expected=f"what epoch {delta.epoch} changed",
-                    found=f"{level}, by the durability of the job; the rest is near its host",
+                    found=f"{level}, by the durability of the job; the rest is unsynced, on the host that ran it",
                     hint=f"read epoch {manifest.snapshot_epoch} if it is kept, or start the job once with "
                     'Durability("exactly_once"): that keeps what is missing, up to the last epoch',
                 )

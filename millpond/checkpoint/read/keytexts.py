@@ -101,7 +101,7 @@ _PARSERS: dict[Any, Callable[[str], Any]] = {
 def _unfit(reader: ElementReader, expected: str, found: str) -> StateError:
     return StateError(
         "MP241",
-        f"this is no key of `{reader.schema.name}`",
+        f"this is not a key of `{reader.schema.name}`",
         expected=f"{expected} ({type_text(reader.codec.hint)})" if reader.has_keys else expected,
         found=ascii(found)[:80],
     )

@@ -226,7 +226,7 @@ def kind_of(state_file: StateFile) -> FrameKind:
 def _bad_changes(name: str, expected: str, found: str) -> StorageError:
     return StorageError(
         "MP315",
-        f"the state in {name} makes no sense",
+        f"the state in {name} can't be decoded",
         expected=expected,
         found=found,
         hint="restore this file from a copy of the checkpoint",

@@ -84,7 +84,7 @@ def _decode(data: bytes, name: str) -> Save:
 def _nonsense(name: str, found: str) -> StorageError:
     return StorageError(
         "MP315",
-        f"the saved keys in {name} make no sense",
+        f"the saved keys in {name} can't be decoded",
         expected="keys and values after the epoch that the manifest says",
         found=found,
         hint="restore this file from a copy of the checkpoint",

@@ -309,7 +309,7 @@ def _waiting_snapshot(storage: Storage, newest: int) -> frozenset[str]:
 def _failing(error: MillpondError) -> EpochError:
     return EpochError(
         "MP426",
-        "epochs that are not kept can't be deleted",
+        "garbage collection failed: epochs that are not kept can't be deleted",
         expected="a checkpoint whose manifests can be read and whose files can be deleted",
         found=f"{error.code} {error.summary}: {error.found or ''}"[:500],
         hint="nothing is lost, and this epoch is committed. `millpond state verify --all` says what is wrong; "

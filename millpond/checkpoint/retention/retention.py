@@ -86,7 +86,7 @@ def _check(holds: bool, field: str, found: object) -> None:
 def _wrong(field: str, expected: str, found: str) -> EpochError:
     return EpochError(
         "MP429",
-        f"`{field}` makes no sense",
+        f"Keep() does not take this `{field}`",
         expected=expected,
         found=found,
         hint="leave `every` out to keep the last ones only; Keep.all() keeps every epoch",

@@ -126,7 +126,7 @@ def _check_alive(storage: Storage, savepoint: Savepoint) -> None:
         "MP427",
         f"epoch {savepoint.epoch} is being deleted",
         expected="an epoch that is kept",
-        found="one that retention has given up",
+        found="one that garbage collection deletes",
         hint="choose a newer one; `millpond state ls` shows them, and Durability(keep=Keep(last=...)) keeps more",
     )
 

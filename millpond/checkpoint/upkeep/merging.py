@@ -120,5 +120,5 @@ def _misfit(element: Element, key: Any, expected: str, found: str) -> EpochError
         expected=expected,
         found=found,
         hint="nothing was committed; an entry that an instance does not have is None in a map, which the functions of "
-        "millpond.merges bear",
+        "millpond.merges accept",
     )

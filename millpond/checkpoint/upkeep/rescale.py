@@ -102,7 +102,7 @@ def check_rescale(elements: Mapping[str, Element], key_groups: int, before: int,
     if after < before and stuck:
         raise EpochError(
             "MP420",
-            "fewer instances, and no way to make one of several",
+            "fewer instances of partial state, and no merge= to combine them",
             expected=f"merge= in the declaration of {', '.join(f'`{element.name}`' for element in stuck)}",
             found=f"{after} instances instead of {before}, and {stuck[0]!r} without merge=",
             hint=f"say how entries are merged, e.g. {stuck[0].name} = Partial({stuck[0].type.text}, "

@@ -261,7 +261,7 @@ def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., A
     except InexactError as error:
         raise StateError(
             "MP262",
-            f"a number of `{rewrite.element.name}` is too large to be a float",
+            f"a number of `{rewrite.element.name}` can't become a float without loss",
             expected=f"a number that some float is equal to, for {_shown(keys, key)}",
             found=str(error),
             hint="give the element a migrate= function that rounds, or keep the numbers whole; nothing was changed",
@@ -274,7 +274,7 @@ def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., A
     except msgspec.MsgspecError as error:
         raise StateError(
             "MP264",
-            f"a stored value of `{rewrite.element.name}` is not of the type that the checkpoint notes",
+            f"a stored value of `{rewrite.element.name}` is not of the type that the checkpoint records",
             expected=rewrite.old.value,
             found=f"{str(error)[:200]}, for {_shown(keys, key)}",
             hint="`millpond state verify` looks at all files of a checkpoint; nothing was changed",
@@ -292,7 +292,7 @@ def _misfit(rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None =
     at = "" if keys is None else f", for {_shown(keys, key)}"
     return StateError(
         "MP263",
-        f"values of `{rewrite.element.name}` can't be brought over",
+        f"values of `{rewrite.element.name}` can't be migrated",
         expected=expected,
         found=found + at,
         hint="correct the migrate= function, or the class; nothing was changed",

@@ -210,9 +210,9 @@ class Saving:
         raise EpochError(
             "MP498",
             "keys of elements with bounded loss can't be saved",
-            expected="files near this host that can be read, and a checkpoint that can be written",
+            expected="unsynced files on this host that can be read, and a checkpoint that can be written",
             found=found[:300],
-            hint="this epoch was not committed; a new start keeps what is near the host, or says what is lost",
+            hint="this epoch was not committed; a new start syncs what is on the host, or says what is lost",
         ) from error
 
 

@@ -61,7 +61,7 @@ def read_input(storage: Storage, told: EpochInput) -> pa.Table | None:
 def _nonsense(name: str, found: str) -> StorageError:
     return StorageError(
         "MP357",
-        f"the rows in {name} make no sense",
+        f"the rows in {name} can't be decoded",
         expected="the rows of an epoch as Arrow writes them",
         found=found[:200],
         hint="restore this file from a copy of the checkpoint",

@@ -67,7 +67,7 @@ def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) 
         if (table.schema.metadata or {}).get(_PROGRAM) != program_mark(plan.program):
             raise EpochError(
                 "MP417",
-                "the program changed while messages of its last epoch are left to work on",
+                "the program changed before all messages of its last epoch were processed",
                 expected="the entry points that sent them",
                 found=ref.name,
                 hint="run the program as it was until nothing is left, then change it",
@@ -97,7 +97,7 @@ def _check_targets(plan: ProgramPlan, table: pa.Table, name: str) -> None:
 def _nonsense(name: str, found: str) -> StorageError:
     return StorageError(
         "MP357",
-        f"the messages in {name} make no sense",
+        f"the messages in {name} can't be decoded",
         expected="rows of messages as Arrow writes them",
         found=found[:200],
         hint="restore this file from a copy of the checkpoint",

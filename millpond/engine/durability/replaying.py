@@ -48,7 +48,7 @@ def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, 
     if (bounded or level is Level.REPLAY) and not one_host:
         raise EpochError(
             "MP493",
-            'Durability("replay") and "bounded_loss" keep what epochs change near one host',
+            'Durability("replay") and "bounded_loss" need all tasks on one host',
             expected="a session whose driver and executors are on one host",
             found="a cluster",
             hint='leave durability at "exactly_once"',
@@ -57,7 +57,7 @@ def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, 
     if unfit:
         raise EpochError(
             "MP492",
-            f"{program.name} can't be computed again from its input byte by byte",
+            f"{program.name} can't be replayed from its input",
             expected="entry points that run by key or on partial state, without a time to live and without timers",
             found=unfit,
             hint='leave durability at "exactly_once"',
@@ -131,7 +131,7 @@ def _check_feeds(plan: ProgramPlan, delta: EpochDeltas, told: EpochInput) -> Non
     if told.sources != found:
         raise EpochError(
             "MP490",
-            f"epoch {delta.epoch} must be computed again, and it had other feeds",
+            f"epoch {delta.epoch} must be replayed, and it had other feeds",
             expected="; ".join(told.sources),
             found="; ".join(found),
             hint="start the job once with the feeds it had, then change them",
@@ -202,7 +202,7 @@ def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInp
 def _another_outcome(delta: EpochDeltas) -> EpochError:
     return EpochError(
         "MP491",
-        f"epoch {delta.epoch} was computed again from its input, and gave another state",
+        f"epoch {delta.epoch} was replayed from its input, and gave another state",
         expected="the same program as when the epoch ran, and code whose outcome depends on its input alone",
         hint="run the program as it was, until a snapshot is written, then change it; nothing was changed",
     )

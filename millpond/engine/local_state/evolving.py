@@ -45,7 +45,7 @@ class Schemas:
         if self.change and head is not None and head.pending:
             raise EpochError(
                 "MP444",
-                "the program's state elements changed while a batch has messages left to work on",
+                "the program's state elements changed before all messages of a batch were processed",
                 expected="the program that sent them, until none is left",
                 found=f"{len(head.pending)} files of messages of epoch {head.epoch}",
                 hint="run it as it was until nothing is left, then change it; nothing was changed",
@@ -92,7 +92,7 @@ def check_elements(parent: Parent, elements: Elements) -> None:
             "another driver changed the state elements of the checkpoint",
             expected="those that this driver found",
             found=f"others since epoch {parent.epoch} or before",
-            hint="nothing was committed; start this job anew, and make sure that only one uses this checkpoint",
+            hint="nothing was committed; restart this job, and make sure that only one uses this checkpoint",
         )
 
 

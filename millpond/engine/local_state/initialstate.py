@@ -112,7 +112,7 @@ def target_of(element: Element, index: int, layout: Layout, into: str | None, mo
     if element.partial != (into is not None) or (into is not None and into not in wanted):
         raise StateError(
             "MP270",
-            f"`{element.name}` {'has instances' if element.partial else 'has no instances to choose from'}",
+            f"`{element.name}` {'has instances, and into= names none' if element.partial else 'has no instances'}",
             expected=" or ".join(f'into="{one}"' for one in wanted) if element.partial else "no into=",
             found="no into=" if into is None else f"into={into!r}",
             hint='"first" fills one, right if instances are added up; "all" fills each, right if they are averaged',
@@ -154,7 +154,7 @@ def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Offer 
     if name is None and head is not None and (head.stream is not None or head.runs):
         raise EpochError(
             "MP446",
-            f"`{element}` is to be loaded, but the checkpoint has worked on rows already",
+            f"`{element}` can't be loaded: the checkpoint has processed rows already",
             expected="a load before the first rows, or one with a name",
             found=f"epoch {head.epoch}, with rows of {'a stream' if head.stream is not None else 'a run'}",
             hint='give it a name, which is loaded once: job.load(..., name="backfill"); the element must be empty',
@@ -186,7 +186,7 @@ def _entries(target: Target, rows: pa.Table) -> tuple[list[bytes], list[bytes | 
         if columns[name].null_count and not (name == VALUE and optional(hint)):
             raise StateError(
                 "MP272",
-                f"a null in column `{name}` of the load of `{target.element.name}`",
+                f"column `{name}` has nulls in the load of `{target.element.name}`",
                 expected=type_text(hint),
                 found=f"{columns[name].null_count} nulls",
                 hint=f'leave these rows out: df.where("{name} is not null")',

@@ -112,7 +112,7 @@ def check_instances(parent: Parent, layout: Layout) -> None:
             "another driver changed the number of instances of partial state",
             expected=f"{layout.instances}, as this driver found it",
             found=f"{parent.instances} since epoch {parent.epoch} or before",
-            hint="nothing was committed; start this job anew, and make sure that only one uses this checkpoint",
+            hint="nothing was committed; restart this job, and make sure that only one uses this checkpoint",
         )
 
 

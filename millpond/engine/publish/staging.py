@@ -214,10 +214,10 @@ class CheckpointArea:
         except OSError as error:
             raise StorageError(
                 "MP356",
-                f"can't bring {output.file.name} to where it is handed over",
+                f"can't copy {output.file.name} to where it is published",
                 expected=f"room in {self._scratch}, and the right to write there",
                 found=str(error.strerror or error),
-                hint="the epoch is committed; mend the folder, and a new start hands its replies over",
+                hint="the epoch is committed; repair the folder, and a new start publishes its replies",
             ) from error
         return path
 

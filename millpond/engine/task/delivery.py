@@ -285,7 +285,7 @@ class Delivery:
         except TypeError as error:
             unfit = UnfitError(
                 "MP603",
-                f"`{after.key}` is a key of state and can't be one",
+                f"`{after.key}` is used as a key of state, and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
             )
@@ -363,7 +363,7 @@ def _converted(values: list[Any], entry: str, returns: Any, places: Sequence[int
             f"a reply of `{entry}` does not fit its return type",
             expected=type_text(returns),
             found=found,
-            hint="mend the return hint, or convert the reply",
+            hint="correct the return hint, or convert the reply",
         )
         raise NoParcel(places[low], unfit) from error
 

@@ -383,7 +383,7 @@ def _gather(plan: ProgramPlan, task: CompiledTask, places: Places) -> npt.NDArra
     if len(rows) % width or not np.array_equal(places.instance[rows], wanted):
         raise EpochError(
             "MP430",
-            f"answers for {task.name} are missing",
+            f"answers of instances for {task.name} are missing",
             expected=f"{width} per row, one from each instance",
             found=f"{len(rows)} in all",
             hint="this is a fault of Millpond, please report it; nothing was committed",

@@ -64,4 +64,6 @@ class EventTime:
 
 
 def _bad(expected: str, found: str) -> EventTimeError:
-    return EventTimeError("MP635", "an event time is not told in lengths of time", expected=expected, found=found)
+    return EventTimeError(
+        "MP635", "an EventTime has something that is not a length of time", expected=expected, found=found
+    )

@@ -163,7 +163,7 @@ class Timekeeper:
         if self.by_event and event is not None and event.ended:
             raise EventTimeError(
                 "MP632",
-                "event time has come to its end on this checkpoint, so all rows would be late",
+                "the watermark of this checkpoint is at the end of time, so all rows would be late",
                 expected="a run that left it open: run(name, close=False)",
                 found="a run that ended it, and new rows",
                 hint="a bounded run fires all timers at its end: let only the last do so, or begin a new checkpoint",

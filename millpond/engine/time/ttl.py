@@ -46,7 +46,7 @@ def _over_at(storage_url: str, epoch: int, digest: ManifestHash) -> Over:
             f"{name} is not the one that the epoch began with",
             expected=f"hash {digest}",
             found=f"hash {manifest_hash(data)}",
-            hint="another run put it there, or it came from a copy: start the job anew",
+            hint="another run put it there, or it came from a copy: restart the job",
         )
     return Times.of(decode_manifest(data, name).counters).over_us
 

@@ -112,7 +112,7 @@ def random_of(program: Any) -> RowRandom:
     if row is None:
         raise ProgramError(
             "MP176",
-            "self.random is asked for outside an entry point",
+            "self.random is read outside an entry point",
             expected="a call of a method that is marked @entry",
             found=f"a {type(program).__name__} that works on no row",
             hint="random numbers follow from a row: ask for them in an entry point, or in a helper that one calls",

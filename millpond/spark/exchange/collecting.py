@@ -39,7 +39,7 @@ def running(job: Callable[[], Result]) -> Result:
             raise refused from None
         # Spark's own trace is pages long, and its reason is in `found`.
         raise JobAborted(
-            "MP434", "Spark gave up the job of an epoch", found=_reason(text), hint="see the Spark logs of the task"
+            "MP434", "Spark aborted the job of an epoch", found=_reason(text), hint="see the Spark logs of the task"
         ) from None
 
 

@@ -126,7 +126,7 @@ def _own(batches: Iterable[pa.RecordBatch], partition: PartitionId, layout: Layo
         if (parts != partition).any():
             raise EpochError(
                 "MP432",
-                "Spark brought rows to the wrong partition",
+                "Spark sent rows to the wrong partition",
                 expected=f"partition {partition}",
                 found=f"rows for {sorted(set(parts.tolist()))[:8]}",
                 hint="switch off what re-arranges explicit repartitions in this session, and report it",

@@ -101,7 +101,7 @@ def _is_variant(kind: Any) -> bool:
 def _unknown(found: str) -> FeedError:
     return FeedError(
         "MP501",
-        "this type has no column type",
+        "no column can hold this type",
         expected="a column of a type that Spark hands to Python workers",
         found=found,
         hint="cast the column, or leave it out",

@@ -71,8 +71,8 @@ def _check_late_columns(feed: Feed) -> None:
     if taken:
         raise EventTimeError(
             "MP636",
-            f"late rows of feed `{feed.plan.name}` have columns of their own",
+            f"feed `{feed.plan.name}` has names that the columns of late rows need",
             expected=f"no parameter and no kept column named `{EVENT_TIME}` or `{LATE_BY}`",
             found=", ".join(taken),
-            hint="call the parameter something else",
+            hint="rename the parameter or the column",
         )

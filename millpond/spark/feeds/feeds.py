@@ -158,7 +158,7 @@ def check_sink(given: object) -> None:
     if not isinstance(given, Sink):
         raise FeedError(
             "MP514",
-            "this is no sink",
+            "this is not a sink",
             expected="parquet(path), memory(), console(), foreach_epoch(function), or a sink of your own kind",
             found=repr(given)[:80],
             hint="a class of your own derives from millpond.sinks.Sink (docs/SINKS.md)",

@@ -71,9 +71,9 @@ def make_load(
     if name == "" or any((other.name or other.element.name) == (name or element) for other in others):
         raise StateError(
             "MP276",
-            "a load needs a name that no other load has",
+            "a load has an empty name" if name == "" else f"two loads are named `{name or element}`",
             expected='one load per element, or names: job.load(..., name="backfill")',
-            found=f"a second load named `{name or element}`" if name != "" else "an empty name",
+            found='name=""' if name == "" else f"a second load named `{name or element}`",
         )
     if frame.isStreaming:
         raise StateError(

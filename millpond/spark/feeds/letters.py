@@ -39,7 +39,7 @@ def letter_feeds(
     if query is not None and query.isActive:
         raise FeedError(
             "MP529",
-            "dead letters are fed again by a run of their own, and a query of this job is running",
+            "dead letters can't be fed again while a query of this job runs",
             expected="a job whose query is stopped: what it commits and a replay commits come one after the other",
             hint="stop the query, replay, and start it again: it goes on where it was",
         )
@@ -50,7 +50,7 @@ def letter_feeds(
     if missing or others:
         raise FeedError(
             "MP528",
-            "these are no dead letters of this job",
+            "these are not dead letters of this job",
             expected=f"the columns {', '.join(DEAD_LETTER_SCHEMA.names)}, and feeds of the job: {', '.join(known)}",
             found=f"no {', '.join(missing)}" if missing else f"letters of {', '.join(others)}",
             hint="give it what a dead-letter sink holds, or some of its rows, and the feeds that they came from",
@@ -69,7 +69,7 @@ def _letters(spark: SparkSession, letters: DataFrame | Sink) -> DataFrame:
         return held
     raise FeedError(
         "MP528",
-        "these are no dead letters of this job",
+        "these are not dead letters of this job",
         expected="a batch DataFrame of dead letters, or a sink that shows what it holds: parquet(), memory()",
         found="a streaming DataFrame" if isinstance(letters, DataFrame) else repr(letters)[:80],
     )

@@ -93,7 +93,7 @@ def _plain(name: str, column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
     except (ValueError, OverflowError) as error:
         raise WindowError(
             "MP609",
-            f"the column `{name}` has a value that Python can't tell",
+            f"the column `{name}` has a value that Python can't represent",
             expected="moments of the years 1 to 9999 in UTC",
             found=str(error).partition("\n")[0][:120],
             hint="leave such rows out, or select only the columns that functions need",
@@ -137,7 +137,7 @@ def _functions_at(key: Key) -> Iterator[None]:
             f"a function of a window or an aggregate raised {type(error).__name__}",
             expected="functions that answer for every record",
             found=f"{said}, at the key {', '.join(map(repr, key))[:80]}",
-            hint="mend the function, its lines are in the traceback; or leave such rows out",
+            hint="correct the function, its lines are in the traceback; or leave such rows out",
         ) from error
 
 

@@ -102,9 +102,9 @@ def _python(kind: pa.DataType) -> Any:
     if found is None:
         raise WindowError(
             "MP643",
-            "a column of results can't be told by a stream",
+            "a column of results can't be emitted by a stream",
             expected="numbers, text, bytes, booleans or timestamps",
             found=str(kind),
-            hint="tell the type of the aggregate: types={...}, or let it give something else",
+            hint="declare the type of the aggregate: types={...}, or let it give something else",
         )
     return found

@@ -279,7 +279,11 @@ def tick_seconds(tick: Length) -> float:
 
 def _no_tick(expected: str, found: str) -> EpochError:
     return EpochError(
-        "MP463", "tick is a length of time", expected=expected, found=found, hint='tick="0 s" is for no ticks at all'
+        "MP463",
+        "tick= is not a length of time",
+        expected=expected,
+        found=found,
+        hint='tick="0 s" is for no ticks at all',
     )
 
 

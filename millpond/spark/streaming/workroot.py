@@ -96,7 +96,7 @@ def _folder(work: str | Path) -> Path:
     if not text or "://" in text or "\0" in text:
         raise FeedError(
             "MP522",
-            "the work root is a folder",
+            "the work root is not a folder",
             expected="a path that driver and executors share, as /shared/recs",
             found=ascii(shown_url(str(work))[:120]),
             hint="start(spark_checkpoint=...) takes an address that Spark itself can write to",

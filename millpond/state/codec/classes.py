@@ -75,7 +75,7 @@ def find_class(module: str, name: str) -> type:
         if not is_record(loaded):
             raise StateError(
                 "MP230",
-                "a message holds a value of a class that is not known here",
+                "a message holds a value of a class that the program does not name",
                 expected="a dataclass, a named tuple, an enum or a Struct that the program names",
                 found=f"{module}.{name}",
                 hint="name the class in a hint or in the code of the program, at module level",

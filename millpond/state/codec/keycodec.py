@@ -87,7 +87,7 @@ class KeyCodec:
         for part in key if type(key) is tuple else (key,):
             if type(part) is int and not INT_MIN <= part <= INT_MAX:
                 raise StateError(
-                    "MP201", "an integer key is out of range", expected="64 bits, signed", found=shown(part)
+                    "MP201", "an integer key does not fit into 64 bits", expected="64 bits, signed", found=shown(part)
                 )
 
     def encode(self, key: Any) -> bytes:
@@ -184,7 +184,7 @@ def _decode_part(kind: Any, data: bytes, at: int) -> tuple[Any, int]:
         if end >= len(data):
             raise StateError(
                 "MP216",
-                "a stored key breaks off",
+                "a stored key is cut short",
                 expected=f"{type_text(kind)} with its end",
                 found=shown(data),
                 hint="`millpond state verify` looks at all files of a checkpoint",

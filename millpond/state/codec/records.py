@@ -127,7 +127,7 @@ def _make_struct(kind: Any, fields: dict[str, Any]) -> Any:
 def _changed(kind: type, why: str) -> StateError:
     return StateError(
         "MP231",
-        f"a value of {kind.__qualname__} in a message is of another definition of the class",
+        f"a value of {kind.__qualname__} in a message was made by another definition of the class",
         expected="the class as it was when the message was sent",
         found=why,
         hint="run with the definition that sent it until no message is under way, then change the class",

@@ -133,7 +133,7 @@ def _told_unfit(values: tuple[Any, ...], names: Sequence[str], place: int, why: 
     inside = f"in {shown(values[place])}"
     return RowError(
         "MP601",
-        f"{which} crosses a cut, and its value can't travel",
+        f"{which} is used after the method moves to another task, and its value can't be sent there",
         expected="numbers, text, bytes, dates, None, collections, dataclasses, named tuples, enums, arrays",
         found=ascii_surrogates(f"{_why(why)} {inside}")[:240],
         hint="convert it before the next state access, or build it after",

@@ -43,7 +43,7 @@ class ElementType:
         if wanted is None:
             raise StateError(
                 "MP211",
-                "this is no state container",
+                "this is not a state container",
                 expected=", ".join(sorted(kind.__name__ for kind in _ARGUMENTS)),
                 found=type_text(declared),
             )
@@ -58,17 +58,17 @@ class ElementType:
         if container is Matrix:
             by = "row" if by is None else by
             if by not in ("row", "column"):
-                raise StateError("MP213", "a matrix is stored by row or by column", expected="row, column", found=by)
+                raise StateError("MP213", "by= of a matrix is neither row nor column", expected="row, column", found=by)
             if arguments[2] not in (int, float, Decimal):
                 raise StateError(
                     "MP214",
-                    "the cells of a matrix are numbers",
+                    "the cells of a matrix must be numbers",
                     expected="int, float or Decimal",
                     found=type_text(arguments[2]),
                     hint="keep other values in a map, e.g. Map[tuple[int, int], str]",
                 )
         elif by is not None:
-            raise StateError("MP213", "`by` is for matrices", expected="no `by`", found=by)
+            raise StateError("MP213", "by= is given to something that is not a matrix", expected="no `by`", found=by)
         element = cls(container, arguments, by or "")
         assert element.keys is not None
         assert element.values is not None

@@ -48,7 +48,7 @@ class Map(dict[K, V]):
         """Refused: which item is last would depend on the history of restarts."""
         raise StateError(
             "MP210",
-            "popitem() has no meaning on state",
+            "popitem() can't be used on state",
             expected="pop(key)",
             found="popitem()",
             hint="choose the key yourself, e.g. key = max(self.m); self.m.pop(key)",

@@ -184,7 +184,7 @@ class LocalStore:
         if owner != os.getuid():
             raise StateError(
                 "MP223",
-                "the local store belongs to somebody else",
+                "the local store belongs to another user",
                 expected=f"a directory of user {os.getuid()}",
                 found=f"{self.path} of user {owner}",
                 hint="give a local_root of your own",

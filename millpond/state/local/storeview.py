@@ -51,7 +51,7 @@ def fenced_store(path: Path) -> StateError:
     """Return the error for a store that another run of the checkpoint moves while this one reads it."""
     return StateError(
         "MP222",
-        "the local store is taken away by another run of the same checkpoint",
+        "the local store is fenced off by another run of the same checkpoint",
         found=str(path),
         hint="stop the other run, or give each its own local root",
     )

@@ -175,7 +175,7 @@ class ObjectStorage:
         if self._put_once(PROBE, b"") is PutOutcome.WON and self._put_once(PROBE, b"") is PutOutcome.WON:
             raise StorageError(
                 "MP332",
-                "this object store does not keep the condition of a put",
+                "this object store ignores the condition of a put",
                 expected="that a put fails if the object exists and the put was made on the condition that it does not",
                 found=f"{self._place.shown} took the same object twice",
                 hint="two drivers could commit the same epoch: use a store with conditional writes, or another kind",

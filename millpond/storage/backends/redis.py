@@ -170,7 +170,7 @@ class RedisStorage:
             "this Redis server may lose what it acknowledged",
             expected="appendonly yes, appendfsync always, and no maxmemory-policy that evicts any key",
             found=", ".join(f"{name} {value}" for name, value in sorted(found.items())),
-            hint="change the server's settings, or add ?durability=relaxed to the address if a lost commit is bearable",
+            hint="change the server's settings, or add ?durability=relaxed to the address if a commit may be lost",
         )
 
     @contextmanager

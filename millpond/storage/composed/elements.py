@@ -196,7 +196,7 @@ def unplaced(storage: Storage) -> Storage:
 def _no_elements(expected: str, url: str) -> StorageError:
     return StorageError(
         "MP359",
-        "this is no address of a storage by elements",
+        "this is not the address of a storage by elements",
         expected=expected,
         found=ascii(shown_url(url)[:200]),
         hint="elements:///data/recs|ratings=s3://bucket/recs: the home, then addresses, joined by |, each with its "

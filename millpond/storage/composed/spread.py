@@ -251,7 +251,7 @@ def _remembered(root: Root) -> str:
 def _no_roots(expected: str, url: str) -> StorageError:
     return StorageError(
         "MP352",
-        "this is no address of a spread storage",
+        "this is not the address of a spread storage",
         expected=expected,
         found=ascii(shown_url(url))[:200],
         hint="spread://2*/disk1/recs|1*/disk2/recs: any addresses, joined by |, each with its weight and * before it",

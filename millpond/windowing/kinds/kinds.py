@@ -226,7 +226,7 @@ def no_place(expected: str, found: Any) -> WindowError:
         "a record has no place in these windows",
         expected=expected,
         found=str(found)[:60],
-        hint="leave such records out, or mend their time or their measure before they are added",
+        hint="leave such records out, or correct their time or their measure before they are added",
     )
 
 

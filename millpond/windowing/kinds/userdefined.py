@@ -111,7 +111,7 @@ def asked_cut(cut: Cut, state: Any, moment: Moment) -> tuple[int, int, Any]:
     except (TypeError, ValueError) as error:
         raise WindowError(
             "MP621",
-            "a window function gives no answer",
+            "a window function does not return what it must",
             expected="how many windows begin with the record, how many end before it, and the new state",
             found=repr(answer)[:60],
             hint="return (0, 0, state) where nothing begins and nothing ends",
@@ -127,7 +127,7 @@ def asked_view(view: View, state: Any, moment: Moment, held: int) -> tuple[int, 
     except (TypeError, ValueError) as error:
         raise WindowError(
             "MP626",
-            "a view gives no answer",
+            "a view does not return what it must",
             expected="how many of the oldest records leave, whether the rest is emitted, and the new state",
             found=repr(answer)[:60],
             hint="return (0, False, state) where nothing leaves and nothing is emitted",

@@ -60,7 +60,7 @@ class Views:
             if not 0 <= leaving <= held:
                 raise WindowError(
                     "MP626",
-                    "a view lets more records go than it holds",
+                    "a view evicts more records than it holds",
                     expected=f"between 0 and {held}",
                     found=repr(leaving)[:60],
                     hint="it is given the number of records it holds",

@@ -126,4 +126,4 @@ class FaultyDriver(Simulated):
 
 
 def _aborted() -> JobAborted:
-    return JobAborted("MP434", "Spark gave up the job of an epoch", found="a fault")
+    return JobAborted("MP434", "Spark aborted the job of an epoch", found="a fault")

@@ -163,7 +163,7 @@ def test_what_no_entry_point_is_to_blame_for_alone_is_told_too(write, mode):
 def test_errors_are_shown_at_their_line(write, mode):
     file = write(BAD)
     lines = check(file, *mode).stdout.splitlines()
-    at = lines.index("MP111 a method can't be suspended")
+    at = lines.index("MP111 a method can't yield or await")
     assert lines[at + 1] == f"  {file}:10:9"
     assert lines[at + 3].endswith("^^^^^^^")
     assert lines[-1] == "programs: 3, refused: 2, errors: 5"

@@ -199,4 +199,4 @@ def test_a_helper_says_the_same_or_is_refused(tmp_path):
         assert [sequential.call("go", x) for x in range(5)] == [plain.go(x) for x in range(5)]
     except ProgramError as error:
         refused = str(error)
-    assert not refused or ("MP175" in refused and "`_inner` asks for self." in refused)
+    assert not refused or ("MP175" in refused and "`_inner` reads self." in refused)

@@ -413,7 +413,7 @@ class LogStorage:
             if self._clock.ticks() > until:
                 raise StorageError(
                     "MP335",
-                    f"can't get a turn to write {name}",
+                    f"can't get the lock to write {name}",
                     expected=f"the lock of {self.url}, within {LOCK_WAIT_S:.0f} seconds",
                     found="another process that holds it all the time",
                     hint="look for a process that uses this checkpoint and was stopped; end it, then start again",
