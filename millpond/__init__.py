@@ -13,9 +13,8 @@ from millpond.checkpoint.retention.retention import Keep
 from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
-from millpond.front.frames import read_changes, read_state
+from millpond.front.frames import read_changes, read_state, windows
 from millpond.front.program import Program
-from millpond.front.windows import windows
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.durability import BoundedLoss

@@ -1,6 +1,6 @@
 """The `millpond` command.
 
-In reading order: `commands`, `terminal`, `explain`, `loading`, `check`, `unseen`, `hints`, `imports`, `doctor`,
+In reading order: `commands`, `terminal`, `explain`, `check`, `unseen`, `hints`, `doctor`,
 `state`, `stateshow`, `stateexport`, `statediff`, `stateverify`, `statekeep`.
 """
 

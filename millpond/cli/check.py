@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import hashlib
+import importlib
+import importlib.util
 import re
+import sys
+import tokenize
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from millpond.cli.loading import import_file, parse_file, programs_of, python_files
 from millpond.cli.terminal import json_of
 from millpond.cli.unseen import Seen, read_unseen
 from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft
 from millpond.compiler.independent import independent_errors
-from millpond.errors import MillpondError, ProgramError, SetupError
+from millpond.errors import MillpondError, ProgramError, SetupError, SourcePlace
 from millpond.program import EntryPoint, ProgramBase
 from millpond.program.entries import HANDLER, MARK, abstract_methods, entry_points, handler_entry
 from millpond.program.semantics.ambient import as_written
@@ -51,7 +56,7 @@ def check_paths(paths: Sequence[Path], *, importing: bool) -> list[Report]:
     reports: list[Report] = []
     for path in paths:
         try:
-            files = list(python_files(path))
+            files = list(_python_files(path))
         except SetupError as error:
             reports.append(Report(str(path), errors=[error]))
             continue
@@ -75,7 +80,7 @@ def exit_code(reports: Sequence[Report]) -> int:
 def _check_file(file: Path, *, importing: bool) -> Report:
     report = Report(str(file))
     try:
-        text, tree = parse_file(file)
+        text, tree = _parse_file(file)
         if importing:
             report.programs = _check_imported(file, text, tree)
         else:
@@ -87,7 +92,7 @@ def _check_file(file: Path, *, importing: bool) -> Report:
 
 def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
     try:
-        module = import_file(file)
+        module = _import_file(file)
     except SetupError:
         raise
     except MillpondError as error:
@@ -98,7 +103,7 @@ def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
         if not any(str(known) == str(error) for checked in found for known in checked.errors):
             _tell(found, _class_at(tree, error) or file.stem, error)
         return found
-    return [check_program(program) for program in programs_of(module)]
+    return [check_program(program) for program in _programs_of(module)]
 
 
 def _class_at(tree: ast.Module, error: MillpondError) -> str:
@@ -151,6 +156,110 @@ def _speaks_of(error: MillpondError, elements: Sequence[str]) -> bool:
     """Whether an error is at a line that names one of some elements."""
     asked = re.compile(rf"\.({'|'.join(map(re.escape, elements))})\b") if elements else None
     return asked is not None and any(asked.search(place.text) for place in error.places)
+
+
+def _python_files(path: Path) -> Iterator[Path]:
+    """The file itself, or the files below a folder that import Millpond; hidden folders are left out."""
+    if not path.is_dir():
+        yield path
+        return
+    for file in sorted(path.rglob("*.py")):
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(path).parts)
+        if not hidden and _imports_millpond(_parse_file(file)[1]):
+            yield file
+
+
+def _parse_file(file: Path) -> tuple[str, ast.Module]:
+    """Read and parse a file, or raise MP714."""
+    try:
+        with tokenize.open(file) as opened:
+            text = opened.read()
+        return text, ast.parse(text, str(file))
+    except SyntaxError as error:
+        line = error.lineno or 1
+        shown = (error.text or "").rstrip("\n")
+        places = (SourcePlace(str(file), line, max(0, (error.offset or 1) - 1), shown),) if error.lineno else ()
+        raise SetupError(
+            "MP714", f"{file} can't be read", places=places, expected="a Python file", found=f"{error.msg}"
+        ) from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise SetupError(
+            "MP714",
+            f"{file} can't be read",
+            expected="a Python file",
+            found=f"{type(error).__name__}: {error}",
+            hint="check the path",
+        ) from None
+
+
+def _imports_millpond(tree: ast.Module) -> bool:
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        if any(name.split(".")[0] == "millpond" for name in names):
+            return True
+    return False
+
+
+def _import_file(file: Path) -> types.ModuleType:
+    """Import a file as what it is: a module of its package, or a module beside its neighbours; MP715 if that fails."""
+    file = file.resolve()
+    root, parts = file.parent, [file.stem]
+    while (root / "__init__.py").exists():
+        root, parts = root.parent, [root.name, *parts]
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    name = ".".join(parts).removesuffix(".__init__")
+    try:
+        # What a module prints must not end up in a report that a machine reads.
+        with contextlib.redirect_stdout(sys.stderr):
+            return _import_as(name, file)
+    except MillpondError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise SetupError(
+            "MP715",
+            f"{file.name} can't be imported",
+            expected="a module that can be imported from anywhere",
+            found=f"{type(error).__name__}: {error}",
+            hint="see why the import fails, or check the file with --no-import",
+        ) from error
+
+
+def _import_as(name: str, file: Path) -> types.ModuleType:
+    if "." in name:
+        module = importlib.import_module(name)
+        if module.__file__ and Path(module.__file__).resolve() == file:
+            return module
+    # Alone, or hidden by another module of its name: under a name of its own, so that two files never mix.
+    own = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(own, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no module can be made of {file.name}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[own] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[own]
+        raise
+    return module
+
+
+def _programs_of(module: types.ModuleType) -> list[type[ProgramBase]]:
+    """The programs that a module defines, without bases that only others build on."""
+    classes = [member for member in vars(module).values() if isinstance(member, type)]
+    mine = (kind for kind in classes if issubclass(kind, ProgramBase) and kind.__module__ == module.__name__)
+    own = list(dict.fromkeys(mine))
+    bases = {base for program in own for base in program.__mro__[1:]}
+    whole = [program for program in own if not abstract_methods(program)]
+    return [program for program in whole if program not in bases or _has_entries(program)]
+
+
+def _has_entries(program: type) -> bool:
+    members = (member for base in program.__mro__ for member in vars(base).values())
+    return any(getattr(member, "__millpond_entry__", False) for member in members)
 
 
 def check_program(program: type[ProgramBase]) -> Checked:

@@ -10,14 +10,18 @@ from __future__ import annotations
 import abc
 import ast
 import builtins
+import importlib
+import importlib.util
+import sys
+import sysconfig
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from millpond.cli.hints import Hints
-from millpond.cli.imports import import_trusted
 from millpond.errors import MillpondError, SetupError, SourcePlace
 from millpond.program import Partial, Partitioned, ProgramBase, entry
 from millpond.program.timers import on_timer
@@ -25,6 +29,22 @@ from millpond.program.windows import on_window
 from millpond.windowing import count, tumbling
 
 DECLARES: Final = (Partitioned, Partial)
+
+TRUSTED: Final = frozenset(
+    (
+        *("__future__", "abc", "array", "asyncio", "base64", "bisect", "builtins", "calendar"),
+        *("collections", "collections.abc", "colorsys", "copy", "dataclasses", "datetime"),
+        *("decimal", "enum", "fractions", "functools", "glob", "hashlib", "heapq", "hmac", "http"),
+        *("http.client", "io", "itertools", "json", "keyword", "locale", "logging", "math"),
+        *("numbers", "operator", "os", "os.path", "pathlib", "platform", "queue", "random", "re"),
+        *("secrets", "shutil", "socket", "statistics", "string", "struct", "subprocess"),
+        *("tempfile", "textwrap", "threading", "time", "types", "typing", "unicodedata", "urllib"),
+        *("urllib.parse", "urllib.request", "uuid", "zlib", "zoneinfo"),
+    )
+)
+"""Importing one of these does nothing but define names; the compiler knows the clocks and doors among them."""
+
+_OWN: Final = "millpond"
 
 
 class Unseen:
@@ -92,7 +112,7 @@ class _Reader:
                         self._read_all(handler.body)
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        for name, meaning in import_trusted(statement):
+        for name, meaning in _import_trusted(statement):
             if name == "*":
                 self._hide(statement, "names come from a `*` import", "the names themselves")
             else:
@@ -276,3 +296,58 @@ def _is_special(name: str) -> bool:
 def _mangled(name: str, owner: str) -> str:
     private = name.startswith("__") and not name.endswith("__") and owner.strip("_")
     return f"_{owner.lstrip('_')}{name}" if private else name
+
+
+def _import_trusted(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Any]]:
+    """The names that an import binds, with what they stand for; a module's name if that is not imported."""
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            if alias.asname is None:
+                top = alias.name.split(".")[0]
+                _module(alias.name)
+                yield top, _module(top) or _placeholder(top)
+            else:
+                yield alias.asname, _module(alias.name) or _placeholder(alias.name)
+        return
+    source = "." * statement.level + (statement.module or "")
+    module = None if statement.level else _module(source)
+    for alias in statement.names:
+        name = alias.asname or alias.name
+        if module is not None and alias.name == "*":
+            public = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+            yield from ((name, getattr(module, name)) for name in public if hasattr(module, name))
+        elif module is not None and hasattr(module, alias.name):
+            yield name, getattr(module, alias.name)
+        else:
+            inner = None if statement.level else _module(f"{source}.{alias.name}")
+            yield name, inner or source
+
+
+def _placeholder(name: str) -> types.ModuleType:
+    return types.ModuleType(name)
+
+
+def _module(name: str) -> types.ModuleType | None:
+    """A trusted module, or None; a file that only has the name of one is not imported."""
+    if name != _OWN and not name.startswith(f"{_OWN}.") and name not in TRUSTED:
+        return None
+    if name not in sys.modules and not _is_genuine(name):
+        return None
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _is_genuine(name: str) -> bool:
+    """Whether a module that is not loaded yet would come from Python's own library or from this package."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return False
+    if spec.origin in ("built-in", "frozen"):
+        return True
+    homes = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).parents[1])]
+    return spec.origin is not None and any(Path(spec.origin).is_relative_to(home) for home in homes)

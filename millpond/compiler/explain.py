@@ -16,7 +16,7 @@ from millpond.compiler.draft import Method
 from millpond.compiler.reorder import reorderings
 from millpond.errors import ProgramError
 from millpond.graph.render.dot import graph_dot
-from millpond.graph.render.draw import graph_mermaid
+from millpond.graph.render.mermaid import graph_mermaid
 from millpond.graph.render.page import Listing, graph_page
 from millpond.graph.render.svg import entry_notes, graph_svg
 from millpond.graph.text import graph_text

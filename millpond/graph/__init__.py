@@ -1,4 +1,4 @@
 """The stateful dataflow graph: task elements, state elements, and the edges between them.
 
-In reading order: `model`, `order`, `cost`, `text`, `allocation`, `render/`.
+In reading order: `model`, `cost`, `text`, `allocation`, `render/`.
 """

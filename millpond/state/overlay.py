@@ -17,9 +17,8 @@ import numpy as np
 from millpond.errors import EpochError
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.map import Map
-from millpond.state.containers.ondemand import MISSING
+from millpond.state.containers.ondemand import JOURNALED, MISSING
 from millpond.state.foreseen import Guard, foreseen_entries, unforeseen
-from millpond.state.journaled import JOURNALED
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.units import Ints, StoreUnits, in_store_order
 

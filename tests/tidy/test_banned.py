@@ -156,7 +156,7 @@ BAD: dict[Rule, tuple[str, ...]] = {
 
 FINE: dict[Rule, tuple[str, str]] = {
     serialisers: (SHIPS_CODE, "import cloudpickle"),
-    loading_code: ("millpond/state/codec/arrays.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
+    loading_code: ("millpond/state/codec/wire.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
     running_text: (RUNS_CODE, "exec(code, names)"),
     unstable_hash: ("millpond/keygroups.py", "keygroups.hash(key)\nself.hash()"),
     hidden_time: (TELLS_TIME, "import time"),

@@ -26,9 +26,8 @@ from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.state.local.localstore import Brought, Loaded, LocalStore
-from millpond.state.local.ondemandview import OnDemandView
 from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
-from millpond.state.local.storeview import StoreView, fenced_store
+from millpond.state.local.storeview import OnDemandView, StoreView, fenced_store
 from millpond.storage.contract import Storage
 
 Restore = Literal["on_demand", "eager"]

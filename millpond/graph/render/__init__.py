@@ -1,4 +1,4 @@
 """A graph drawn: for Mermaid and Graphviz, as a picture, as a page beside its source.
 
-In reading order: `draw`, `dot`, `layout`, `svg`, `looks`, `page`.
+In reading order: `mermaid`, `dot`, `layout`, `svg`, `looks`, `page`.
 """

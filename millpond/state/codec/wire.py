@@ -27,9 +27,9 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from millpond.errors import RowError
-from millpond.state.codec.arrays import array_from, array_parts, scalar_from, scalar_parts
 from millpond.state.codec.canonical import UNFIT, encode_canonical
 from millpond.state.codec.records import put_together, take_apart
 from millpond.state.codec.sharing import Twice, carried_parts, objects_twice
@@ -184,7 +184,7 @@ def _pack_whole(value: Any) -> Any:
 
 def _pack_rare(value: Any) -> Any:
     if isinstance(value, np.generic):
-        parts = scalar_parts(value)
+        parts = _scalar_parts(value)
         if parts is not None:
             return _ext(_SCALAR, [_pack(part) for part in parts])
     record = take_apart(value)
@@ -231,10 +231,51 @@ def _pack_text(value: Any) -> Any:
 
 
 def _pack_array(value: Any) -> Any:
-    parts = array_parts(value)
+    parts = _array_parts(value)
     if parts is None:
         raise _Unfit(f"an array of Python objects ({value.dtype}),")
     return _ext(_ARRAY, [_pack(part) for part in parts])
+
+
+def _array_parts(array: npt.NDArray[Any]) -> tuple[Any, ...] | None:
+    """An array as its type, shape, order, writability and bytes; None if it holds Python objects."""
+    if array.dtype.hasobject:
+        return None
+    # Sums over an array follow its layout, and so do their roundings: so the layout travels.
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    kind = np.lib.format.dtype_to_descr(array.dtype)
+    return kind, array.shape, order, array.flags.writeable, array.tobytes(order)  # type: ignore[arg-type]
+
+
+def _array_from(kind: Any, shape: tuple[int, ...], order: str, writeable: bool, data: bytes) -> npt.NDArray[Any]:
+    """The array of these parts, with memory of its own."""
+    dtype = np.lib.format.descr_to_dtype(kind)
+    array = np.empty(shape, dtype, order=order)  # type: ignore[call-overload]
+    if array.nbytes:
+        array[...] = np.frombuffer(data, dtype).reshape(shape, order=order)  # type: ignore[call-overload]
+    array.flags.writeable = writeable
+    return array  # type: ignore[no-any-return]
+
+
+def _scalar_parts(scalar: np.generic) -> tuple[Any, ...] | None:
+    """A NumPy scalar as its type and bytes; text as text, since an array would lose zeros at its end."""
+    if scalar.dtype.hasobject:
+        return None
+    if isinstance(scalar, np.str_):
+        # Not str(): NumPy's own cuts zeros off.
+        return "U", str.__str__(scalar)
+    if isinstance(scalar, np.bytes_):
+        return "S", bytes.__getitem__(scalar, slice(None))
+    return np.lib.format.dtype_to_descr(scalar.dtype), scalar.tobytes()
+
+
+def _scalar_from(kind: Any, data: Any) -> Any:
+    """The scalar of these parts."""
+    if kind == "U":
+        return np.str_(data)
+    if kind == "S":
+        return np.bytes_(data)
+    return np.frombuffer(data, np.lib.format.descr_to_dtype(kind)).copy()[0]
 
 
 def _pack_default_dict(value: collections.defaultdict[Any, Any]) -> Any:
@@ -328,8 +369,8 @@ _READERS: Final[dict[int, Callable[[list[Any]], Any]]] = {
     _SET: lambda items: set(map(_decoder.decode, items)),
     _FROZENSET: lambda items: frozenset(map(_decoder.decode, items)),
     _RECORD: lambda items: put_together(items[0], items[1:]),
-    _ARRAY: lambda items: array_from(*items),
-    _SCALAR: lambda items: scalar_from(*items),
+    _ARRAY: lambda items: _array_from(*items),
+    _SCALAR: lambda items: _scalar_from(*items),
     _OWN: lambda items: _own[items[0]](*items[1:]),
     _OTHER: lambda items: _MAKERS[items[0]](*items[1:]),
 }

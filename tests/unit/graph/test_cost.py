@@ -4,7 +4,7 @@ import dataclasses
 
 from millpond.graph.cost import cost_of
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
-from millpond.graph.order import why_exact, why_relaxed
+from millpond.graph.text import why_exact, why_relaxed
 from tests.unit.graph.graphs import ANY, BY_KEY, LOOPING, PARTED, touches
 
 

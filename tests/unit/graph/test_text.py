@@ -7,7 +7,7 @@ import pytest
 from millpond.errors import ProgramError
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode, Touch
 from millpond.graph.render.dot import graph_dot
-from millpond.graph.render.draw import graph_mermaid
+from millpond.graph.render.mermaid import graph_mermaid
 from millpond.graph.render.svg import graph_svg
 from millpond.graph.text import access_text, dispatch_text, graph_text
 from tests.unit.graph.graphs import LOOPING, PARTED

@@ -32,9 +32,9 @@ from millpond.errors import StateError, StorageError
 from millpond.keygroups import Layout
 from millpond.state.local import localstore
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
-from millpond.state.local.ondemandview import OnDemandView
 from millpond.state.local.storekey import group_of, store_key, store_prefix
 from millpond.state.local.storeversion import groups_in, ranges_of
+from millpond.state.local.storeview import OnDemandView
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef

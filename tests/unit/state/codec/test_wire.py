@@ -169,7 +169,7 @@ def test_what_can_not_travel_is_refused(value):
 def test_a_refusal_names_the_variable(value):
     with pytest.raises(RowError) as caught:
         encode_values((1, value, Own()), ("count", "basket", "rest"))
-    assert caught.value.summary.startswith("`basket` crosses a cut")
+    assert caught.value.summary.startswith("`basket` is used after the method moves")
 
 
 def test_a_part_of_an_expression_has_no_name_that_the_user_knows():
