@@ -10,11 +10,11 @@ class Clock(Protocol):
     """Tells the time, and how long something took."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
+        """Return milliseconds since 1970, UTC."""
         ...
 
     def ticks(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return seconds on a clock that never goes back."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -26,11 +26,11 @@ class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
+        """Return milliseconds since 1970, UTC."""
         return time.time_ns() // 1_000_000
 
     def ticks(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return seconds on a clock that never goes back."""
         return time.perf_counter()
 
     def sleep(self, seconds: float) -> None:
@@ -45,11 +45,11 @@ class ManualClock:
         self._now_ms = float(now_ms)
 
     def now_ms(self) -> int:
-        """Milliseconds as set by the test."""
+        """Return milliseconds as set by the test."""
         return int(self._now_ms)
 
     def ticks(self) -> float:
-        """Seconds as set by the test."""
+        """Return seconds as set by the test."""
         return self._now_ms / 1000
 
     def sleep(self, seconds: float) -> None:

@@ -134,5 +134,5 @@ def heard_by(hears: Callable[[str], None]) -> Iterator[None]:
 
 
 def passed() -> frozenset[str]:
-    """The points that this process came by since a test set the variable."""
+    """Return the points that this process came by since a test set the variable."""
     return frozenset(_seen)

@@ -57,7 +57,7 @@ class MillpondError(Exception):
         return "\n".join(lines)
 
     def placed(self, places: tuple[SourcePlace, ...]) -> MillpondError:
-        """The same error at these places, if it has none."""
+        """Return the same error at these places, if it has none."""
         if self.places or not places:
             return self
         return type(self)(

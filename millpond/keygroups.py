@@ -179,20 +179,20 @@ class Layout:
             )
 
     def with_owners(self, assigned: Sequence[int], partitions: int | None = None) -> Layout:
-        """The same key groups and instances, owned like this."""
+        """Return the same key groups and instances, owned like this."""
         count = self.partitions if partitions is None else partitions
         return Layout(self.key_groups, count, self.instances, self.aligned, tuple(assigned))
 
     def with_spread(self, spread: Sequence[int] | None) -> Layout:
-        """The same owners, with rows of tasks without state in these partitions."""
+        """Return the same owners, with rows of tasks without state in these partitions."""
         return replace(self, spread=None if spread is None else tuple(spread))
 
     def carriers(self) -> tuple[int, ...]:
-        """The partition that runs rows of tasks without state, for every key group."""
+        """Return the partition that runs rows of tasks without state, for every key group."""
         return self.owners() if self.spread is None else self.spread
 
     def moved_since(self, before: Layout) -> int:
-        """How many key groups have another owner than they had before."""
+        """Return how many key groups have another owner than they had before."""
         return sum(now != then for now, then in zip(self.owners(), before.owners(), strict=True))
 
     @property
@@ -212,19 +212,19 @@ class Layout:
         return Layout(self.key_groups, self.partitions, self.instances, self.aligned)
 
     def group_of(self, key: Any) -> KeyGroup:
-        """The key group of a key."""
+        """Return the key group of a key."""
         return KeyGroup(stable_hash(key) % self.key_groups)
 
     def instance_of(self, group: KeyGroup) -> InstanceId:
-        """Which instance of a partial element the records of this group meet."""
+        """Return which instance of a partial element the records of this group meet."""
         return InstanceId(group * self.instances // self.key_groups)
 
     def home_of(self, instance: InstanceId) -> KeyGroup:
-        """The key group under which an instance is stored: the first that it serves."""
+        """Return the key group under which an instance is stored: the first that it serves."""
         return KeyGroup(-(-instance * self.key_groups // self.instances))
 
     def owner_of(self, group: KeyGroup) -> PartitionId:
-        """The partition that owns a key group."""
+        """Return the partition that owns a key group."""
         if self.assigned is not None:
             return PartitionId(self.assigned[group])
         if self.aligned:
@@ -232,17 +232,17 @@ class Layout:
         return PartitionId(group * self.partitions // self.key_groups)
 
     def owners(self) -> tuple[PartitionId, ...]:
-        """The owner of every key group, by group."""
+        """Return the owner of every key group, by group."""
         return tuple(self.owner_of(KeyGroup(group)) for group in range(self.key_groups))
 
     def groups_of(self, partition: PartitionId) -> Sequence[int]:
-        """The key groups that a partition owns (possibly none), ascending."""
+        """Return the key groups that a partition owns (possibly none), ascending."""
         if self.assigned is not None:
             return _groups_by_owner(self.assigned, self.partitions)[partition]
         return self.range_of(partition)
 
     def range_of(self, partition: PartitionId) -> range:
-        """The key groups that a partition owns where nothing is assigned."""
+        """Return the key groups that a partition owns where nothing is assigned."""
         if self.aligned:
             first = -(-partition * self.instances // self.partitions)
             last = -(-(partition + 1) * self.instances // self.partitions)
@@ -252,7 +252,7 @@ class Layout:
         )
 
     def instances_of(self, partition: PartitionId) -> Sequence[int]:
-        """The instances of partial elements that live on a partition, ascending."""
+        """Return the instances of partial elements that live on a partition, ascending."""
         if not self.aligned:
             return range(0)
         if self.assigned is not None:
@@ -264,7 +264,7 @@ class Layout:
 
 @lru_cache(maxsize=16)
 def _groups_by_owner(assigned: tuple[int, ...], partitions: int) -> tuple[Sequence[int], ...]:
-    """The key groups of each partition; a range where that is one."""
+    """Return the key groups of each partition; a range where that is one."""
     owned: list[list[int]] = [[] for _ in range(partitions)]
     for group, owner in enumerate(assigned):
         owned[owner].append(group)
@@ -292,16 +292,16 @@ class Succession:
         return self.after > self.before
 
     def heirs(self, instance: InstanceId) -> range:
-        """The instances that take over from one that was, at least one."""
+        """Return the instances that take over from one that was, at least one."""
         return _aligned(instance, self.before, self.after)
 
     def sources(self, instance: InstanceId) -> range:
-        """The instances that one takes over from, at least one."""
+        """Return the instances that one takes over from, at least one."""
         return _aligned(instance, self.after, self.before)
 
 
 def _aligned(place: int, own: int, other: int) -> range:
-    """The places of another division that belong to one of ours."""
+    """Return the places of another division that belong to one of ours."""
     if own >= other:
         return range(place * other // own, place * other // own + 1)
     return range(-(-place * other // own), -(-(place + 1) * other // own))

@@ -61,7 +61,7 @@ def check_word(field: str, value: object) -> None:
 
 
 def missing_name(name: str) -> Exception:
-    """What to raise for a name that the package has not: a name that it had shows the one that it has now."""
+    """Return what to raise for a name that the package has not: a name that it had shows the one that it has now."""
     if name not in _NAMES:
         return AttributeError(f"module 'millpond' has no attribute {name!r}")
     return FeedError(
@@ -104,7 +104,7 @@ def _moved(call: str, keyword: str, record: type, found: Mapping[str, object], f
 
 
 def _now(field: str, value: object) -> str:
-    """A value as it is written now."""
+    """Return a value as it is written now."""
     return repr(_WORDS.get(field, {}).get(value, value) if isinstance(value, str) else value)[:80]
 
 

@@ -71,7 +71,7 @@ def check_paths(paths: Sequence[Path], *, importing: bool) -> list[Report]:
 
 
 def exit_code(reports: Sequence[Report]) -> int:
-    """0: all programs compile. 1: some are refused. 2: some files can't be looked at."""
+    """Return 0 if all programs compile, 1 if some are refused, 2 if some files can't be looked at."""
     if any(report.errors for report in reports):
         return 2
     return 1 if any(program.errors for report in reports for program in report.programs) else 0
@@ -107,7 +107,7 @@ def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
 
 
 def _class_at(tree: ast.Module, error: MillpondError) -> str:
-    """The name of the class whose body an error is in."""
+    """Return the name of the class whose body an error is in."""
     lines = [place.line for place in error.places[:1]]
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     around = (node.name for node in classes for line in lines if node.lineno <= line <= (node.end_lineno or 0))
@@ -153,13 +153,13 @@ def _refused(seen: Seen) -> Iterator[Checked]:
 
 
 def _speaks_of(error: MillpondError, elements: Sequence[str]) -> bool:
-    """Whether an error is at a line that names one of some elements."""
+    """Return whether an error is at a line that names one of some elements."""
     asked = re.compile(rf"\.({'|'.join(map(re.escape, elements))})\b") if elements else None
     return asked is not None and any(asked.search(place.text) for place in error.places)
 
 
 def _python_files(path: Path) -> Iterator[Path]:
-    """The file itself, or the files below a folder that import Millpond; hidden folders are left out."""
+    """Yield the file itself, or the files below a folder that import Millpond; hidden folders are left out."""
     if not path.is_dir():
         yield path
         return
@@ -248,7 +248,7 @@ def _import_as(name: str, file: Path) -> types.ModuleType:
 
 
 def _programs_of(module: types.ModuleType) -> list[type[ProgramBase]]:
-    """The programs that a module defines, without bases that only others build on."""
+    """Return the programs that a module defines, without bases that only others build on."""
     classes = [member for member in vars(module).values() if isinstance(member, type)]
     mine = (kind for kind in classes if issubclass(kind, ProgramBase) and kind.__module__ == module.__name__)
     own = list(dict.fromkeys(mine))
@@ -297,7 +297,7 @@ def _errors_of(program: type[ProgramBase], whole: MillpondError) -> list[Millpon
 
 
 def _points(program: type[ProgramBase]) -> tuple[dict[str, EntryPoint], dict[str, MillpondError]]:
-    """The entry points whose signatures can be read, and why others can't."""
+    """Return the entry points whose signatures can be read, and why others can't."""
     points: dict[str, EntryPoint] = {}
     found: dict[str, MillpondError] = {}
     for name, member in _marked(program).items():
@@ -314,7 +314,7 @@ def _points(program: type[ProgramBase]) -> tuple[dict[str, EntryPoint], dict[str
 
 
 def _independent(program: type[ProgramBase], point: EntryPoint) -> list[ProgramError]:
-    """The errors of the single statements of an entry point, and of the helpers that it uses."""
+    """Return the errors of the single statements of an entry point, and of the helpers that it uses."""
     try:
         return independent_errors(_with_entries(program, {point.name: point}))
     except Exception:  # noqa: BLE001 - there is an error to tell already, and this was to find more of them
@@ -322,7 +322,7 @@ def _independent(program: type[ProgramBase], point: EntryPoint) -> list[ProgramE
 
 
 def _once(errors: Sequence[MillpondError]) -> list[MillpondError]:
-    """Errors in the order of their lines, without what is known of the statement that the first one is about."""
+    """Return errors in the order of their lines, without what is known of the statement that the first one is about."""
     first, *others = errors
     line = _line(first)
     kept = [first, *(error for error in others if line is None or _line(error) != line)]
@@ -343,7 +343,7 @@ def _compiled(program: type[ProgramBase]) -> Draft | MillpondError:
 
 
 def _marked(program: type) -> dict[str, Any]:
-    """The entry points of a class by name, whether their signatures can be read or not."""
+    """Return the entry points of a class by name, whether their signatures can be read or not."""
     members: dict[str, Any] = {}
     for base in reversed(program.__mro__):
         members.update(vars(base))
@@ -362,7 +362,7 @@ class _Some(dict[str, EntryPoint]):
 
 
 def _with_entries(program: type[ProgramBase], points: dict[str, EntryPoint]) -> type[ProgramBase]:
-    """The same program with some of its entry points."""
+    """Return the same program with some of its entry points."""
     some = _Some(points, _marked(program))
     members: dict[str, Any] = {
         "__module__": program.__module__,
@@ -435,7 +435,7 @@ def _error(error: MillpondError) -> dict[str, Any]:
 
 
 def as_text(reports: Sequence[Report]) -> Iterator[tuple[str, bool]]:
-    """The lines of the reports for people, each with whether it tells of something bad."""
+    """Yield the lines of the reports for people, each with whether it tells of something bad."""
     for report in reports:
         yield report.file, False
         for error in report.errors:

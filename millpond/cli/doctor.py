@@ -162,7 +162,7 @@ def _disk(folder: Path) -> Finding:
 
 
 def temporary_finding(folder: Path) -> Finding:
-    """Whether others could put something in the place of local stores, which lie there without a `local_root`."""
+    """Look whether others could put something in the place of local stores, which lie there without a `local_root`."""
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         advice = f"run `chmod +t {folder}`, or give jobs a local_root of their own"

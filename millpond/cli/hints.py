@@ -28,7 +28,7 @@ class Hints:
         self._unseen = 0
 
     def of(self, node: ast.expr) -> Any:
-        """The type that a hint stands for; the bare name itself if the file does not have it."""
+        """Return the type that a hint stands for; the bare name itself if the file does not have it."""
         if isinstance(node, ast.Name) and node.id not in self._names and not hasattr(builtins, node.id):
             # A plain name can be looked up later without running anything, and is refused there.
             return node.id
@@ -43,7 +43,7 @@ class Hints:
         return UNSEEN_TYPE
 
     def known(self, node: ast.expr) -> Any:
-        """The type that an expression stands for, or None."""
+        """Return the type that an expression stands for, or None."""
         match node:
             case ast.Constant(value=str(text)):
                 return self._quoted(text)
@@ -57,7 +57,7 @@ class Hints:
         return None
 
     def reference(self, node: ast.expr) -> Any:
-        """What a name, or an attribute of a module, stands for; None if it is unknown."""
+        """Return what a name, or an attribute of a module, stands for; None if it is unknown."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id, getattr(builtins, node.id, None))
         if isinstance(node, ast.Attribute):
@@ -84,7 +84,7 @@ class Hints:
             return None
 
     def _part(self, node: ast.expr) -> Any:
-        """A type inside another; never a bare name, which would be evaluated as text."""
+        """Return a type inside another; never a bare name, which would be evaluated as text."""
         found = self.of(node)
         if isinstance(found, str):
             return self._trust(found)
@@ -115,7 +115,7 @@ class Hints:
         return self._part(node)
 
     def record(self, tree: ast.ClassDef, bases: list[Any], methods: dict[str, Any]) -> Any:
-        """A class of the file's own as a type: a dataclass, a named tuple, an enum or a plain class; else None."""
+        """Return a class of the file as a type: a dataclass, a named tuple, an enum or a plain class; else None."""
         fields = [(s.target.id, s.annotation, s.value) for s in tree.body if _is_field(s)]  # type: ignore[attr-defined]
         try:
             decorators = [self._decorator(decorator) for decorator in tree.decorator_list]
@@ -158,7 +158,7 @@ class Hints:
 
 
 def _default(value: ast.expr) -> Any:
-    """A default that says that there is one; no instance is ever made."""
+    """Return a default that says that there is one; no instance is ever made."""
     try:
         literal = ast.literal_eval(value)
         return literal if literal.__hash__ is not None else dataclasses.field(default=None)

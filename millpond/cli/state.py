@@ -293,7 +293,7 @@ def repair(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Mend what can be mended without guessing, of a checkpoint that no job runs on, and tell which epochs are whole.
+    """Repair what can be repaired without guessing, where no job runs, and tell which epochs are whole.
 
     Chunks of snapshots are made again from older ones and deltas, byte for byte. With --to, newer epochs are set aside,
     not deleted: what they applied is lost to the job. With --accept-rollback, a checkpoint that has lost its newest
@@ -326,6 +326,6 @@ def _errors(*, json: bool) -> AbstractContextManager[None]:
 
 
 def _console() -> Console:
-    """The terminal; a file or a pipe has no width, and lines are not broken there."""
+    """Return the terminal; a file or a pipe has no width, and lines are not broken there."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)

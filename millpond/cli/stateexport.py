@@ -45,7 +45,7 @@ def export(history: History, point: Point, element: str, file: Path, begin: Begi
 
 @contextmanager
 def _appearing(file: Path) -> Iterator[BinaryIO]:
-    """A file that takes its name when all is written, and is gone if that fails."""
+    """Open a file that takes its name when all is written, and is gone if that fails."""
     try:
         descriptor, waiting = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     except OSError as error:
@@ -109,7 +109,7 @@ def _write_csv(reader: ElementReader, found: Iterable[Entry], out: BinaryIO) -> 
 
 
 def _csv_cell(value: Any) -> str:
-    """Text as it is, None as nothing, and all else as JSON."""
+    """Return text as it is, None as nothing, and all else as JSON."""
     plain = as_json(value)
     if plain is None:
         return ""

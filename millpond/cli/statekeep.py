@@ -37,7 +37,7 @@ _CLOCK = SystemClock()
 
 
 def opened(checkpoint: str, *, trial: bool) -> Storage:
-    """The storage of a checkpoint, which must be there; for a trial, one that is not changed."""
+    """Return the storage of a checkpoint, which must be there; for a trial, one that is not changed."""
     storage = History(open_storage(checkpoint)).storage
     return TrialStorage(storage) if trial else storage
 
@@ -74,7 +74,7 @@ def print_collected(console: Console, report: Report) -> None:
 
 
 def savepoint_fields(savepoint: Savepoint) -> Report:
-    """A savepoint as JSON shows it."""
+    """Return a savepoint as JSON shows it."""
     told = {"name": savepoint.name, "epoch": savepoint.epoch, "hash": savepoint.hash}
     fork_of = {"fork": shown_url(savepoint.fork)} if savepoint.fork else {}
     return {**told, "created_ms": savepoint.created_ms, **fork_of}
@@ -97,7 +97,7 @@ def forget_name(checkpoint: str, name: str) -> Savepoint:
 
 
 def savepoint_lines(history: History) -> list[Report]:
-    """The savepoints of a checkpoint; `lost` if their epoch is not there any more, or is another one."""
+    """Return the savepoints of a checkpoint; `lost` if their epoch is not there any more, or is another one."""
     lines = []
     for savepoint in savepoints(history.storage):
         lost = savepoint.epoch not in history.epochs
@@ -127,7 +127,7 @@ def make_fork(source: str, new: str, begin: Begin, *, copy: bool) -> Fork:
 
 
 def _with_point(source: str) -> tuple[str, str | None]:
-    """An address may have an @ of its own: what is a checkpoint as it stands is taken so."""
+    """Split an address from its point; what is a checkpoint as it stands, with an @ of its own, is taken so."""
     address, at, point = source.rpartition("@")
     if not at or not address or "/" in point:
         return source, None
@@ -140,7 +140,7 @@ def _with_point(source: str) -> tuple[str, str | None]:
 
 
 def fork_fields(made: Fork) -> Report:
-    """A fork as JSON shows it."""
+    """Return a fork as JSON shows it."""
     return {"ok": True, **asdict(made), "url": shown_url(made.url), "base": shown_url(made.base)}
 
 
@@ -164,7 +164,7 @@ def mend(checkpoint: str, to: int | None, begin: Begin, *, trial: bool, accept: 
 
 
 def repair_fields(done: Repair, *, trial: bool) -> Report:
-    """A repair as JSON shows it."""
+    """Return a repair as JSON shows it."""
     told: dict[str, Any] = {"ok": done.healthy, "dry_run": trial, "newest": done.newest, "whole": done.whole}
     told |= {"rebuilt": done.rebuilt, "lost": done.lost, "set_aside": done.went_back}
     return {
@@ -191,7 +191,7 @@ def print_repair(console: Console, done: Repair, *, trial: bool) -> None:
 
 
 def _what_now(done: Repair, *, trial: bool) -> str:
-    """What a person does after a repair."""
+    """Return what a person does after a repair."""
     if done.healthy:
         return f"a job {'could' if trial else 'can'} start at epoch {done.newest}"
     if not done.whole:

@@ -41,7 +41,7 @@ ENTRIES = "total.entries"
 
 
 def epoch_line(history: History, epoch: int) -> Report:
-    """What a listing says of a kept epoch; `error` if its manifest can't be read."""
+    """Return what a listing says of a kept epoch; `error` if its manifest can't be read."""
     try:
         manifest, digest = history.manifest(epoch)
     except MillpondError as error:
@@ -70,7 +70,7 @@ def _bytes(files: tuple[StateFile, ...]) -> int:
 
 
 def listing(history: History, lines: list[Report]) -> Report:
-    """A checkpoint and its kept epochs."""
+    """Return a checkpoint and its kept epochs."""
     genesis = history.genesis
     return {
         "ok": not any("error" in line for line in lines),
@@ -107,7 +107,7 @@ def print_listing(console: Console, history: History, lines: list[Report]) -> No
 
 
 def _batch(line: Report) -> str:
-    """What an epoch applied, in a few words."""
+    """Return what an epoch applied, in a few words."""
     if line["run"] is not None:
         words = f"run {line['run']}"
     elif line["query"].startswith("rescale:"):
@@ -120,12 +120,12 @@ def _batch(line: Report) -> str:
 
 
 def _short(query: str) -> str:
-    """The first part of the UUID that Spark gives a query; names of other origin as they are."""
+    """Return the first part of the UUID that Spark gives a query; names of other origin as they are."""
     return query[:8] if _UUID.fullmatch(query) else query
 
 
 def epoch_report(history: History, point: Point, begin: Begin, *, by_group: bool) -> Report:
-    """One epoch in full; the whole state is read to count it."""
+    """Return one epoch in full; the whole state is read to count it."""
     told = begin(_bytes(point.files()))
     entries: Counter[int] = Counter()
     stored: Counter[int] = Counter()
@@ -186,7 +186,7 @@ def _manifest_report(manifest: Manifest) -> Report:
 
 
 def _watermark(manifest: Manifest) -> str | None:
-    """How far event time has come, as people write it; None without event time."""
+    """Return how far event time has come, as people write it; None without event time."""
     event = EventTimes.of(manifest.counters)
     if event is None:
         return None
@@ -287,7 +287,7 @@ class ValueReport:
     found: list[tuple[int | None, Any]]
 
     def as_json(self) -> Report:
-        """The report for programs."""
+        """Return the report for programs."""
         head = {"epoch": self.epoch, "element": self.element, "key": as_json(self.key)}
         if not self.partial:
             return {**head, "value": as_json(self.found[0][1])}

@@ -29,7 +29,7 @@ def verify_checkpoint(checkpoint: str, epoch: int | None, begin: Begin, *, every
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
-    """The findings for programs."""
+    """Return the findings for programs."""
     return {
         "ok": not findings.problems,
         "epochs": findings.epochs,
@@ -43,7 +43,7 @@ def as_json(findings: Findings) -> dict[str, Any]:
 
 
 def problem_fields(problem: Problem) -> dict[str, Any]:
-    """A problem as JSON shows it."""
+    """Return a problem as JSON shows it."""
     return {"file": problem.file, **_span(problem), **error_fields(problem.error)}
 
 

@@ -63,7 +63,7 @@ def errors_shown(*, json: bool = False, clean: Callable[[str], str] = str) -> It
 
 
 def error_fields(error: MillpondError) -> dict[str, str | None]:
-    """A coded error as JSON shows it."""
+    """Return a coded error as JSON shows it."""
     named = {"code": error.code, "summary": error.summary, "expected": error.expected, "found": error.found}
     return {**named, "hint": error.hint}
 
@@ -74,7 +74,7 @@ def print_json(report: object) -> None:
 
 
 def json_of(report: object) -> str:
-    """A report as JSON; names of files that are no text are escaped in it, as on the terminal."""
+    """Return a report as JSON; names of files that are no text are escaped in it, as on the terminal."""
     try:
         data = msgspec.json.encode(report)
     except UnicodeEncodeError:
@@ -120,7 +120,7 @@ def _no_output(error: OSError) -> SetupError:
 
 @contextmanager
 def progress(what: str, *, shown: bool) -> Iterator[Callable[[int], Callable[[int], None]]]:
-    """A bar on standard error if that is a terminal: it is told the bytes there are, then those of each file."""
+    """Show a bar on standard error if that is a terminal: it is told the bytes there are, then those of each file."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:

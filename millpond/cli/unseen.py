@@ -129,7 +129,7 @@ class _Reader:
                     self._names.setdefault(node.id, Unseen(node.id, self._path))
 
     def _value(self, value: ast.expr, name: str) -> Any:
-        """A literal, or a name for a type, or a placeholder."""
+        """Return a literal, or a name for a type, or a placeholder."""
         try:
             return ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -137,7 +137,7 @@ class _Reader:
             return Unseen(name, self._path) if found is None else found
 
     def _function(self, tree: ast.FunctionDef | ast.AsyncFunctionDef, qualified: str) -> Any:
-        """A function with the right code and number of defaults; nothing is executed for it."""
+        """Return a function with the right code and number of defaults; nothing is executed for it."""
         line = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
         code = self._codes.get((qualified, line))
         if code is None:
@@ -166,7 +166,7 @@ class _Reader:
         return Unseen(tree.name, self._path) if made is None else made
 
     def _methods(self, tree: ast.ClassDef) -> dict[str, Any]:
-        """The plain methods of a class that is no program; special ones might be called when it is made or used."""
+        """Return the plain methods of a class that is not a program; special ones might be called."""
         defs = [member for member in tree.body if isinstance(member, ast.FunctionDef) and not _is_special(member.name)]
         return {member.name: self._function(member, f"{tree.name}.{member.name}") for member in defs}
 
@@ -231,7 +231,7 @@ class _Reader:
         return member
 
     def _declared(self, value: ast.expr, name: str) -> Any:
-        """A state element if this declares one, else a constant of the class."""
+        """Return a state element if this declares one, else a constant of the class."""
         match value:
             case ast.Call(func=func, args=[declared]) if self._hints.reference(func) in DECLARES:
                 make: Callable[..., Any] = self._hints.reference(func)
@@ -239,7 +239,7 @@ class _Reader:
         return self._value(value, name)
 
     def _options(self, call: ast.Call) -> dict[str, Any]:
-        """The keywords of a call: literals, and names of what is not the file's own."""
+        """Return the keywords of a call: literals, and names of what is not the file's own."""
         options: dict[str, Any] = {}
         for keyword in call.keywords:
             if keyword.arg == "ttl":
@@ -259,7 +259,7 @@ class _Reader:
         return SourcePlace(self._path, node.lineno, node.col_offset, text, max(1, len(text) - node.col_offset))
 
     def _placed(self, error: MillpondError, node: ast.stmt) -> MillpondError:
-        """The same error at its line; a class that is imported fails without one."""
+        """Return the same error at its line; a class that is imported fails without one."""
         return error.placed((self._place(node),))
 
     def _hide(self, node: ast.stmt, summary: str, expected: str) -> None:
@@ -275,7 +275,7 @@ class _Reader:
 
 
 def _codes(code: types.CodeType) -> Iterator[tuple[tuple[str, int], types.CodeType]]:
-    """All functions' code in a module's, by qualified name and first line."""
+    """Yield all functions' code in a module's, by qualified name and first line."""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield (constant.co_qualname, constant.co_firstlineno), constant
@@ -283,7 +283,7 @@ def _codes(code: types.CodeType) -> Iterator[tuple[tuple[str, int], types.CodeTy
 
 
 def _stored(statement: ast.stmt) -> Iterator[ast.Name]:
-    """The names that a statement binds."""
+    """Yield the names that a statement binds."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node
@@ -299,7 +299,7 @@ def _mangled(name: str, owner: str) -> str:
 
 
 def _import_trusted(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Any]]:
-    """The names that an import binds, with what they stand for; a module's name if that is not imported."""
+    """Yield the names that an import binds, with what they stand for; a module's name if that is not imported."""
     if isinstance(statement, ast.Import):
         for alias in statement.names:
             if alias.asname is None:
@@ -328,7 +328,7 @@ def _placeholder(name: str) -> types.ModuleType:
 
 
 def _module(name: str) -> types.ModuleType | None:
-    """A trusted module, or None; a file that only has the name of one is not imported."""
+    """Return a trusted module, or None; a file that only has the name of one is not imported."""
     if name != _OWN and not name.startswith(f"{_OWN}.") and name not in TRUSTED:
         return None
     if name not in sys.modules and not _is_genuine(name):
@@ -340,7 +340,7 @@ def _module(name: str) -> types.ModuleType | None:
 
 
 def _is_genuine(name: str) -> bool:
-    """Whether a module that is not loaded yet would come from Python's own library or from this package."""
+    """Return whether a module that is not loaded yet would come from Python's own library or from this package."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

@@ -79,7 +79,7 @@ def allocation_lines(graph: Graph) -> Iterator[str]:
 
 
 def _reasons(graph: Graph) -> Iterator[tuple[Together, str, list[str]]]:
-    """What brings states together, in the order of the steps."""
+    """Yield what brings states together, in the order of the steps."""
     tasks = {task.name: task for task in graph.tasks}
     for loop in _loops(graph):
         yield Together.LOOP, ", ".join(loop), list(dict.fromkeys(state for name in loop for state in _met(tasks[name])))
@@ -88,7 +88,7 @@ def _reasons(graph: Graph) -> Iterator[tuple[Together, str, list[str]]]:
 
 
 def _loops(graph: Graph) -> list[tuple[str, ...]]:
-    """The tasks that can be met again after each other, loop by loop; loops that share a task are one."""
+    """Return the tasks that can be met again after each other, loop by loop; loops that share a task are one."""
     after: dict[str, set[str]] = {task.name: set() for task in graph.tasks}
     for edge in graph.edges:
         if edge.source is not None and edge.target is not None:
@@ -109,7 +109,7 @@ def _reached(name: str, after: Mapping[str, set[str]]) -> set[str]:
 
 
 def _met(task: TaskNode) -> list[str]:
-    """The states that a task meets; a gathered one tells all of them by what it touches."""
+    """Return the states that a task meets; a gathered one tells all of them by what it touches."""
     return list(dict.fromkeys([*(access.state for access in task.accesses), *(touch.state for touch in task.touches)]))
 
 
@@ -161,7 +161,7 @@ def _steps(graph: Graph, tasks: list[TaskNode]) -> str:
 
 
 def _way(graph: Graph, task: TaskNode) -> str:
-    """Where a task without state runs."""
+    """Return where a task without state runs."""
     ways = {edge.dispatch for edge in graph.edges if edge.target == task.name}
     if Dispatch.ALL_TO_ONE in ways:
         return "in the partition that its request belongs to"

@@ -24,7 +24,7 @@ class Cost:
 
 
 def entries_of(graph: Graph) -> tuple[str, ...]:
-    """The names of a graph's entry points, in order."""
+    """Return the names of a graph's entry points, in order."""
     return tuple(dict.fromkeys(task.entry for task in graph.tasks))
 
 
@@ -41,7 +41,7 @@ def cost_of(graph: Graph, entry: str) -> Cost:
 
 
 def _longest(edge: Edge, forward: list[Edge], known: dict[str, tuple[Edge, ...]]) -> tuple[Edge, ...]:
-    """The longest way that begins with an edge."""
+    """Return the longest way that begins with an edge."""
     assert edge.target is not None
     if edge.target not in known:
         ways = [_longest(after, forward, known) for after in forward if after.source == edge.target]
@@ -50,7 +50,7 @@ def _longest(edge: Edge, forward: list[Edge], known: dict[str, tuple[Edge, ...]]
 
 
 def _back_edges(feeds: list[Edge], moves: list[Edge]) -> list[Edge]:
-    """The edges that lead to a task on the way to them: without them there is no cycle."""
+    """Return the edges that lead to a task on the way to them: without them there is no cycle."""
     back: list[Edge] = []
     done: set[str] = set()
 
@@ -71,7 +71,7 @@ def _back_edges(feeds: list[Edge], moves: list[Edge]) -> list[Edge]:
 
 
 def _turn(back: Edge, forward: list[Edge]) -> tuple[str, ...]:
-    """The shortest way from where a back edge leads to where it starts."""
+    """Return the shortest way from where a back edge leads to where it starts."""
     assert back.source is not None
     assert back.target is not None
     ways: list[tuple[str, ...]] = [(back.target,)]

@@ -155,7 +155,7 @@ class Graph:
                 )
 
     def why_gathered(self, entry: str) -> str:
-        """Why an entry point runs gathered; "" if it does not."""
+        """Return why an entry point runs gathered; "" if it does not."""
         return dict(self.gathered).get(entry, "")
 
     @property

@@ -97,7 +97,7 @@ def _visits(graph: Graph, entry: str) -> list[tuple[int, str]]:
 
 
 def _disagreement(graph: Graph, one: str, other: str) -> tuple[str, str] | None:
-    """Two elements that one entry point visits in one order and another in the other."""
+    """Return two elements that one entry point visits in one order and another in the other."""
     there = _visits(graph, other)
     later = {(second, first) for start, first in there for end, second in there if start < end}
     here = _visits(graph, one)
@@ -138,14 +138,14 @@ def _target(edge: Edge) -> str:
 
 
 def dispatch_text(edge: Edge) -> str:
-    """How an edge delivers: `by key user`, `one-to-all`."""
+    """Return how an edge delivers: `by key user`, `one-to-all`."""
     if edge.dispatch is Dispatch.BY_KEY:
         return f"by key {edge.key}" if edge.key else "by the only key"
     return str(edge.dispatch.value)
 
 
 def access_lines(task: TaskNode) -> list[str]:
-    """How a task meets its states; of a gathered one, its read and write sets."""
+    """Return how a task meets its states; of a gathered one, its read and write sets."""
     if not task.touches:
         return [access_text(access) for access in task.accesses]
     states = dict.fromkeys(touch.state for touch in task.touches)
@@ -153,7 +153,7 @@ def access_lines(task: TaskNode) -> list[str]:
 
 
 def _touched(touches: Sequence[Touch]) -> str:
-    """What is read and what is written of one state: `reads accounts[a], accounts[b]; writes both`."""
+    """Return what is read and what is written of one state: `reads accounts[a], accounts[b]; writes both`."""
     read = [_place(touch) for touch in touches if touch.reads]
     written = [_place(touch) for touch in touches if touch.writes]
     if read and read == written:
@@ -168,10 +168,10 @@ def _place(touch: Touch) -> str:
 
 
 def access_text(access: Access) -> str:
-    """How a task meets a state: `reads ratings (keyed)`."""
+    """Return how a task meets a state: `reads ratings (keyed)`."""
     return f"{'changes' if access.writes else 'reads'} {access.state} ({access.mode.value})"
 
 
 def count(number: int, word: str) -> str:
-    """A number with its word: `1 step`, `2 steps`."""
+    """Return a number with its word: `1 step`, `2 steps`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

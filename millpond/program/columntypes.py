@@ -36,7 +36,7 @@ def bare_hint(hint: Any) -> Any:
 
 
 def optional(hint: Any) -> bool:
-    """Whether None is a value of the hint."""
+    """Return whether None is a value of the hint."""
     if hint is None or hint is type(None):
         return True
     if get_origin(hint) is typing.Annotated:
@@ -47,7 +47,7 @@ def optional(hint: Any) -> bool:
 
 
 def choices(hint: Any) -> frozenset[Any] | None:
-    """The values that a `Literal` leaves, of the type of its column; None if any value will do."""
+    """Return the values that a `Literal` leaves, of the type of its column; None if any value will do."""
     if get_origin(hint) is typing.Annotated:
         return choices(get_args(hint)[0])
     if get_origin(hint) in _UNIONS:
@@ -57,7 +57,7 @@ def choices(hint: Any) -> frozenset[Any] | None:
 
 
 def struct_fields(hint: Any) -> list[tuple[str, Any]] | None:
-    """The fields of a hint that is a struct column: a dataclass, a named tuple, or a tuple (`_1`, `_2`, ...)."""
+    """Return the fields of a hint that is a struct column: a dataclass, a named tuple, or a tuple (`_1`, `_2`, ...)."""
     if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
         hints = typing.get_type_hints(hint)
         names = hint._fields if hasattr(hint, "_fields") else [field.name for field in dataclasses.fields(hint)]
@@ -68,7 +68,7 @@ def struct_fields(hint: Any) -> list[tuple[str, Any]] | None:
 
 
 def without_column(hint: Any, inside: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """The parts of a hint that no column can hold; none if there are none.
+    """Yield the parts of a hint that no column can hold; none if there are none.
 
     A class that lies `inside` of itself is one: a column has a type that ends.
     """

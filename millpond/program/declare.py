@@ -75,7 +75,7 @@ class Element:
         self.name = name
 
     def in_program(self, program: type) -> Element:  # noqa: ARG002
-        """The element as a program has it, whose class may have inherited it."""
+        """Return the element as a program has it, whose class may have inherited it."""
         return self
 
     @property
@@ -84,7 +84,7 @@ class Element:
         return self.distribution is Distribution.PARTIAL
 
     def plain(self, journal: Journal, clock: Clock, turn: Clock | None = None) -> Any:
-        """The element's container for a plain Python run, in which the clock tells the time of the row.
+        """Return the element's container for a plain Python run, in which the clock tells the time of the row.
 
         `turn` tells its moment from others, if that is not the time alone.
         """
@@ -94,7 +94,7 @@ class Element:
         return self.type.wrap(aged)
 
     def stored(self) -> dict[str, Element]:
-        """The elements of a checkpoint that hold this one, by name, each of the type that is stored."""
+        """Return the elements of a checkpoint that hold this one, by name, each of the type that is stored."""
         if self.ttl is None:
             return {self.name: self}
         aged = copy.copy(self)

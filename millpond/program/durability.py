@@ -53,7 +53,7 @@ class BoundedLoss:
 
 
 def element_durability(durability: ElementLevel | BoundedLoss | None) -> BoundedLoss | Literal["exactly_once"] | None:
-    """What a declaration says of one element; None if it leaves that to the job."""
+    """Return what a declaration says of one element; None if it leaves that to the job."""
     check_word("level", durability)
     if durability is None or durability == "exactly_once" or isinstance(durability, BoundedLoss):
         return durability

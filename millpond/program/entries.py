@@ -58,12 +58,12 @@ class EntryPoint:
 
 @overload
 def entry(function: F) -> F:  # noqa: D418
-    """`@entry`."""
+    """Mark a method: `@entry`."""
 
 
 @overload
 def entry(*, relaxed: bool = False) -> Callable[[F], F]:  # noqa: D418
-    """`@entry(relaxed=True)`."""
+    """Mark a method with options: `@entry(relaxed=True)`."""
 
 
 def entry(function: F | None = None, *, relaxed: bool = False) -> F | Callable[[F], F]:
@@ -82,7 +82,7 @@ def entry(function: F | None = None, *, relaxed: bool = False) -> F | Callable[[
 
 
 def entry_points(program: type) -> dict[str, EntryPoint]:
-    """All entry points of a program class, in the order of their definition, inherited ones first."""
+    """Return all entry points of a program class, in the order of their definition, inherited ones first."""
     found: dict[str, EntryPoint] = {}
     for base in reversed(program.__mro__):
         for name, member in vars(base).items():
@@ -106,12 +106,12 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
 
 
 def _is_marked(member: staticmethod[..., Any] | classmethod[Any, ..., Any]) -> bool:
-    """Whether a static or class method is marked, in whichever order its decorators are."""
+    """Return whether a static or class method is marked, in whichever order its decorators are."""
     return bool(getattr(member, MARK, False) or getattr(member.__func__, MARK, False))
 
 
 def abstract_methods(program: type) -> list[str]:
-    """The methods that a class leaves to those that derive from it."""
+    """Return the methods that a class leaves to those that derive from it."""
     members: dict[str, Any] = {}
     for base in reversed(program.__mro__):
         members.update(vars(base))
@@ -120,7 +120,7 @@ def abstract_methods(program: type) -> list[str]:
 
 
 def handler_entry(program: type, name: str, handler: Callable[..., Any]) -> EntryPoint:
-    """The handler of some timers as an entry point."""
+    """Return the handler of some timers as an entry point."""
     point = replace(_read(program, name, handler), timer=True)
     if not getattr(handler, TOLD_WINDOWS, False):
         return point

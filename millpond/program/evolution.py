@@ -52,7 +52,7 @@ class Evolves:
         return self.migrate is not None and self._parameter_count() > 1
 
     def old_hint(self) -> Any:
-        """The declared type of the function's old value; None if it has none."""
+        """Return the declared type of the function's old value; None if it has none."""
         assert self.migrate is not None
         if isinstance(self.migrate, type):
             # Its hints are those of what it makes.
@@ -79,7 +79,7 @@ class Evolves:
 
 
 def check_dropped(dropped: object, elements: Mapping[str, object]) -> tuple[str, ...]:
-    """The names of elements that a program gives up; refuses those that it declares."""
+    """Return the names of elements that a program gives up; refuses those that it declares."""
     names = tuple(dropped) if isinstance(dropped, tuple | list | set | frozenset) else None
     if names is None or not all(map(_is_name, names)):
         raise _bad_drop("a tuple of names of elements", repr(dropped)[:80])

@@ -47,7 +47,7 @@ _KNOWN: Final = WeakKeyDictionary[type, Mapping[str, StoreVersion]]()
 
 
 def standings(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
-    """Where the handlers of a program stand, by name."""
+    """Return where the handlers of a program stand, by name."""
     known = _KNOWN.get(program)
     if known is None:
         known = _KNOWN[program] = _found(program)
@@ -99,7 +99,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
 
 
 def _late(handlers: Mapping[str, _Handler], fed: Edges, named: set[str]) -> set[str]:
-    """What late rows come to: what entry points name, and what timers feed that these set."""
+    """Return what late rows come to: what entry points name, and what timers feed that these set."""
     found = {name for name in handlers if name in named}
     timers = {name for name in found if handlers[name].lateness_us is None}
     fresh = {other for name in timers for other in fed[name]} - found
@@ -107,7 +107,7 @@ def _late(handlers: Mapping[str, _Handler], fed: Edges, named: set[str]) -> set[
 
 
 def _fed(handlers: Mapping[str, _Handler]) -> Edges:
-    """The windows to which each handler may add rows, and the timers that it may set."""
+    """Return the windows to which each handler may add rows, and the timers that it may set."""
     return {
         name: frozenset(
             other
@@ -119,7 +119,7 @@ def _fed(handlers: Mapping[str, _Handler]) -> Edges:
 
 
 def _kept(handlers: Mapping[str, _Handler], fed: Edges) -> Edges:
-    """What is called in the same turn as what feeds it.
+    """Return what is called in the same turn as what feeds it.
 
     Timers that are set in a circle are not: they could be set again and again, and wait for the next epoch.
     """
@@ -132,7 +132,7 @@ def _kept(handlers: Mapping[str, _Handler], fed: Edges) -> Edges:
 
 
 def reached(edges: Edges, name: str) -> frozenset[str]:
-    """All that is fed by a handler in the end."""
+    """Return all that is fed by a handler in the end."""
     found: set[str] = set()
     waiting = list(edges[name])
     while waiting:
@@ -144,12 +144,12 @@ def reached(edges: Edges, name: str) -> frozenset[str]:
 
 
 def _around(edges: Edges, name: str) -> set[str]:
-    """The handlers that feed each other in a circle with one, and itself."""
+    """Return the handlers that feed each other in a circle with one, and itself."""
     return {name, *(other for other in reached(edges, name) if name in reached(edges, other))}
 
 
 def _groups(handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner: Edges) -> dict[str, frozenset[str]]:
-    """The handlers that must be called in the order of moments: by each, those that are called with it.
+    """Return the handlers that must be called in the order of moments: by each, those that are called with it.
 
     They feed each other in a circle; or they would be called in different rounds, and can tell in which order they are
     called: by state that both may meet, or by windows to which both add.
@@ -180,7 +180,7 @@ def _tell_apart(
 
 
 def _levels(edges: Edges, groups: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """How many groups come one after the other before each handler's own."""
+    """Return how many groups come one after the other before each handler's own."""
     known: dict[frozenset[str], int] = {}
 
     def level(group: frozenset[str]) -> int:
@@ -193,7 +193,7 @@ def _levels(edges: Edges, groups: Mapping[str, frozenset[str]]) -> dict[str, int
 
 
 def _lags(inner: Edges, waits: Mapping[str, int]) -> dict[str, int]:
-    """How long after the watermark each is called: what feeds it waits, and so may it."""
+    """Return how long after the watermark each is called: what feeds it waits, and so may it."""
     circles = {name: frozenset(_around(inner, name)) for name in inner}
     known: dict[frozenset[str], int] = {}
 
@@ -207,12 +207,12 @@ def _lags(inner: Edges, waits: Mapping[str, int]) -> dict[str, int]:
 
 
 def _wait(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> int:
-    """How long the windows of a handler wait for late rows themselves."""
+    """Return how long the windows of a handler wait for late rows themselves."""
     return (handlers[name].lateness_us or 0) if _is_final(handlers, fed, name) else 0
 
 
 def _is_final(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> bool:
-    """Whether windows are told once, and for good: what their handler adds or sets could not be taken back."""
+    """Return whether windows are told once, and for good: what their handler adds or sets could not be taken back."""
     return handlers[name].lateness_us is not None and bool(fed[name])
 
 

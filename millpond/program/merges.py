@@ -26,7 +26,7 @@ K = TypeVar("K")
 
 
 def total(answers: list[Any]) -> Any:
-    """The sum of the answers, added one by one in the order of the instances; 0 if all are None.
+    """Return the sum of the answers, added one by one in the order of the instances; 0 if all are None.
 
     >>> total([1, None, 2.5])
     3.5
@@ -39,7 +39,7 @@ def total(answers: list[Any]) -> Any:
 
 
 def least(answers: list[T | None]) -> T | None:
-    """The smallest answer, None if there is none; of equal ones the first.
+    """Return the smallest answer, None if there is none; of equal ones the first.
 
     >>> least([3, None, 2])
     2
@@ -48,7 +48,7 @@ def least(answers: list[T | None]) -> T | None:
 
 
 def greatest(answers: list[T | None]) -> T | None:
-    """The largest answer, None if there is none; of equal ones the first.
+    """Return the largest answer, None if there is none; of equal ones the first.
 
     >>> greatest(["mill", None, "pond"])
     'pond'
@@ -57,7 +57,7 @@ def greatest(answers: list[T | None]) -> T | None:
 
 
 def union(answers: list[Any]) -> set[Any]:
-    """All members of all answers, which may be sets, lists or anything else that can be walked through.
+    """Return all members of all answers, which may be sets, lists or anything else that can be walked through.
 
     >>> sorted(union([{1, 2}, None, [2, 3]]))
     [1, 2, 3]
@@ -69,7 +69,7 @@ def union(answers: list[Any]) -> set[Any]:
 
 
 def concatenate(answers: list[Any]) -> list[Any]:
-    """The items of all answers in one list: in the order of the instances, and within an answer in its own.
+    """Return the items of all answers in one list: in the order of the instances, and within an answer in its own.
 
     Of a set, which has no order of its own, the items are sorted.
 
@@ -83,7 +83,7 @@ def concatenate(answers: list[Any]) -> list[Any]:
 
 
 def add_vectors(answers: list[Any]) -> Vector[Any]:
-    """The sum of vectors, or of dicts from keys to numbers; keys that are missing count as 0.
+    """Return the sum of vectors, or of dicts from keys to numbers; keys that are missing count as 0.
 
     >>> add_vectors([{"a": 1.0}, None, {"a": 2.0, "b": 4.0}])
     Vector({'a': 3.0, 'b': 4.0})
@@ -96,7 +96,7 @@ def add_vectors(answers: list[Any]) -> Vector[Any]:
 
 
 def mean(answers: list[tuple[Any, int] | None]) -> float | None:
-    """The mean over all instances of answers (sum, count); None if nothing was counted.
+    """Return the mean over all instances of answers (sum, count); None if nothing was counted.
 
     The mean of means would be wrong: instances count different numbers of rows.
 
@@ -109,7 +109,7 @@ def mean(answers: list[tuple[Any, int] | None]) -> float | None:
 
 
 def top_k(k: int) -> Callable[[list[Any]], list[tuple[Any, Any]]]:
-    """A merge that adds up counts by key, and gives the `k` largest as (key, count), largest first.
+    """Return a merge that adds up counts by key, and gives the `k` largest as (key, count), largest first.
 
     Answers are vectors, dicts, or lists of (key, count). Keys with equal counts come in their own order. Ask the
     instances for all their counts: the k largest of each are not enough to tell the k largest of all.

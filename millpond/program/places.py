@@ -13,7 +13,7 @@ from millpond.errors import SourcePlace
 
 
 def signature_place(function: Callable[..., Any], parameter: str = "") -> tuple[SourcePlace, ...]:
-    """The place of a method's `def`, or of one of its parameters; none if its source can't be read."""
+    """Return the place of a method's `def`, or of one of its parameters; none if its source can't be read."""
     try:
         lines, first = inspect.getsourcelines(function)
         indented = lines[0][:1].isspace()
@@ -33,7 +33,7 @@ def signature_place(function: Callable[..., Any], parameter: str = "") -> tuple[
 
 
 def class_body_place(frame: types.FrameType | None) -> tuple[SourcePlace, ...]:
-    """The line that a class body is at, if a frame is that of one."""
+    """Return the line that a class body is at, if a frame is that of one."""
     if frame is None or not {"__module__", "__qualname__"} <= frame.f_locals.keys():
         return ()
     file, line = frame.f_code.co_filename, frame.f_lineno

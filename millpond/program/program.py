@@ -53,12 +53,12 @@ class ProgramBase:
 
     @classmethod
     def elements(cls) -> Mapping[str, Element]:
-        """The program's state elements by name, in the order of their declaration."""
+        """Return the program's state elements by name, in the order of their declaration."""
         return cls._elements
 
     @classmethod
     def entries(cls) -> Mapping[str, EntryPoint]:
-        """The program's entry points by name, in the order of their definition."""
+        """Return the program's entry points by name, in the order of their definition."""
         return entry_points(cls)
 
     @property
@@ -87,7 +87,7 @@ class ProgramBase:
 
 
 def dropped_elements(program: type[ProgramBase]) -> tuple[str, ...]:
-    """The names of elements that a program had and gives up, with their state.
+    """Return the names of elements that a program had and gives up, with their state.
 
     Not a method, since a program may have an element or an entry point of any such name.
     """

@@ -54,7 +54,7 @@ class TimerElement(Element):
         self.owner = owner
 
     def in_program(self, program: type) -> Element:
-        """The element as a program has it: in another one, its handler may feed other ones."""
+        """Return the element as a program has it: in another one, its handler may feed other ones."""
         if program is self.owner:
             return self
         own = object.__new__(type(self))
@@ -74,7 +74,7 @@ class TimerElement(Element):
         return TimersType.by_key(key, standings(self.owner)[self.name].place)
 
     def stored(self) -> dict[str, Element]:
-        """The timers by key, and what orders them."""
+        """Return the timers by key, and what orders them."""
         # As exact as the timers: without its order, a timer that is there would never fire.
         due = Element(Map[int, int], Distribution.PARTITIONED, None, durability="exactly_once")
         due.name = self.name + DUE
@@ -92,7 +92,7 @@ def on_timer(handler: Callable[[Any, K, datetime.datetime], Any]) -> Timers[K]:
 
 
 def handler_point(program: type[ProgramBase], name: str) -> EntryPoint:
-    """The handler of some timers, checked."""
+    """Return the handler of some timers, checked."""
     # Read by itself, since an entry point that can't be read must not hide what is wrong here.
     point = handler_entry(program, name, getattr(members_of(program)[name], HANDLER))
     parameters = point.parameters
@@ -127,7 +127,7 @@ def _may_abort(program: type, handler: Callable[..., Any]) -> bool:
 
 
 def timer_elements(program: type[ProgramBase]) -> dict[str, TimerElement]:
-    """The timers of a program by the name of their handler, in the order of their definition."""
+    """Return the timers of a program by the name of their handler, in the order of their definition."""
     found = program.elements().items()
     return {name: element for name, element in found if isinstance(element, TimerElement)}
 
@@ -194,7 +194,7 @@ class _Over(enum.Enum):
 
 
 def _taking(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
-    """A handler as a method that takes its timer, or its windows, out of state first: all of it is one row."""
+    """Return a handler as a method that takes its timer, or its windows, out of state first: all of it is one row."""
 
     def call(program: ProgramBase, key: Any, at: datetime.datetime) -> Any:
         closed = vars(program)[name].fired(key, at)

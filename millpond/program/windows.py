@@ -53,7 +53,7 @@ class WindowElement(TimerElement):
         return WindowsType.of(key, rules, stands.place, stands.direct)
 
     def plain(self, journal: Journal, clock: Clock, turn: Clock | None = None) -> Any:
-        """The windows of a plain Python run, in which the clock tells the time of the row."""
+        """Return the windows of a plain Python run, in which the clock tells the time of the row."""
         made = super().plain(journal, clock, turn)
         made.clock = lambda: adding_us(clock(), made.place)
         return made

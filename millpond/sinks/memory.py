@@ -27,7 +27,7 @@ class MemorySink(Sink):
         self._epochs[token] = staged.table().to_pylist()
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows so far, in the order of the epochs."""
+        """Return all rows so far, in the order of the epochs."""
         in_order = sorted(self._epochs, key=lambda token: (token.epoch, token))
         return [row for token in in_order for row in self._epochs[token]]
 

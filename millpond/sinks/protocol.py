@@ -61,7 +61,7 @@ class StagedFile:
     rows: int
 
     def read(self) -> pa.Table:
-        """All rows of the file."""
+        """Return all rows of the file."""
         # Here, because `import millpond` needs no Arrow.
         import pyarrow.parquet as pq
 
@@ -76,13 +76,13 @@ class Staged:
     frames: Frames | None = None
 
     def table(self) -> pa.Table:
-        """All rows, in memory."""
+        """Return all rows, in memory."""
         import pyarrow as pa
 
         return pa.concat_tables([file.read() for file in self.files])
 
     def frame(self) -> Any:
-        """All rows as a DataFrame, if this is Spark: large epochs need not fit into the driver."""
+        """Return all rows as a DataFrame, if this is Spark: large epochs need not fit into the driver."""
         if self.frames is None:
             raise FeedError(
                 "MP531",
@@ -123,7 +123,7 @@ class Sink(ABC):
         return ()
 
     def held(self, schema: pa.Schema) -> pa.Table | Path | None:  # noqa: ARG002
-        """All that the sink holds, as a table with this schema or a folder of Parquet files; None if it can't tell.
+        """Return all that the sink holds, as a table with this schema or a folder of Parquet files; None if unknown.
 
         `Job.replay` reads dead letters by it.
         """

@@ -36,7 +36,7 @@ class Token:
     file: str = ""
 
     def of_file(self, name: str) -> Token:
-        """The token of one file of this epoch."""
+        """Return the token of one file of this epoch."""
         return replace(self, file=name)
 
     @property

@@ -32,7 +32,7 @@ class Aging:
     turn: Clock | None = None
 
     def entries(self, element: AgedType) -> Expiring:
-        """Entries that expire, at the time of the epoch or of each row."""
+        """Return entries that expire, at the time of the epoch or of each row."""
         if self.rows is None:
             return expiring_entries(element, self.ttl, self._now)
         return expiring_entries(element, self.ttl, self.rows, turn=self.turn, watched=True)
@@ -46,7 +46,7 @@ class Aging:
         return self.now_us
 
     def known(self, stored: Sequence[bytes | None]) -> list[bytes | None]:
-        """Entries as the base has them, without those that were over at the parent."""
+        """Return entries as the base has them, without those that were over at the parent."""
         floor = self.floor_us
         return [None if value is None or stamp_of(value) <= floor else value for value in stored]
 
@@ -54,7 +54,7 @@ class Aging:
 def stored_values(
     element: AgedType, aging: Aging, entries: Expiring, units: Sequence[Any], before: Sequence[bytes | None]
 ) -> list[bytes | None]:
-    """Entries as they are to be stored; None where there is none, or its time is over."""
+    """Return entries as they are to be stored; None where there is none, or its time is over."""
     entries.settle()
     stamps = list(map(entries.ages.stamps.get, units))
     cutoff = aging.cutoff_us
@@ -71,7 +71,7 @@ def stored_values(
 
 
 def _stored(element: AgedType, entries: Expiring, unit: Any) -> bytes | None:
-    """An entry as it would be stored now, whether its time is over or not."""
+    """Return an entry as it would be stored now, whether its time is over or not."""
     stamp = entries.ages.stamps.get(unit)
     return None if stamp is None else element.values.encode((stamp, dict.__getitem__(entries, unit)))
 
@@ -108,7 +108,7 @@ class AgedOverlay(KeyedOverlay):
         return known
 
     def remember(self, units: Iterable[Any]) -> dict[Any, bytes | None]:
-        """The stamps and values of units as they are now, as bytes; None where there are none."""
+        """Return the stamps and values of units as they are now, as bytes; None where there are none."""
         self.entries.settle()
         return {unit: _stored(self._aged, self.entries, unit) for unit in units}
 
@@ -121,7 +121,7 @@ class AgedOverlay(KeyedOverlay):
                 self.entries.put(unit, *self._aged.values.decode(stored))
 
     def changes(self) -> Changes:
-        """What differs from the base, in the order in which it was loaded."""
+        """Return what differs from the base, in the order in which it was loaded."""
         if self._guard is not None:
             self._guard.check()
         self._check_loaded(self._units)
@@ -152,7 +152,7 @@ class AgedValue(OnDemandOverlay):
             self.entries.put(THE_KEY, *self._aged.values.decode(stored))
 
     def begin(self) -> None:
-        """From now on, know what the entry was."""
+        """Know from now on what the entry was."""
         self.entries.settle()
         self._first_stored = _stored(self._aged, self.entries, THE_KEY)
 
@@ -161,6 +161,6 @@ class AgedValue(OnDemandOverlay):
         self._put(self._first_stored)
 
     def changes(self) -> Changes:
-        """What differs from the base."""
+        """Return what differs from the base."""
         (value,) = stored_values(self._aged, self._aging, self.entries, [THE_KEY], [self._stored])
         return ([self._key], [value]) if value != self._stored else ([], [])

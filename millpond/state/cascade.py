@@ -47,7 +47,7 @@ class Handled(Protocol):
     place: Place
 
     def earliest(self, at: int) -> int | None:
-        """When what is added or set at a moment is due at the earliest; None if that is any time."""
+        """Return when what is added or set at a moment is due at the earliest; None if that is any time."""
         ...
 
 
@@ -64,7 +64,7 @@ class Turn:
 
     @classmethod
     def of(cls, number: int) -> Turn:
-        """A turn as it is noted."""
+        """Return a turn as it is noted."""
         return cls(number // 2, bool(number % 2))
 
     @property
@@ -110,7 +110,7 @@ class Cascade:
         return max((kind.place.lag_us for kind in self.kinds), default=0)
 
     def next_round(self, due: Sequence[Timer], turn: Turn, *, ends: bool) -> Round | None:
-        """The next round of what is due; None if there is none from this turn on. It may be the end of time."""
+        """Return the next round of what is due; None if there is none from this turn on. It may be the end of time."""
         stage = min((self._place(one).stage for one in due if self._place(one).stage >= turn.stage), default=None)
         if stage is None:
             return None
@@ -127,11 +127,11 @@ class Cascade:
 
     @staticmethod
     def _once(place: Place, *, ends: bool) -> bool:
-        """Whether a handler is called in one round alone: its order does not show, or it would never come to an end."""
+        """Return whether a handler is called in one round alone: its order does not show, or it would never end."""
         return not place.strict or place.again or (ends and place.cyclic)
 
     def _together(self, found: list[Timer]) -> list[Timer]:
-        """The beginning of what is due, up to where something may come in between that these have made due."""
+        """Return the beginning of what is due, up to where something may come in between that these have made due."""
         first = self._when(found[0])
         bound: tuple[float, int] | None = None
         soonest: dict[int, int] = {}

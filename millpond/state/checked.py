@@ -62,7 +62,7 @@ class Checked(Map[Any, Any]):
             self.value_codec.check(value)
 
     def _outside(self, value: Any) -> Any:
-        """A value that crosses the border between the state and what is outside of a row."""
+        """Return a value that crosses the border between the state and what is outside of a row."""
         journal = self.journal
         return value if journal is None or journal.in_row or not self.renews else self.value_codec.renew(value)
 
@@ -83,7 +83,7 @@ class Checked(Map[Any, Any]):
         super().__delitem__(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default` if there is none."""
+        """Return the entry, or `default` if there is none."""
         self.key_codec.check(key)
         if not dict.__contains__(self, key):
             return default
@@ -105,7 +105,7 @@ class Checked(Map[Any, Any]):
         dict.__setitem__(self, key, self._outside(value))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         if key not in self:
             self[key] = default
         return self[key]

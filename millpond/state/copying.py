@@ -27,7 +27,7 @@ _WHOLE: Final = (enum.Enum, type, types.FunctionType, types.BuiltinFunctionType,
 
 
 def copied(value: Any) -> Any:
-    """A copy of a value, all the way down; what can't be changed may be the same object."""
+    """Return a copy of a value, all the way down; what can't be changed may be the same object."""
     try:
         return _copied(value)
     except RecursionError:

@@ -63,12 +63,12 @@ class Conversion:
     convert: Convert
 
     def stored(self, data: bytes) -> bytes:
-        """The bytes of one value, converted; raises `InexactError` for a number that has no equal."""
+        """Return the bytes of one value, converted; raises `InexactError` for a number that has no equal."""
         return msgspec.msgpack.encode(self.convert(self.old.decode(data)))
 
 
 def conversion(old: TypeShape, new: TypeShape, fillable: Fillable, renamed: Renamed) -> Conversion:
-    """How values of the old shape become values of the new one; raises `Mismatch` if a function must say that."""
+    """Return how values of the old shape become those of the new one; raises `Mismatch` if a function must say."""
     matcher = _Matcher(OldType(old), new, fillable, renamed)
     convert = matcher.match(old.root, new.root, "")
     return Conversion(matcher.rewrites, matcher.old_type, convert)
@@ -154,7 +154,7 @@ class _Matcher:
         return lambda held: {key(k): value(v) for k, v in held.items()}
 
     def _key(self, old: Shape, new: Shape, path: str) -> Convert:
-        """A key inside a dict: as it is, unless it is a number; what it becomes must be a key of a dict, too."""
+        """Return a key inside a dict: as it is, unless it is a number; what it becomes must be a key of a dict, too."""
         before = self.rewrites
         self.rewrites = False
         step = self.match(old, new, path)
@@ -176,7 +176,7 @@ class _Matcher:
         return lambda value: type(value) is kind
 
     def _to_union(self, old: Shape, new: Shape, path: str) -> Convert:
-        """The member that takes the value as it is, else the first one that takes it changed."""
+        """Return the member that takes the value as it is, else the first one that takes it changed."""
         found: list[tuple[bool, Convert, dict[tuple[str, str], list[Convert]]]] = []
         for member in new.parts:
             trial = _Matcher(self.old_type, self._new, self._fillable, self._renamed)
@@ -222,7 +222,7 @@ class _Matcher:
         return convert
 
     def _note_changes(self, was: ClassShape, now: ClassShape, sources: list[tuple[FieldShape, FieldShape]]) -> None:
-        """Whether records of the new class have other bytes: other fields, names, order, tags, or way to store them."""
+        """Note whether records of the new class have other bytes: other fields, names, order, tags, or layout."""
         kept = [source for _, source in sources]
         wired = [(field.stored, field.default) for field, _ in sources]
         same = (
@@ -235,7 +235,7 @@ class _Matcher:
         self.rewrites |= not same
 
     def _sources(self, was: ClassShape, now: ClassShape, path: str) -> list[tuple[FieldShape, FieldShape]]:
-        """Each new field that comes from an old one, with that one; nothing old may be lost, nothing new be empty."""
+        """Return each new field with the old one that it comes from; nothing old may be lost, nothing new be empty."""
         names = {field.name: self._new_name(field.name, was, now) for field in was.fields}
         targets = {new: old for old, new in names.items() if new is not None}
         old = {field.name: field for field in was.fields}
@@ -258,7 +258,7 @@ class _Matcher:
     def _check_positions(
         self, was: ClassShape, now: ClassShape, sources: list[tuple[FieldShape, FieldShape]], path: str
     ) -> None:
-        """What is stored as an array has no gaps: new fields come last, and what may be missing can't come before."""
+        """Check that what is stored as an array has no gaps: new fields come last, after all that can't be missing."""
         if not now.positional:
             return
         first = [field for field, _ in sources]
@@ -268,7 +268,7 @@ class _Matcher:
             raise self._classes(path, was, now, "fields of a tuple are stored by place: new ones come last")
 
     def _new_name(self, name: str, was: ClassShape, now: ClassShape) -> str | None:
-        """What a field is called now; None if it is dropped. A rename that was done before says nothing any more."""
+        """Return what a field is called now, None if it is dropped; a rename that was done before is passed over."""
         for key in (f"{now.name}.{name}", f"{was.name}.{name}", name):
             if key in self._renamed:
                 new = self._renamed[key]

@@ -39,7 +39,7 @@ _stamped: Final[msgspec.msgpack.Decoder[_Stamped]] = msgspec.msgpack.Decoder(_St
 
 
 def stamp_of(stored: bytes) -> int:
-    """The stamp of an entry as it is stored."""
+    """Return the stamp of an entry as it is stored."""
     return _stamped.decode(stored)[0]
 
 
@@ -56,7 +56,7 @@ class Ttl:
         return self.refresh == "access"
 
     def cutoff(self, now_us: int) -> int:
-        """At a time, entries with a stamp up to this one are over."""
+        """Return the stamp up to which entries are over at a time."""
         return now_us - self.length_us
 
 
@@ -66,7 +66,7 @@ class AgedType(ElementType):
 
     @classmethod
     def of(cls, element: ElementType) -> AgedType:
-        """The stored form of an element."""
+        """Return the stored form of an element."""
         return cls(*(getattr(element, field.name) for field in dataclasses.fields(ElementType)))
 
     @cached_property
@@ -140,22 +140,22 @@ class Ages:
         self.watches = watched and not ttl.on_access and not element.values.immutable
 
     def is_over(self, stamp: int, now: int) -> bool:
-        """Whether an entry with a stamp is as absent at a time."""
+        """Return whether an entry with a stamp is as absent at a time."""
         return stamp <= self.ttl.cutoff(now)
 
     def outside(self, value: Any) -> Any:
-        """A value that crosses the border between the state and what is outside of a row."""
+        """Return a value that crosses the border between the state and what is outside of a row."""
         journal = self.journal
         if journal is None or journal.in_row or not self.element.holds_objects:
             return value
         return self.element.values.renew(value)
 
     def renewed(self, key: Any, now: int) -> int:
-        """The stamp of an entry that is written or accessed: an older row does not take it back."""
+        """Return the stamp of an entry that is written or accessed: an older row does not take it back."""
         return max(now, self.stamps.get(key, now))
 
     def differs(self, value: Any, before: bytes) -> bool:
-        """Whether a value is no longer what it was; one that can't even be stored any more is not."""
+        """Return whether a value is no longer what it was; one that can't even be stored any more is not."""
         try:
             return self.element.values.encode(value) != before
         except MillpondError:
@@ -199,7 +199,7 @@ class Expiring(Map[Any, Any]):
         self.ages.seen.pop(key, None)
 
     def live(self, now: int) -> list[Any]:
-        """The keys of the entries that are there at a time, unordered."""
+        """Return the keys of the entries that are there at a time, unordered."""
         self._now()  # What was changed in place before counts as written then.
         cutoff = self.ages.ttl.cutoff(now)
         return [key for key, stamp in self.ages.stamps.items() if stamp > cutoff]
@@ -249,7 +249,7 @@ class Expiring(Map[Any, Any]):
     # --- what a dict does
 
     def _finds(self, key: Any) -> bool:
-        """Whether an entry is there for an operation that names its key; finding it may renew it."""
+        """Return whether an entry is there for an operation that names its key; finding it may renew it."""
         ages, now = self.ages, self._now()
         if ages.checked:
             ages.element.keys.check(key)
@@ -280,7 +280,7 @@ class Expiring(Map[Any, Any]):
         return self._finds(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         return self._hand_out(key) if self._finds(key) else default
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -296,7 +296,7 @@ class Expiring(Map[Any, Any]):
         self.put(key, ages.renewed(key, now), ages.outside(value))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         if not self._finds(key):
             self[key] = default
         return self._hand_out(key)
@@ -343,19 +343,19 @@ class Expiring(Map[Any, Any]):
         return {key: self._hand_out(key) for key in keys}
 
     def keys(self) -> dict_keys[Any, Any]:
-        """The keys, in order."""
+        """Return the keys, in order."""
         return dict.fromkeys(self).keys()
 
     def values(self) -> dict_values[Any, Any]:
-        """The values, in the order of their keys."""
+        """Return the values, in the order of their keys."""
         return self._ordered().values()
 
     def items(self) -> dict_items[Any, Any]:
-        """The keys and values, in the order of the keys."""
+        """Return the keys and values, in the order of the keys."""
         return self._ordered().items()
 
     def copy(self) -> dict[Any, Any]:
-        """The entries that are there, as a dict."""
+        """Return the entries that are there, as a dict."""
         return self._ordered()
 
     def __eq__(self, other: object) -> bool:
@@ -406,7 +406,7 @@ def expiring_entries(
     checked: bool = False,
     watched: bool = False,
 ) -> Expiring:
-    """Entries of an element that expire; `checked` for plain Python, where each write is looked at.
+    """Return entries of an element that expire; `checked` for plain Python, where each write is looked at.
 
     `watched` if changes in place are to be noticed here, moment by moment. Those of a plain program have its journal.
     """

@@ -43,7 +43,7 @@ class Guard:
 
 
 def unforeseen(key: Any) -> EpochError:
-    """A row touches a key that it was not known to touch."""
+    """Return the error for a row that touches a key that was not foreseen."""
     return EpochError(
         "MP440",
         "a row touched a key that was not foreseen",
@@ -71,7 +71,7 @@ class _Foreseen(dict[Any, Any]):
         return False
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         found = dict.get(self, key, MISSING)
         if found is MISSING:
             self.guard.absent(key)
@@ -90,7 +90,7 @@ class _Foreseen(dict[Any, Any]):
         return dict.pop(self, key, *default)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         if not dict.__contains__(self, key):
             self.guard.absent(key)
         return dict.setdefault(self, key, default)
@@ -126,7 +126,7 @@ _KINDS: Final[Mapping[type, type[_Foreseen]]] = {Counter: _Counts, Vector: _Numb
 
 
 def foreseen_entries(container: type, guard: Guard) -> dict[Any, Any]:
-    """Entries below a container that a guard watches over."""
+    """Return entries below a container that a guard watches over."""
     entries = _KINDS.get(container, _Entries)()
     entries.guard = guard
     return entries

@@ -34,15 +34,15 @@ class Base(Protocol):
     """Committed state, frozen: the local store, or a dict in tests."""
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none."""
+        """Return the values of different `keys`, None where there is none."""
         ...
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All entries whose key starts with `prefix`, in key order."""
+        """Return all entries whose key starts with `prefix`, in key order."""
         ...
 
 
@@ -129,7 +129,7 @@ class KeyedOverlay:
             )
 
     def remember(self, units: Iterable[Any]) -> dict[Any, bytes | None]:
-        """The values of units as they are now, as bytes; None where there is none."""
+        """Return the values of units as they are now, as bytes; None where there is none."""
         encode, entries = self._element.values.encode, self.entries
         return {
             unit: encode(dict.__getitem__(entries, unit)) if dict.__contains__(entries, unit) else None
@@ -146,11 +146,11 @@ class KeyedOverlay:
                 dict.__setitem__(self.entries, unit, decode(value))
 
     def committed(self) -> dict[Any, bytes | None]:
-        """The values of all loaded units as the base has them, as bytes; None where there is none."""
+        """Return the values of all loaded units as the base has them, as bytes; None where there is none."""
         return dict(zip(self._units, self._before, strict=True))
 
     def changes(self) -> Changes:
-        """What differs from the base, in the order in which it was loaded: that of the store if `in_order`."""
+        """Return what differs from the base, in the order in which it was loaded: that of the store if `in_order`."""
         if self._guard is not None:
             self._guard.check()
         units, keys, before = self._units, self._keys, self._before
@@ -182,7 +182,7 @@ class KeyedOverlay:
                 raise unforeseen(unit)
 
     def _holds_all(self, units: list[Any]) -> bool:
-        """Whether the entries are those of the loaded units, no more and no less."""
+        """Return whether the entries are those of the loaded units, no more and no less."""
         return len(self.entries) == len(units) and all(map(self.entries.__contains__, units))
 
 
@@ -224,7 +224,7 @@ class OnDemandOverlay:
         return loaded
 
     def begin(self) -> None:
-        """From now on, know what entries were before they are touched."""
+        """Know from now on what entries were before they are touched."""
         self._first.clear()
         if type(self.entries) in JOURNALED:
             # Its object stays the one that user code holds, whatever container is around it.
@@ -242,7 +242,7 @@ class OnDemandOverlay:
         self._first.clear()
 
     def _committed(self) -> dict[Any, bytes | None]:
-        """What the base holds of all that was touched, or written without being read."""
+        """Return what the base holds of all that was touched, or written without being read."""
         unknown = [unit for unit in dict.__iter__(self.entries) if unit not in self._before]
         if self._all_loaded:
             return {**dict.fromkeys(unknown), **self._before}
@@ -272,7 +272,7 @@ class OnDemandOverlay:
             self.note(unit)
 
     def changes(self) -> Changes:
-        """What differs from the base, unordered."""
+        """Return what differs from the base, unordered."""
         entries = self.entries
         live = list(dict.__iter__(entries))
         codec = self._element.keys
@@ -304,16 +304,16 @@ class Layered:
         self._changes = changes
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         return self._changes[key] if key in self._changes else self._below.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none."""
+        """Return the values of different `keys`, None where there is none."""
         below = self._below.get_many(keys)
         return [self._changes.get(key, value) for key, value in zip(keys, below, strict=True)]
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All entries whose key starts with `prefix`, in key order."""
+        """Return all entries whose key starts with `prefix`, in key order."""
         entries: dict[bytes, bytes | None] = dict(self._below.scan(prefix))
         entries.update((key, value) for key, value in self._changes.items() if key.startswith(prefix))
         return [(key, value) for key in sorted(entries) if (value := entries[key]) is not None]
@@ -326,13 +326,13 @@ class DictBase:
         self._entries = dict(entries or {})
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         return self._entries.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none."""
+        """Return the values of different `keys`, None where there is none."""
         return list(map(self._entries.get, keys))
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All entries whose key starts with `prefix`, in key order."""
+        """Return all entries whose key starts with `prefix`, in key order."""
         return [(key, self._entries[key]) for key in sorted(self._entries) if key.startswith(prefix)]

@@ -65,12 +65,12 @@ class RowEntries:
         return key in self._below
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         self._touched[key] = None
         return self._below.get(key, default)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         self._touched[key] = None
         return self._below.setdefault(key, default)
 
@@ -94,15 +94,15 @@ class RowEntries:
         return iter(self._below)
 
     def keys(self) -> dict_keys[Any, Any]:
-        """The keys, in order."""
+        """Return the keys, in order."""
         return self._below.keys()
 
     def values(self) -> dict_values[Any, Any]:
-        """The values, in the order of their keys."""
+        """Return the values, in the order of their keys."""
         return self._all().values()
 
     def items(self) -> dict_items[Any, Any]:
-        """The keys and values, in the order of the keys."""
+        """Return the keys and values, in the order of the keys."""
         return self._all().items()
 
     def _all(self) -> dict[Any, Any]:
@@ -129,11 +129,11 @@ class ScalarEntries(RowEntries):
         self._below[key] = value
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         return self._below.get(key, default)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         if type(default) not in self._allowed:
             self._touched[key] = None
         return self._below.setdefault(key, default)
@@ -151,7 +151,7 @@ def end_row(result: Any, *containers: Any) -> Any:
 
 
 def row_container(element: ElementType, below: dict[Any, Any]) -> Any:
-    """The container that user code sees, over entries that end as values with each row."""
+    """Return the container that user code sees, over entries that end as values with each row."""
     codec = element.row_values
     if codec.scalars is not None:
         return element.wrap(ScalarEntries(below, codec, codec.scalars))

@@ -39,7 +39,7 @@ _NOTHING: Final = msgspec.msgpack.encode(None)
 
 
 def microseconds(at: datetime.datetime) -> int:
-    """A moment in microseconds since 1970; one without a time zone is refused."""
+    """Return a moment in microseconds since 1970; one without a time zone is refused."""
     given: object = at
     if not isinstance(given, datetime.datetime) or given.tzinfo is None:
         raise StateError(
@@ -82,7 +82,7 @@ class Timers(Generic[K]):
             self._entries.pop(key, None)
 
     def at(self, key: K) -> datetime.datetime | None:
-        """The moment that the timer of a key is set to, in UTC; None if it has none."""
+        """Return the moment that the timer of a key is set to, in UTC; None if it has none."""
         us = self._entries.get(key)
         return None if us is None else _ZERO + us * _MICROSECOND
 
@@ -90,7 +90,7 @@ class Timers(Generic[K]):
         return key in self._entries
 
     def due(self, now_us: int) -> list[tuple[int, K]]:
-        """The timers up to a time, each with its moment, unordered."""
+        """Return the timers up to a time, each with its moment, unordered."""
         return [(at, key) for key, at in dict.items(self._entries) if at <= now_us]
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class TimersType(ElementType):
 
     @classmethod
     def by_key(cls, key: Any, place: Place) -> TimersType:
-        """The type of timers by keys of a type."""
+        """Return the type of timers by keys of a type."""
         return cls(Timers, (key,), "", place=place)
 
     @cached_property
@@ -114,24 +114,24 @@ class TimersType(ElementType):
         return int
 
     def moment(self, value: Any) -> int | None:
-        """The moment of a stored entry; None if it waits for none."""
+        """Return the moment of a stored entry; None if it waits for none."""
         at: int = value
         return at
 
     def told_at(self, at: int, until: int) -> int:  # noqa: ARG002
-        """What a handler is told of an entry that was due `at` a moment, when all `until` another one are called."""
+        """Return the moment given to a handler for an entry due `at` a moment, when all `until` another are called."""
         return at
 
     def until_us(self, watermark: int) -> int:
-        """The time up to which the handler is called at a watermark; at the end of time it waits for nobody."""
+        """Return the time up to which the handler is called at a watermark; at the end of time it waits for nobody."""
         return watermark if watermark >= LAST_US else watermark - self.place.lag_us
 
     def waits_until(self, at: int) -> int:
-        """The watermark at which an entry is due."""
+        """Return the watermark at which an entry is due."""
         return max(at, min(at + self.place.lag_us, LAST_US))
 
     def earliest(self, at: int) -> int | None:  # noqa: ARG002
-        """When what is set at a moment is due at the earliest: at any time."""
+        """Return when what is set at a moment is due at the earliest: at any time."""
         return None
 
     @cached_property
@@ -143,12 +143,12 @@ class TimersType(ElementType):
 
 
 def due_unit(at: int, key: Any) -> tuple[Any, ...]:
-    """A timer as the element that orders timers has it."""
+    """Return a timer as the element that orders timers has it."""
     return (at, *key) if type(key) is tuple else (at, key)
 
 
 def timer_of(element: TimersType, unit: tuple[Any, ...]) -> tuple[int, Any]:
-    """The moment and the key of what orders a timer."""
+    """Return the moment and the key of what orders a timer."""
     at, *key = unit
     return at, tuple(key) if get_origin(element.key_hint) is tuple else key[0]
 
@@ -156,7 +156,7 @@ def timer_of(element: TimersType, unit: tuple[Any, ...]) -> tuple[int, Any]:
 def scan_due(
     base: Base, element: TimersType, index: int, groups: Iterable[int], until_us: int
 ) -> tuple[list[tuple[int, Any]], int | None]:
-    """The timers in some key groups that are due, and the first moment after that; `index` is of what orders them."""
+    """Return the timers of some key groups that are due, and the next moment; `index` is of what orders them."""
     due: list[tuple[int, Any]] = []
     next_us: int | None = None
     codec = element.due.keys
@@ -202,7 +202,7 @@ class TimersOverlay(KeyedOverlay):
         return ranks
 
     def changes(self) -> Changes:
-        """What differs from the base, unordered."""
+        """Return what differs from the base, unordered."""
         keys, values = super().changes()
         moment = self._timers.moment
         at = min((at for at in map(moment, self.entries.values()) if at is not None), default=None)

@@ -26,7 +26,7 @@ class StoreUnits:
     groups: Ints
 
     def ranks(self) -> Ints:
-        """The place in the store order of each unit, as they were given."""
+        """Return the place in the store order of each unit, as they were given."""
         ranks = np.empty(len(self.order), dtype=np.int64)
         ranks[self.order] = np.arange(len(self.order))
         return ranks
@@ -47,7 +47,7 @@ def in_store_order(element: int, codec: KeyCodec, units: Sequence[Any] | Ints, k
 
 
 def store_keys_of(element: int, codec: KeyCodec, units: Sequence[Any], key_groups: int) -> list[bytes]:
-    """The store keys of units, as they were given."""
+    """Return the store keys of units, as they were given."""
     numbers = codec.integers(units)
     if numbers is not None:
         return _integer_keys(element, numbers, hash_ints(numbers) % key_groups)
@@ -55,7 +55,7 @@ def store_keys_of(element: int, codec: KeyCodec, units: Sequence[Any], key_group
 
 
 def groups_of_units(codec: KeyCodec, units: Sequence[Any] | Ints, key_groups: int) -> Ints:
-    """The key group of each unit."""
+    """Return the key group of each unit."""
     numbers = codec.integers(units)
     if numbers is not None:
         return hash_ints(numbers) % key_groups

@@ -39,11 +39,11 @@ class Sites(Protocol):
     """Decides which faults happen; the disk names its sites, such as `disk.write.fails`."""
 
     def fires(self, site: str, rarity: int = 1) -> bool:
-        """Whether a fault happens now; a site that is passed very often fires `rarity` times less."""
+        """Return whether a fault happens now; a site that is passed very often fires `rarity` times less."""
         ...
 
     def one(self, choices: tuple[int, ...]) -> int:
-        """The number of the error with which the fault that just fired shows, of those that a call may give."""
+        """Return the number of the error with which the fault that just fired shows, of those that a call may give."""
         ...
 
 

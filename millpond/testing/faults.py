@@ -119,7 +119,7 @@ def random_faults(seed: int, count: int, *, epochs: int) -> list[Fault]:
 
 
 def _every(epoch: int, chance: random.Random) -> list[Fault]:
-    """One fault of each kind; of those after the commit only one, since the epoch does not run again."""
+    """Return one fault of each kind; of those after the commit only one, since the epoch does not run again."""
     before: tuple[Moment, ...] = ("offered", "computed", "written")
     after: tuple[Moment, ...] = ("committed", "published")
     calls: tuple[Call, ...] = ("create", "write", "sync", "link")
@@ -167,7 +167,7 @@ class Planned:
         return self.happened[self._before :]
 
     def fires(self, site: str, rarity: int = 1) -> bool:  # noqa: ARG002 - planned is not by chance
-        """Whether a fault happens at a site that is passed now."""
+        """Return whether a fault happens at a site that is passed now."""
         self._passed[site] += 1
         for fault in self._armed:
             number = self._passed[site]
@@ -179,5 +179,5 @@ class Planned:
         return False
 
     def one(self, choices: tuple[int, ...]) -> int:  # noqa: ARG002 - a planned fault knows its error
-        """The error of the fault that happens now."""
+        """Return the error of the fault that happens now."""
         return self._error

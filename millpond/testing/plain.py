@@ -97,7 +97,7 @@ class _Plain:
             self.state = plain_state(self._program)
 
     def told(self) -> list[Fired]:
-        """What handlers replied that give replies."""
+        """Return what handlers replied that give replies."""
         points = self._run.program.entries()
         return [fired for fired in self._fired if points[fired.handler].replies]
 
@@ -119,7 +119,7 @@ class _Plain:
             return LeftOut(str(error))
 
     def _is_late(self, happened: datetime.datetime) -> bool:
-        """Whether a row is dropped: those of an epoch are judged by what the one before it left."""
+        """Return whether a row is dropped: those of an epoch are judged by what the one before it left."""
         options, marks = self._run.options, self._marks
         if marks.watermark is None or not options.drops_late:
             return False
@@ -140,7 +140,7 @@ class _Plain:
                 self._fired += fire_timers(self._program, mark, horizon=self._marks.horizon)
 
     def _natural(self) -> datetime.datetime:
-        """How far the rows alone have brought event time: all feeds, less the disorder."""
+        """Return how far the rows alone have brought event time: all feeds, less the disorder."""
         latest: dict[str, int] = {}
         for turn in self._run.turns:
             for (name, _), us in zip(turn.rows, turn.times_us, strict=True):
@@ -149,7 +149,7 @@ class _Plain:
 
 
 def _whole(run: Run, merges: Mapping[str, Merge]) -> dict[str, Any]:
-    """The state of a run with the instances of each partial element made one."""
+    """Return the state of a run with the instances of each partial element made one."""
     whole = dict(run.state)
     for name, element in run.program.elements().items():
         if not element.partial:
@@ -186,7 +186,7 @@ def _different_replies(run: Run, plain: list[Any]) -> Iterator[str]:
 
 
 def _different(what: str, plain: Any, found: Any) -> Iterator[str]:
-    """What differs, key by key where there are keys."""
+    """Yield what differs, key by key where there are keys."""
     if not (isinstance(plain, dict) and isinstance(found, dict)):
         if not _same(plain, found):
             yield _line(what, plain, found)

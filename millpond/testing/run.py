@@ -325,7 +325,7 @@ class _Simulation:
         )
 
     def _feed_times(self, fed: list[str]) -> dict[str, FeedTime] | None:
-        """The event time of each entry point; one that gets no rows is no feed, and holds no other back."""
+        """Return the event time of each entry point; one that gets no rows is no feed, and holds no other back."""
         if not any(turn.times_us for turn in self._turns):
             return None
         time = FeedTime(self._options.disorder // MICROSECOND, self._options.lateness // MICROSECOND)
@@ -370,7 +370,7 @@ class _Simulation:
         return [told.get(number) for number in range(sum(len(turn.rows) for turn in self._turns))]
 
     def _fired(self) -> list[Fired]:
-        """What handlers replied, in the order in which they were called: by epoch, then by number."""
+        """Return what handlers replied, in the order in which they were called: by epoch, then by number."""
         found: list[tuple[int, int, Fired]] = []
         for name, point in self._points.items():
             for epoch, row in self._sinks[name].numbered() if point.timer else ():
@@ -384,6 +384,6 @@ def _reply(point: EntryPoint, row: dict[str, Any]) -> Any:
 
 
 def _read(value: Any, hint: Any) -> Any:
-    """A value of a sink as the program gave it: tuples, sets and classes are other things in columns."""
+    """Return a value of a sink as the program gave it: tuples, sets and classes are other things in columns."""
     (read,) = reader(hint)(pa.array([value], arrow_type(hint)))
     return read

@@ -134,14 +134,14 @@ class _Contract:
         return _Job((make or self.make)(), self.folder / name, self.folder / f"{name}-outputs")
 
     def rows(self) -> Rows:
-        """Two rows that were never there."""
+        """Return two rows that were never there."""
         self.made += 2
         nested = {"numbers": [self.made, None], "name": "ß"}
         full = {"n": self.made, "text": "a 'quoted' é", "amount": 0.5, "nested": nested}
         return [full, {"n": self.made + 1, "text": None, "amount": None, "nested": {"numbers": None, "name": None}}]
 
     def expect(self, what: str, added: Sequence[Rows], again: Sequence[Rows] = ()) -> None:
-        """Readers see what they saw, and these rows; those `again` once more at most, unless that is ruled out."""
+        """Check that readers see what they saw, and these rows; those `again` once more at most, where allowed."""
         sink = self.make()
         self.seen.update(repr(row) for rows in added for row in rows)
         found = Counter(map(repr, self.read(sink)))
@@ -229,7 +229,7 @@ def _die(manifest: Manifest) -> None:
 
 
 def _table(files: Sequence[Path]) -> pa.Table:
-    """What stands for a DataFrame where no Spark is."""
+    """Return what stands for a DataFrame where no Spark is."""
     return pa.concat_tables([pq.ParquetFile(path).read() for path in files])
 
 

@@ -32,7 +32,7 @@ from millpond.windowing.element import Windows, WindowsType
 
 
 def value_of(container: Any) -> Any:
-    """What a container holds as a plain value: a dict, a list, a set or, of a `Value`, what was set; None if nothing.
+    """Return what a container holds as a dict, a list, a set or, of a `Value`, what was set; None if nothing.
 
     Cells of a matrix are by row and column, timers by key.
     """
@@ -48,7 +48,7 @@ def value_of(container: Any) -> Any:
 
 
 def plain_state(program: ProgramBase) -> dict[str, Any]:
-    """The state of a plain program by element, at the time that it is; windows are left out: they are seen when told.
+    """Return the state of a plain program by element, at its time; windows are left out: they show when emitted.
 
     Of partial elements there is one instance.
     """
@@ -59,7 +59,7 @@ def plain_state(program: ProgramBase) -> dict[str, Any]:
 def committed_state(
     storage: Storage, layout: Layout, elements: Mapping[str, Element], stored: Sequence[str]
 ) -> dict[str, Any]:
-    """The state that a checkpoint holds, read from its files: by element, of partial ones a list with all instances.
+    """Return the state that the files of a checkpoint hold, by element; of partial ones a list of all instances.
 
     `stored` are the names of elements in the order of their numbers there.
     """

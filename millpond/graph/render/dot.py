@@ -64,6 +64,6 @@ def _state(name: str) -> str:
 
 
 def _text(*lines: str) -> str:
-    """A quoted string of one or more lines."""
+    """Return a quoted string of one or more lines."""
     escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
     return '"' + "\\n".join(escaped) + '"'

@@ -169,12 +169,12 @@ class _Band:
 
 
 def text_width(lines: Iterable[str]) -> float:
-    """How wide a box with these lines is; the first is the title."""
+    """Return how wide a box with these lines is; the first is the title."""
     return 2 * PAD + CHAR * max((len(line) for line in lines), default=0)
 
 
 def shortened(text: str, limit: int = LABEL_CHARS_MAX) -> str:
-    """A text that fits beside an edge."""
+    """Return a text that fits beside an edge."""
     return text if len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"
 
 
@@ -191,7 +191,7 @@ def _task_lines(task: TaskNode) -> tuple[str, ...]:
 
 
 def state_lines(state: StateNode) -> tuple[str, ...]:
-    """What is written on a state."""
+    """Return what is written on a state."""
     by = f" by {state.by}" if state.by else ""
     return state.name, shortened(state.type, 30), state.distribution + by
 
@@ -261,7 +261,7 @@ class _Placing:
         self._boxes: dict[int, Box] = {}
 
     def _find_tracks(self) -> dict[int, list[str]]:
-        """The states whose links run down at the right of each column."""
+        """Return the states whose links run down at the right of each column."""
         tracks: dict[int, list[str]] = {step: [] for step in self._steps}
         for task in self._graph.tasks:
             tracks[task.step] += [access.state for access in task.accesses]
@@ -282,7 +282,7 @@ class _Placing:
         return columns
 
     def _gap(self, step: int) -> float:
-        """The space after a column: for its links, and for the labels of edges that end at the next one."""
+        """Return the space after a column: for its links, and for the labels of edges that end at the next one."""
         ways = [way for band in self._bands for way in band.ways if not way.back and way.items[-1].column == step + 1]
         labels = [max(map(len, _label(way.edges))) for way in ways if way.edges[0].target is not None]
         return max(GAP_MIN, CHAR * 0.92 * max(labels, default=0) + 20) + TRACK * len(self._tracks[step])
@@ -336,7 +336,7 @@ class _Placing:
         return placed, max(below.values()) + MARGIN
 
     def _crossing(self) -> list[str]:
-        """The states that are touched from another column than their own: relaxed entry points do that."""
+        """Return the states that are touched from another column than their own: relaxed entry points do that."""
         levels = {state.name: state.level for state in self._graph.states}
         visits = [(access.state, task.step) for task in self._graph.tasks for access in task.accesses]
         return list(dict.fromkeys(name for name, step in visits if levels[name] != step))
@@ -382,7 +382,7 @@ class _Placing:
             yield Line(tuple(way.edges), points, label, self._label_place(way, points), back=False)
 
     def _label_place(self, way: _Way, points: Sequence[Point]) -> Point:
-        """In the middle of where the edge passes a column, or else between its ends, clear of the links there."""
+        """Place a label where the edge passes a column, or else between its ends, clear of the links there."""
         if len(points) > 2:
             return Point((points[1].x + points[2].x) / 2, points[1].y)
         before = self._columns[way.items[0].column]
@@ -394,7 +394,7 @@ class _Placing:
         return Point(bend.x - 6, bend.middle), Point(bend.x + column.width + 6, bend.middle)
 
     def _port(self, band: _Band, way: _Way, *, out: bool) -> Point:
-        """Where a line leaves or enters a box: the lines of one side are spread over it."""
+        """Return where a line leaves or enters a box: the lines of one side are spread over it."""
         item = way.items[0 if out else -1]
         box = self._boxes[id(item)]
         side = [other for other in band.ways if other.items[0 if out else -1] is item]
@@ -404,7 +404,7 @@ class _Placing:
 
 
 def _around(start: Point, end: Point, track: float, wide: float) -> tuple[Point, ...]:
-    """The corners of a line that goes back: out to the right, along below the boxes, and in from the left."""
+    """Return the corners of a line that goes back: out to the right, along below the boxes, and in from the left."""
     right, left = start.x + wide, end.x - wide
     return Point(right, start.y), Point(right, track), Point(left, track), Point(left, end.y)
 

@@ -27,7 +27,7 @@ class Listing:
     lines: tuple[str, ...]
 
     def holds(self, file: str, line: int) -> bool:
-        """Whether a line of a file is among these."""
+        """Return whether a line of a file is among these."""
         return file == self.file and self.first <= line < self.first + len(self.lines)
 
 
@@ -79,7 +79,7 @@ def _lines(
 def _listed(
     places: Mapping[str, Sequence[tuple[str, int]]], listings: Sequence[Listing]
 ) -> dict[str, list[tuple[int, int]]]:
-    """The lines of each task, as listing and line; a line that is not listed is left out."""
+    """Return the lines of each task, as listing and line; a line that is not listed is left out."""
     return {
         task: [
             (number, line)
@@ -92,7 +92,7 @@ def _listed(
 
 
 def _short(file: str) -> str:
-    """A file's name and folder: a page may be shown to people who have other folders above."""
+    """Return a file's name and folder: a page may be shown to people who have other folders above."""
     return "/".join(PurePath(file).parts[-2:])
 
 

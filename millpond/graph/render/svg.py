@@ -24,20 +24,20 @@ class Names:
     lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def task(self, name: str) -> str:
-        """The id of a task."""
+        """Return the id of a task."""
         return f"task-{name}"
 
     def state(self, name: str) -> str:
-        """The id of a state."""
+        """Return the id of a state."""
         return f"state-{name}"
 
     def edge(self, edge: Edge) -> str:
-        """The id of an edge; edges between the same ends share one."""
+        """Return the id of an edge; edges between the same ends share one."""
         ends = [(other.source, other.target) for other in self.graph.edges]
         return f"edge-{ends.index((edge.source, edge.target))}"
 
     def link(self, task: str, state: str) -> str:
-        """The id of an access."""
+        """Return the id of an access."""
         return f"link-{task}-{state}"
 
 
@@ -48,7 +48,7 @@ def graph_svg(graph: Graph, notes: Mapping[str, str] | None = None) -> str:
 
 
 def svg_element(graph: Graph, names: Names, notes: Mapping[str, str], *, style: str = "", titles: bool = False) -> str:
-    """The `<svg>` element of a graph; ids are those of `names`."""
+    """Return the `<svg>` element of a graph; ids are those of `names`."""
     # A note is written in smaller letters beside the name of its entry point.
     longest = max((len(entry) + len(note) for entry, note in notes.items()), default=0)
     picture = lay_out(graph, width_min=CHAR * longest + 60)
@@ -178,7 +178,7 @@ def edge_text(edge: Edge) -> str:
 
 
 def entry_notes(graph: Graph, notes: Mapping[str, str]) -> dict[str, str]:
-    """A line for each entry point: what is known of it, and its exchanges."""
+    """Return a line for each entry point: what is known of it, and its exchanges."""
     found = {}
     for entry in entries_of(graph):
         known = [notes[entry]] if entry in notes else []
@@ -187,7 +187,7 @@ def entry_notes(graph: Graph, notes: Mapping[str, str]) -> dict[str, str]:
 
 
 def summary(graph: Graph) -> str:
-    """A graph in a few words."""
+    """Return a graph in a few words."""
     entries = len(entries_of(graph))
     points = "1 entry point" if entries == 1 else f"{entries} entry points"
     return f"{points}, {count(len(graph.tasks), 'task')}, {count(graph.steps, 'step')}"
@@ -198,7 +198,7 @@ def _q(text: str) -> str:
 
 
 def _ranges(lines: Sequence[int]) -> str:
-    """Lines as `3-5, 9`."""
+    """Return lines as `3-5, 9`."""
     spans: list[list[int]] = []
     for line in lines:
         if spans and spans[-1][1] == line - 1:
@@ -235,7 +235,7 @@ def _cylinder(box: Box) -> str:
 
 
 def _curve(points: Sequence[Point]) -> str:
-    """A smooth line from left to right through points; between the two points of a bend it is straight."""
+    """Return a smooth line from left to right through points; between the two points of a bend it is straight."""
     parts = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for number, (one, other) in enumerate(pairwise(points)):
         if number % 2:
@@ -249,7 +249,7 @@ def _curve(points: Sequence[Point]) -> str:
 
 
 def _rounded(points: Sequence[Point], corner: float) -> str:
-    """A line of straight parts with round corners."""
+    """Return a line of straight parts with round corners."""
     parts = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
     for before, at, after in zip(points, points[1:], points[2:], strict=False):
         start, end = _towards(at, before, corner), _towards(at, after, corner)

@@ -50,17 +50,17 @@ class Row:
 
 
 def as_written(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that the user wrote, without what makes its calls rows."""
+    """Return the method that the user wrote, without what makes its calls rows."""
     return cast("Callable[..., Any]", getattr(function, WRITTEN, function))
 
 
 def may_ask(member: Any) -> bool:
-    """Whether a member's code names `now` or `random`; it may mean something else by that."""
+    """Return whether a member's code names `now` or `random`; it may mean something else by that."""
     return not AMBIENT.isdisjoint(names_in(member))
 
 
 def names_in(member: Any) -> set[str]:
-    """The attributes and globals that the code of a method names."""
+    """Return the attributes and globals that the code of a method names."""
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
     function = as_written(member)
@@ -70,7 +70,7 @@ def names_in(member: Any) -> set[str]:
 
 
 def names_used(function: Callable[..., Any]) -> set[str]:
-    """All names that the code of a function reads or binds, in whatever scope."""
+    """Return all names that the code of a function reads or binds, in whatever scope."""
     codes = list(_codes(function.__code__)) if isinstance(function, types.FunctionType) else []
     return {n for c in codes for n in (*c.co_names, *c.co_varnames, *c.co_freevars, *c.co_cellvars)}
 
@@ -83,7 +83,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def now_of(program: Any) -> datetime.datetime:
-    """The time of the row, or of the clock outside one."""
+    """Return the time of the row, or of the clock outside one."""
     row = vars(program).get(ROW)
     return epoch_now() if row is None else row.now
 
@@ -97,17 +97,17 @@ class RowClock:
         self._program = program
 
     def __call__(self) -> int:
-        """The time of the row."""
+        """Return the time of the row."""
         return us_of(now_of(self._program))
 
     def turn(self) -> int:
-        """What tells the row's moment from others."""
+        """Return what tells the row's moment from others."""
         row = vars(self._program).get(ROW)
         return row_turn() if row is None else row.turn
 
 
 def random_of(program: Any) -> RowRandom:
-    """The random source of the row."""
+    """Return the random source of the row."""
     row = vars(program).get(ROW)
     if row is None:
         raise ProgramError(

@@ -57,7 +57,7 @@ _told: ContextVar[Telling | None] = ContextVar("told_until", default=None)
 
 
 def epoch_now() -> datetime.datetime:
-    """The time of the row or of its epoch, in UTC; outside an epoch, that of the system's clock."""
+    """Return the time of the row or of its epoch, in UTC; outside an epoch, that of the system's clock."""
     moment = _chosen.get()
     if isinstance(moment, _RowTimes):
         return moment_of(moment.now_us())
@@ -65,30 +65,30 @@ def epoch_now() -> datetime.datetime:
 
 
 def now_us() -> int:
-    """`epoch_now` in microseconds since 1970."""
+    """Return `epoch_now` in microseconds since 1970."""
     moment = _chosen.get()
     return moment.now_us() if isinstance(moment, _RowTimes) else us_of(epoch_now())
 
 
 def adding_now_us(place: Place) -> Callable[[], int]:
-    """The clock of the windows of a handler: `adding_us` of the row at work."""
+    """Return the clock of the windows of a handler: `adding_us` of the row at work."""
     return lambda: adding_us(now_us(), place)
 
 
 def adding_us(row_us: int, place: Place) -> int:
-    """The time at which a row is added to windows: its own, but in handlers not before what was told before."""
+    """Return the time at which a row is added to windows: its own, but in handlers not before what was told before."""
     told = added_from_us(place)
     return row_us if told is None else max(row_us, told)
 
 
 def reached_us() -> int:
-    """How far the time has come in handlers: up to then timers fire, which may be later than the one that fired."""
+    """Return how far time has come in handlers: up to then timers fire, maybe later than the one that fired."""
     told = _told.get()
     return now_us() if told is None else told.until_us
 
 
 def added_from_us(place: Place) -> int | None:
-    """The time before which no row is added to the windows of a handler; None if there is none."""
+    """Return the time before which no row is added to the windows of a handler; None if there is none."""
     told = _told.get()
     if told is None:
         return None
@@ -99,18 +99,18 @@ def added_from_us(place: Place) -> int | None:
 
 
 def row_turn() -> int:
-    """What tells the moment of a row from others: rows with event times are a moment each, others share their time."""
+    """Return what tells the moment of a row from others: with event times each is a moment, others share theirs."""
     moment = _chosen.get()
     return moment.turn() if isinstance(moment, _RowTimes) else us_of(epoch_now())
 
 
 def us_of(moment: datetime.datetime) -> int:
-    """A moment with a time zone in microseconds since 1970."""
+    """Return a moment with a time zone in microseconds since 1970."""
     return (moment - _EPOCH_ZERO) // _MICROSECOND
 
 
 def moment_of(us: int) -> datetime.datetime:
-    """Microseconds since 1970 as a moment in UTC; exact, unlike a float of seconds."""
+    """Return microseconds since 1970 as a moment in UTC; exact, unlike a float of seconds."""
     return _EPOCH_ZERO + datetime.timedelta(microseconds=us)
 
 

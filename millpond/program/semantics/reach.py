@@ -13,12 +13,12 @@ from millpond.program.semantics.ambient import as_written, names_in
 
 
 def members_of(program: type) -> dict[str, Any]:
-    """All members of a class, inherited ones included."""
+    """Return all members of a class, inherited ones included."""
     return {name: member for base in reversed(program.__mro__) for name, member in vars(base).items()}
 
 
 def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
-    """All names of attributes and globals in a method, and in the methods and functions that it names.
+    """Return all names of attributes and globals in a method, and in the methods and functions that it names.
 
     Functions of Python's own library are left out. A name may mean something else than it seems: so this is more than
     what can happen, never less, as long as nothing is looked up by a text.
@@ -37,7 +37,7 @@ def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
 
 
 def _outside(function: Callable[..., Any], names: set[str]) -> Iterator[Any]:
-    """What the names of a function mean around it: in its module, in modules and classes there, and in its closure."""
+    """Yield what the names of a function mean around it: in its module, in what that imports, and in its closure."""
     if not isinstance(function, types.FunctionType):
         return
     closed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]

@@ -42,7 +42,7 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
     # --- the source
 
     def getrandbits(self, k: int) -> int:
-        """A whole number of `k` random bits."""
+        """Return a whole number of `k` random bits."""
         if k < 0:
             raise ValueError("number of bits must be non-negative")
         blocks = -(-k // (8 * _BLOCK_BYTES))
@@ -55,11 +55,11 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
         return hashlib.blake2b(counted, key=self._seed, digest_size=_BLOCK_BYTES).digest()
 
     def random(self) -> float:
-        """A float of 53 random bits: at least 0, less than 1."""
+        """Return a float of 53 random bits: at least 0, less than 1."""
         return self.getrandbits(53) * 2.0**-53
 
     def randbytes(self, n: int) -> bytes:
-        """So many random bytes."""
+        """Return so many random bytes."""
         return self.getrandbits(8 * n).to_bytes(n, "big")
 
     def _randbelow(self, n: int) -> int:
@@ -73,13 +73,13 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
     # --- what is drawn from it by code that no version of Python changes
 
     def choice(self, seq: Any) -> Any:
-        """One item of a sequence."""
+        """Return one item of a sequence."""
         if not len(seq):
             raise IndexError("Cannot choose from an empty sequence")
         return seq[self._randbelow(len(seq))]
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        """One number of `range(start, stop, step)`."""
+        """Return one number of `range(start, stop, step)`."""
         numbers = range(start) if stop is None else range(start, stop, step)
         # Not len(): it has no room for more than 2^63 numbers.
         count = (numbers.stop - numbers.start + numbers.step - (1 if numbers.step > 0 else -1)) // numbers.step
@@ -88,7 +88,7 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
         return numbers.start + numbers.step * self._randbelow(count)
 
     def randint(self, a: int, b: int) -> int:
-        """A whole number from `a` to `b`, both included."""
+        """Return a whole number from `a` to `b`, both included."""
         return self.randrange(a, b + 1)
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
@@ -98,7 +98,7 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
             x[last], x[drawn] = x[drawn], x[last]
 
     def sample(self, population: Sequence[T], k: int, *, counts: Any = None) -> list[T]:
-        """So many different items of a sequence, in a random order."""
+        """Return so many different items of a sequence, in a random order."""
         if isinstance(population, set | frozenset):
             raise TypeError("a set has no order of its own: sample sorted(...) of it")
         pool = (
@@ -114,11 +114,11 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
         return pool[:k]
 
     def uniform(self, a: float, b: float) -> float:
-        """A float between `a` and `b`."""
+        """Return a float between `a` and `b`."""
         return a + (b - a) * self.random()
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
-        """A float of the normal distribution; unlike the library's, it keeps nothing for the next call."""
+        """Return a float of the normal distribution; unlike the library's, it keeps nothing for the next call."""
         angle = self.random() * 2.0 * math.pi
         return mu + math.cos(angle) * math.sqrt(-2.0 * math.log(1.0 - self.random())) * sigma
 
@@ -132,11 +132,11 @@ class RowRandom(random.Random):  # noqa: S311 - it is a source of chance for pro
         return int.from_bytes(self._seed, "big"), self._counter
 
     def seed(self, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Refused: the seed is the row's."""
+        """Refuse it: the seed is the row's."""
         self._fixed()
 
     def getstate(self) -> tuple[Any, ...]:
-        """What `setstate` takes."""
+        """Return what `setstate` takes."""
         return self.parts
 
     def setstate(self, state: tuple[Any, ...]) -> None:
@@ -163,7 +163,7 @@ carry(RowRandom, "random", lambda value: value.parts, RowRandom)
 
 
 def row_seed(entry: str, *arguments: Any) -> int:
-    """The seed of a row: a hash of the entry point's name and the content of the arguments.
+    """Return the seed of a row: a hash of the entry point's name and the content of the arguments.
 
     Arguments that are equal for Python give one seed, whatever their types are: a column turns the 1 of a caller into
     1.0, a list into a tuple, a naive time into one of UTC, and the numbers must be the same before and after that.
@@ -175,7 +175,7 @@ def row_seed(entry: str, *arguments: Any) -> int:
 
 
 def row_random(entry: str, *arguments: Any) -> RowRandom:
-    """The random source of a row."""
+    """Return the random source of a row."""
     return RowRandom(row_seed(entry, *arguments))
 
 

@@ -47,7 +47,7 @@ def wrap_entries(program: type, mark: str) -> None:
 
 
 def with_own_defaults(function: types.FunctionType) -> types.FunctionType:
-    """A function whose calls each get a copy of the defaults that they leave out, if any of them can be changed."""
+    """Return a function whose calls get copies of the defaults that they leave out, if any can be changed."""
     signature = inspect.signature(function)
     defaults = {name: one.default for name, one in signature.parameters.items() if one.default is not one.empty}
     if all(copied(default) is default for default in defaults.values()):
@@ -65,7 +65,7 @@ def with_own_defaults(function: types.FunctionType) -> types.FunctionType:
 
 
 def as_row(name: str, function: Any) -> Callable[..., Any]:
-    """A method whose calls are rows; a call inside a row belongs to it, and is undone by itself if it raises."""
+    """Return a method whose calls are rows; a call inside a row belongs to it, and is undone by itself if it raises."""
     signature = inspect.signature(function)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = len(signature.parameters) - 1 if all(p.kind in by_place for p in signature.parameters.values()) else -1

@@ -21,7 +21,7 @@ def note_files(owner: type) -> None:
 
 
 def changed_file(owner: type) -> str | None:
-    """A file of a class that is another since; one that is not where it was is no sign of it."""
+    """Return a file of a class that is another since; one that is not where it was is no sign of it."""
     noted = _DIGESTS.get(owner, {})
     return next((path for path, digest in noted.items() if _digest(path) not in (None, digest)), None)
 

@@ -31,22 +31,22 @@ def encode_canonical(value: Any) -> bytes:
 
 
 def in_canonical_order(members: Collection[Any]) -> list[Any]:
-    """The members of a set in their canonical order; raises one of `UNFIT` if one has no stored form."""
+    """Return the members of a set in their canonical order; raises one of `UNFIT` if one has no stored form."""
     return sorted(members, key=_encoder_of(members))
 
 
 def _encoder_of(members: Collection[Any]) -> Callable[[Any], bytes]:
-    """What encodes members: numbers and text hold no sets, and need no look into them."""
+    """Return what encodes members: numbers and text hold no sets, and need no look into them."""
     return _encode if _FLAT.issuperset(map(type, members)) else encode_canonical
 
 
 def canonical_set(value: _Set) -> _Set:
-    """A new set of the same members, as if it were encoded and decoded; its members must hold no sets themselves."""
+    """Return a new set of the same members, as if encoded and decoded; its members must hold no sets."""
     return type(value)(in_canonical_order(value))
 
 
 def canonical_value(value: Any) -> Any:
-    """A value of no declared type with its sets built anew, also those in lists, tuples and dicts; else as it is.
+    """Return a value of no declared type with its sets built again, also those in lists, tuples and dicts.
 
     A set whose members have no stored form stays as it is, too.
     """
@@ -62,7 +62,7 @@ def canonical_value(value: Any) -> Any:
 
 
 def _sorted_sets(value: Any) -> Any:
-    """The value in a form that is encoded alike, each set a list in the order of its members' bytes."""
+    """Return the value in a form that is encoded alike, each set a list in the order of its members' bytes."""
     if isinstance(value, set | frozenset):
         return [msgspec.Raw(data) for data in sorted(map(_encoder_of(value), value))]
     if isinstance(value, list | tuple):
@@ -77,7 +77,7 @@ def _sorted_sets(value: Any) -> Any:
 
 
 def _sorted_pairs(value: dict[Any, Any]) -> msgspec.Raw:
-    """A dict whose keys may hold sets: as lists they could not be keys, so the map is written here."""
+    """Return a dict whose keys may hold sets: as lists they could not be keys, so the map is written here."""
     pairs = (encode_canonical(part) for pair in value.items() for part in pair)
     return msgspec.Raw(_map_head(len(value)) + b"".join(pairs))
 
@@ -89,7 +89,7 @@ def _map_head(count: int) -> bytes:
 
 
 def _sorted_struct(value: msgspec.Struct) -> Any:
-    """A copy of a struct with its sets sorted, for its own rules of names, tags and defaults to be kept.
+    """Return a copy of a struct with its sets sorted, for its own rules of names, tags and defaults to be kept.
 
     Fields that are left out because they hold their default stay as they are: they would be taken for others.
     """

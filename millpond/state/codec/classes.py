@@ -37,24 +37,24 @@ _known: dict[tuple[str, str], type] = {}
 
 
 def is_named_tuple(kind: type) -> bool:
-    """Whether a class is a named tuple."""
+    """Return whether a class is a named tuple."""
     fields = getattr(kind, "_fields", None)
     return issubclass(kind, tuple) and isinstance(fields, tuple) and all(isinstance(name, str) for name in fields)
 
 
 def is_plain_dataclass(kind: type) -> bool:
-    """Whether a class is a dataclass that is made of its attributes alone, not of a list, a dict or an exception."""
+    """Return whether a class is a dataclass of its attributes alone, not of a list, a dict or an exception."""
     built_in = (base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE)
     return dataclasses.is_dataclass(kind) and all(base is object for base in built_in)
 
 
 def is_plain_struct(kind: type) -> bool:
-    """Whether a class is a `msgspec.Struct` of its fields alone that runs no code of its own when it is made."""
+    """Return whether a class is a `msgspec.Struct` of its fields alone that runs no code of its own when it is made."""
     return issubclass(kind, msgspec.Struct) and not kind.__dictoffset__ and not hasattr(kind, "__post_init__")
 
 
 def is_record(kind: Any) -> bool:
-    """Whether values of a class can be taken apart and put together without running its code."""
+    """Return whether values of a class can be taken apart and put together without running its code."""
     return isinstance(kind, type) and (
         issubclass(kind, enum.Enum) or is_named_tuple(kind) or is_plain_dataclass(kind) or is_plain_struct(kind)
     )
@@ -68,7 +68,7 @@ def learn(kind: type) -> tuple[str, str]:
 
 
 def find_class(module: str, name: str) -> type:
-    """The class of a name in a message."""
+    """Return the class of a name in a message."""
     found = _known.get((module, name))
     if found is None:
         loaded = _loaded(module, name)
@@ -85,7 +85,7 @@ def find_class(module: str, name: str) -> type:
 
 
 def _loaded(module: str, name: str) -> Any:
-    """What a loaded module holds under a dotted name; looked up in dicts, so that no code runs."""
+    """Return what a loaded module holds under a dotted name; looked up in dicts, so that no code runs."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = vars(found).get(part) if isinstance(found, types.ModuleType | type) else None
@@ -122,12 +122,12 @@ def _parts(part: Any) -> Iterator[Any]:
 
 
 def _is_importable(part: Any) -> bool:
-    """Whether a module that is loaded here holds this very object, so that names in it are found without us."""
+    """Return whether a module that is loaded here holds this very object, so that names in it are found without us."""
     return _loaded(part.__module__, part.__qualname__) is part
 
 
 def _named_by(function: types.FunctionType) -> Iterator[Any]:
-    """What the code of a function names outside itself, and what its signature says."""
+    """Yield what the code of a function names outside itself, and what its signature says."""
     yield from (function.__globals__.get(name) for name in global_names(function.__code__))
     for cell in function.__closure__ or ():
         try:
@@ -138,7 +138,7 @@ def _named_by(function: types.FunctionType) -> Iterator[Any]:
 
 
 def global_names(code: types.CodeType) -> set[str]:
-    """The global names that some code reads, nested functions included."""
+    """Return the global names that some code reads, nested functions included."""
     names = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == "LOAD_GLOBAL"}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

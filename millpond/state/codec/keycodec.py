@@ -117,7 +117,7 @@ class KeyCodec:
         return [self.encode(key) for key in keys]
 
     def integers(self, keys: Sequence[Any] | Ints) -> Ints | None:
-        """A column of integer keys as an array; None if they are not all integers of 64 bits."""
+        """Return a column of integer keys as an array; None if they are not all integers of 64 bits."""
         if isinstance(keys, np.ndarray):
             return keys if self.hint is int and keys.dtype == np.int64 else None
         if self.hint is not int or not keys or set(map(type, keys)) != {int}:
@@ -156,7 +156,7 @@ class KeyCodec:
 
 
 def encode_integers(keys: Ints) -> npt.NDArray[np.uint8]:
-    """Integer keys as rows of eight bytes."""
+    """Return integer keys as rows of eight bytes."""
     flat = (keys.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
     return flat.view(np.uint8).reshape(len(keys), 8)
 

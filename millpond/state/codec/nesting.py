@@ -18,7 +18,7 @@ NESTED_MAX: Final = 320
 
 
 def too_deep(value: Any) -> bool:
-    """Whether a value has more levels than a checkpoint holds; one that holds itself has."""
+    """Return whether a value has more levels than a checkpoint holds; one that holds itself has."""
     level = [value]
     for _ in range(NESTED_MAX):
         # By identity: what is shared is looked at once in each level.
@@ -29,7 +29,7 @@ def too_deep(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What a value is made of, but for what has no parts itself."""
+    """Return what a value is made of, but for what has no parts itself."""
     if isinstance(value, list | tuple | set | frozenset):
         return (part for part in value if type(part) not in _FLAT)
     if isinstance(value, dict):
@@ -41,14 +41,14 @@ _FLAT = frozenset((int, float, str, bytes, bool, type(None)))
 
 
 def field_names(value: Any) -> tuple[str, ...]:
-    """The names of a record's fields; none if it is no record."""
+    """Return the names of a record's fields; none if it is no record."""
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
     return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
 
 
 def nests_without_end(hint: inspect.Type) -> bool:
-    """Whether a type says nothing of how deeply its values are nested: a class that mentions itself, or any value."""
+    """Return whether a type says nothing of how deeply its values are nested: a class in itself, or any value."""
     done: set[int] = set()
 
     def leads_back(part: inspect.Type, above: frozenset[int]) -> bool:
@@ -65,7 +65,7 @@ def nests_without_end(hint: inspect.Type) -> bool:
 
 
 def types_in(part: inspect.Type) -> Iterator[inspect.Type]:
-    """The types that a type is made of, one level down."""
+    """Yield the types that a type is made of, one level down."""
     waiting = [getattr(part, name) for name in part.__struct_fields__]
     while waiting:
         found = waiting.pop()

@@ -55,17 +55,17 @@ class OldType:
         self.decoder = self._decoder(shape.root)
 
     def decode(self, data: bytes) -> Any:
-        """One value; bytes that are none raise a `msgspec.MsgspecError`."""
+        """Return one value; bytes that are none raise a `msgspec.MsgspecError`."""
         return self.decoder.decode(data)
 
     def standin(self, name: str) -> type:
-        """The class that stands for a class of the shape."""
+        """Return the class that stands for a class of the shape."""
         kind = "enum" if self.shape.of_class(name).kind == "enum" else "record"
         found: type = self._hint(Shape(kind, name=name), ())
         return found
 
     def fields(self, record: Any) -> dict[str, Any]:
-        """What a stand-in holds, by the names of the fields; those that are missing and stand for nothing are not."""
+        """Return what a stand-in holds, by the names of the fields, without those that are missing."""
         name = self._names[type(record)]
         held: dict[str, Any] = {}
         for place, field in enumerate(self.shape.of_class(name).fields):
@@ -82,7 +82,7 @@ class OldType:
         return value if later is None else self._decoder(later).decode(value)
 
     def plain(self, value: Any) -> Any:
-        """A value without stand-ins: records are dicts, and members of enums their values; all else as it is."""
+        """Return a value without stand-ins: records are dicts, and members of enums their values; all else as it is."""
         if type(value) in self._names:
             return {name: self.plain(held) for name, held in self.fields(value).items()}
         if isinstance(value, enum.Enum):
@@ -150,7 +150,7 @@ class OldType:
         return struct
 
     def _leads_to(self, shape: Shape, names: tuple[str, ...]) -> bool:
-        """Whether a shape mentions one of some classes, directly or through others."""
+        """Return whether a shape mentions one of some classes, directly or through others."""
         seen: set[str] = set()
         waiting = [shape]
         while waiting:
@@ -169,7 +169,7 @@ def _enum(known: ClassShape) -> Any:
 
 
 def _hashable(value: Any) -> Any:
-    """A record as a key or a member, where a dict can't be one: the pairs of its names and values."""
+    """Return a record as a key or a member, where a dict can't be one: the pairs of its names and values."""
     if isinstance(value, dict):
         return tuple((name, _hashable(held)) for name, held in value.items())
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

@@ -22,7 +22,7 @@ _ENUM, _TUPLE, _DATACLASS, _STRUCT = "enum", "tuple", "dataclass", "struct"
 
 
 def take_apart(record: Any) -> Parts | None:
-    """What a record is made of, or None if it is no record that can be put together again."""
+    """Return what a record is made of, or None if it is no record that can be put together again."""
     kind = type(record)
     if isinstance(record, enum.Enum):
         return _enum_parts(record)
@@ -47,13 +47,13 @@ def _enum_parts(member: enum.Enum) -> Parts | None:
 
 
 def _makes_combinations(kind: type[enum.Enum]) -> bool:
-    """Whether a class makes combinations of flags by Python's own rules, not by code of its own."""
+    """Return whether a class makes combinations of flags by Python's own rules, not by code of its own."""
     ours = getattr(kind._missing_, "__func__", None)
     return issubclass(kind, enum.Flag) and ours is enum.Flag._missing_.__func__  # type: ignore[attr-defined]
 
 
 def _attributes_of(record: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a record holds in its dict, and in its slots."""
+    """Return what a record holds in its dict, and in its slots."""
     slots = {}
     for name, slot in _slots(type(record)):
         try:
@@ -71,7 +71,7 @@ def _slots(kind: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
 
 
 def put_together(kind: str, parts: list[Any]) -> Any:
-    """The record of these parts."""
+    """Return the record of these parts."""
     module, name, *content = parts
     return _MAKERS[kind](find_class(module, name), *content)
 

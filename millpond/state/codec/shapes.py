@@ -97,7 +97,7 @@ class TypeShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     classes: tuple[ClassShape, ...] = ()
 
     def of_class(self, name: str) -> ClassShape:
-        """A class that some shape in here mentions."""
+        """Return a class that some shape in here mentions."""
         return next(known for known in self.classes if known.name == name)
 
 
@@ -106,12 +106,12 @@ Fillable = frozenset[tuple[str, str]]
 
 
 def shape_of(hint: Any) -> TypeShape:
-    """The shape of a live type."""
+    """Return the shape of a live type."""
     return described(hint)[0]
 
 
 def described(hint: Any) -> tuple[TypeShape, Fillable]:
-    """The shape of a live type, and which of its fields have defaults."""
+    """Return the shape of a live type, and which of its fields have defaults."""
     scribe = _Scribe()
     root = scribe.shape(inspect.type_info(hint))
     return TypeShape(root, tuple(scribe.classes.values())), frozenset(scribe.fillable)
@@ -198,7 +198,7 @@ def _struct_config(cls: Any) -> Any:
 
 
 def _unset(cls: Any, field: inspect.Field) -> bool:
-    """Whether a field of a struct may be UNSET, which is stored by leaving it out; what it says hides that."""
+    """Return whether a field of a struct may be UNSET, which is stored by leaving it out; what it says hides that."""
     names = getattr(cls, "__struct_fields__", ())
     defaults = getattr(cls, "__struct_defaults__", ())
     given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
@@ -214,7 +214,7 @@ def _default(field: inspect.Field) -> bytes | None:
 
 
 def shape_text(shape: Shape) -> str:
-    """A shape as types are written: `dict[int, Basket | None]`."""
+    """Return a shape as types are written: `dict[int, Basket | None]`."""
     if shape.kind in ("record", "enum"):
         return shape.name
     if shape.kind == "union":
@@ -230,7 +230,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def class_text(known: ClassShape) -> str:
-    """A class as it is declared, on one line: `Basket(item: str, price: float)`."""
+    """Return a class as it is declared, on one line: `Basket(item: str, price: float)`."""
     if known.kind == "enum":
         return f"{known.name}({', '.join(f'{name} = {value!r}' for name, value in known.members)})"
     fields = ", ".join(

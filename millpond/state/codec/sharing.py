@@ -49,12 +49,12 @@ class Twice:
         return self._given - 1
 
     def number(self, value: Any) -> int | None:
-        """The number of an object, None if it has none yet."""
+        """Return the number of an object, None if it has none yet."""
         return self._numbers[id(value)]
 
 
 def objects_twice(values: tuple[Any, ...]) -> Twice | None:
-    """The objects that occur twice in some variables, None if there are none."""
+    """Return the objects that occur twice in some variables, None if there are none."""
     if _is_flat(values):
         return None
     looking = _Looking()
@@ -63,7 +63,7 @@ def objects_twice(values: tuple[Any, ...]) -> Twice | None:
 
 
 def _is_flat(values: Collection[Any]) -> bool:
-    """Whether values are text and numbers alone, and no NaN."""
+    """Return whether values are text and numbers alone, and no NaN."""
     if _FLAT.issuperset(map(type, values)):
         return True
     return _FLAT_OR_FLOAT.issuperset(map(type, values)) and all(value == value for value in values)  # noqa: PLR0124
@@ -132,7 +132,7 @@ def _parts(value: Any) -> Collection[Any]:
 
 
 def _tells(value: Any) -> bool:
-    """Whether it can be told that this object is not another one with the same content."""
+    """Return whether it can be told that this object is not another one with the same content."""
     kind = type(value)
     if kind is float:
         return True

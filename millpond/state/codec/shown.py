@@ -9,7 +9,7 @@ SHOWN_CHARS_MAX = 80
 
 
 def shown(value: Any, limit: int = SHOWN_CHARS_MAX) -> str:
-    """The type and the text of a value; a value that can't be written as text is told by its type alone."""
+    """Return the type and the text of a value; a value that can't be written as text is told by its type alone."""
     kind = type(value)
     if kind is int and value.bit_length() > 8 * limit:
         # Python refuses to write integers of thousands of digits, and takes long for fewer.
@@ -22,5 +22,5 @@ def shown(value: Any, limit: int = SHOWN_CHARS_MAX) -> str:
 
 
 def ascii_surrogates(text: str) -> str:
-    """The text with lone surrogates escaped, so that it can be printed and stored."""
+    """Return the text with lone surrogates escaped, so that it can be printed and stored."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

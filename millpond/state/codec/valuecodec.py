@@ -80,13 +80,13 @@ class ValueCodec:
         return self._scalars is not None or self._columns is not None
 
     def kept(self, value: Any) -> Any:
-        """What brings a value back, whatever becomes of it: itself, a copy of its items, or its encoding."""
+        """Return what brings a value back, whatever becomes of it: itself, a copy of its items, or its encoding."""
         if self.immutable:
             return value
         return self.encode(value) if self._items is None else value.copy()
 
     def brought_back(self, kept: Any) -> Any:
-        """The value of which `kept` was taken."""
+        """Return the value of which `kept` was taken."""
         return kept if self.immutable or self._items is not None else self.decode(kept)
 
     @property
@@ -148,7 +148,7 @@ class ValueCodec:
         self.encode_many((value,))
 
     def renew(self, value: Any) -> Any:
-        """The value as it comes back from a checkpoint: checked, and made of objects that nobody else has.
+        """Return the value as it comes back from a checkpoint: checked, and made of objects that nobody else has.
 
         One that can't be changed is given back as it is.
         """
@@ -258,7 +258,7 @@ def _item_types(hint: Any) -> tuple[frozenset[type], ...] | None:
 
 
 def _set_of(hint: Any) -> tuple[type, frozenset[type]] | None:
-    """The type of a set and of its members, if these are scalars."""
+    """Return the type of a set and of its members, if these are scalars."""
     origin = get_origin(hint)
     if origin is not set and origin is not frozenset:
         return None
@@ -267,7 +267,7 @@ def _set_of(hint: Any) -> tuple[type, frozenset[type]] | None:
 
 
 def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
-    """Whether a value is a list or a dict of exactly these scalars: then it comes back as it is."""
+    """Return whether a value is a list or a dict of exactly these scalars: then it comes back as it is."""
     if len(allowed) == 1:
         return type(value) is list and allowed[0].issuperset(map(type, value))
     keys, items = allowed
@@ -277,7 +277,7 @@ def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
 
 
 def _kinds(hint: inspect.Type) -> set[type]:
-    """The kinds of all types that a type is made of; a class may mention itself."""
+    """Return the kinds of all types that a type is made of; a class may mention itself."""
     seen: dict[int, inspect.Type] = {}
     waiting = [hint]
     while waiting:
@@ -289,14 +289,14 @@ def _kinds(hint: inspect.Type) -> set[type]:
 
 
 def has_nan(key: Any) -> bool:
-    """Whether a key of a dict or a member of a set is, or holds, NaN: Python finds that by identity alone."""
+    """Return whether a key of a dict or a member of a set is, or holds, NaN: Python finds that by identity alone."""
     if isinstance(key, tuple | frozenset):
         return any(map(has_nan, key))
     return isinstance(key, float | complex | decimal.Decimal) and bool(key != key)  # noqa: PLR0124
 
 
 def _alike(back: Any, value: Any) -> bool:
-    """Whether a decoded value is what was encoded: equal, of the same types, and in the same order."""
+    """Return whether a decoded value is what was encoded: equal, of the same types, and in the same order."""
     if type(back) is not type(value):
         return False
     waiting: list[tuple[Any, Any]] = []
@@ -316,7 +316,7 @@ def _alike(back: Any, value: Any) -> bool:
 
 
 def _like_up_to_parts(back: Any, value: Any, waiting: list[tuple[Any, Any]]) -> bool:
-    """Whether two values of one type are alike if their parts are, which are left for later."""
+    """Return whether two values of one type are alike if their parts are, which are left for later."""
     match back:
         case list() | tuple():
             waiting.append((back, value))

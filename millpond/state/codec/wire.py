@@ -116,7 +116,7 @@ class _Unfit(Exception):  # noqa: N818 - it never leaves this module
 
 
 def _refused(values: tuple[Any, ...], names: Sequence[str]) -> RowError:
-    """The error for the first of some variables that can't travel."""
+    """Return the error for the first of some variables that can't travel."""
     _packing.twice = None
     for place, value in enumerate(values):
         try:
@@ -161,7 +161,7 @@ def _pack(value: Any) -> Any:
 
 
 def _pack_shared(value: Any, twice: Twice) -> Any:
-    """An object that occurs twice: the whole of it with a number, or that number alone."""
+    """Return an object that occurs twice: the whole of it with a number, or that number alone."""
     known = twice.number(value)
     if known is not None:
         return _ext(_AGAIN, [known])
@@ -209,7 +209,7 @@ def _members(value: Iterable[Any]) -> list[bytes]:
 
 
 def _stored(member: Any) -> bytes:
-    """What a member of a set is sorted by: its stored form. What has none comes first, as it travels."""
+    """Return what a member of a set is sorted by: its stored form. What has none comes first, as it travels."""
     try:
         return encode_canonical(member)
     except UNFIT:
@@ -238,7 +238,7 @@ def _pack_array(value: Any) -> Any:
 
 
 def _array_parts(array: npt.NDArray[Any]) -> tuple[Any, ...] | None:
-    """An array as its type, shape, order, writability and bytes; None if it holds Python objects."""
+    """Return an array as its type, shape, order, writability and bytes; None if it holds Python objects."""
     if array.dtype.hasobject:
         return None
     # Sums over an array follow its layout, and so do their roundings: so the layout travels.
@@ -248,7 +248,7 @@ def _array_parts(array: npt.NDArray[Any]) -> tuple[Any, ...] | None:
 
 
 def _array_from(kind: Any, shape: tuple[int, ...], order: str, writeable: bool, data: bytes) -> npt.NDArray[Any]:
-    """The array of these parts, with memory of its own."""
+    """Return the array of these parts, with memory of its own."""
     dtype = np.lib.format.descr_to_dtype(kind)
     array = np.empty(shape, dtype, order=order)  # type: ignore[call-overload]
     if array.nbytes:
@@ -258,7 +258,7 @@ def _array_from(kind: Any, shape: tuple[int, ...], order: str, writeable: bool, 
 
 
 def _scalar_parts(scalar: np.generic) -> tuple[Any, ...] | None:
-    """A NumPy scalar as its type and bytes; text as text, since an array would lose zeros at its end."""
+    """Return a NumPy scalar as its type and bytes; text as text, since an array would lose zeros at its end."""
     if scalar.dtype.hasobject:
         return None
     if isinstance(scalar, np.str_):
@@ -270,7 +270,7 @@ def _scalar_parts(scalar: np.generic) -> tuple[Any, ...] | None:
 
 
 def _scalar_from(kind: Any, data: Any) -> Any:
-    """The scalar of these parts."""
+    """Return the scalar of these parts."""
     if kind == "U":
         return np.str_(data)
     if kind == "S":
@@ -328,7 +328,7 @@ _MAKERS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def _zone_text(zone: datetime.tzinfo | None) -> str | float | None:
-    """A time zone as it travels: its name, or its offset from UTC in seconds."""
+    """Return a time zone as it travels: its name, or its offset from UTC in seconds."""
     if zone is None:
         return None
     if isinstance(zone, zoneinfo.ZoneInfo) and zone.key is not None:

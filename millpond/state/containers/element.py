@@ -147,16 +147,16 @@ class ElementType:
         return self.container if self.is_dict else Map
 
     def bare(self) -> Map[Any, Any]:
-        """Entries at the speed of a dict: for a task that knows which keys it touches and loads them first."""
+        """Return entries at the speed of a dict: for a task that knows which keys it touches and loads them first."""
         entries: Map[Any, Any] = self._entries_kind()()
         return entries
 
     def keyed(self) -> dict[Any, Any]:
-        """Entries for a task that touches single keys only: an exact dict where the container needs no more."""
+        """Return entries for a task that touches single keys only: an exact dict where the container needs no more."""
         return self.bare() if self.container in (Counter, Vector) else {}
 
     def on_demand(self, source: Source) -> Map[Any, Any]:
-        """Entries that are loaded when touched."""
+        """Return entries that are loaded when touched."""
         entries = ON_DEMAND[self._entries_kind()]()
         entries.source = source
         loaded: Map[Any, Any] = entries
@@ -168,11 +168,11 @@ class ElementType:
         return self.container in (Map, Value, List)
 
     def plain(self, journal: Journal | None = None) -> Checked:
-        """Entries for plain Python, of a program if there is a journal: each write is checked by the declared types."""
+        """Return entries for plain Python, with a journal those of a program: writes are checked by the types."""
         return checked_entries(self._entries_kind(), self.keys, self.values, journal, renews=self.holds_objects)
 
     def wrap(self, entries: Any) -> Any:
-        """The container that user code sees, over its entries."""
+        """Return the container that user code sees, over its entries."""
         if self.is_dict:
             return entries
         if self.container is Matrix:

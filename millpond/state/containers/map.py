@@ -33,19 +33,19 @@ class Map(dict[K, V]):
         return {key: dict.__getitem__(self, key) for key in self}
 
     def keys(self) -> dict_keys[K, V]:
-        """The keys, in order."""
+        """Return the keys, in order."""
         return self._ordered().keys()
 
     def values(self) -> dict_values[K, V]:
-        """The values, in the order of their keys."""
+        """Return the values, in the order of their keys."""
         return self._ordered().values()
 
     def items(self) -> dict_items[K, V]:
-        """The keys and values, in the order of the keys."""
+        """Return the keys and values, in the order of the keys."""
         return self._ordered().items()
 
     def popitem(self) -> tuple[K, V]:
-        """Refused: which item is last would depend on the history of restarts."""
+        """Refuse it: which item is last would depend on the history of restarts."""
         raise StateError(
             "MP210",
             "popitem() can't be used on state",

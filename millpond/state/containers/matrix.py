@@ -96,21 +96,21 @@ class Matrix(Generic[R, C, V]):
         return {line: cells[at] for line, cells in self._lines.items() if at in cells}
 
     def row(self, row: R) -> Vector[C]:
-        """The cells of a row, copied into a vector."""
+        """Return the cells of a row, copied into a vector."""
         return Vector(self._line(row) if self._by_row else self._across(row))
 
     def column(self, column: C) -> Vector[R]:
-        """The cells of a column, copied into a vector."""
+        """Return the cells of a column, copied into a vector."""
         return Vector(self._across(column) if self._by_row else self._line(column))
 
     def items(self) -> Iterator[tuple[tuple[R, C], V]]:
-        """All cells, in the order of the lines and of the places in them."""
+        """Yield all cells, in the order of the lines and of the places in them."""
         for line, cells in self._lines.items():
             for at in sorted(cells):
                 yield ((line, at) if self._by_row else (at, line)), cells[at]
 
     def multiply(self, vector: Mapping[Any, Any]) -> Vector[R]:
-        """The product with a column vector; touches only the needed columns when the matrix is stored by column."""
+        """Return the product with a column vector; of a matrix stored by column, only needed columns are touched."""
         product: Vector[R] = Vector()
         if self._by_row:
             for line, cells in self._lines.items():

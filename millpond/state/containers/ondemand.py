@@ -60,11 +60,11 @@ class OnDemand(Map[K, V]):
         return True
 
     def get(self, key: K, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         return dict.__getitem__(self, key) if key in self else default
 
     def setdefault(self, key: K, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         if key not in self:
             dict.__setitem__(self, key, default)
         return dict.__getitem__(self, key)
@@ -159,12 +159,12 @@ class JournaledMap(OnDemandMap[Any, Any]):
         super().__delitem__(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         self.source.note(key)
         return super().get(key, default)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         self.source.note(key)
         return super().setdefault(key, default)
 

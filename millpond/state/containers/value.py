@@ -30,7 +30,7 @@ class Value(Generic[V]):
         self._entries: Map[tuple[()], V] = Map() if entries is None else entries
 
     def get(self, default: V) -> V:
-        """The value, or `default` where none was set."""
+        """Return the value, or `default` where none was set."""
         return self._entries.get(THE_KEY, default)
 
     def set(self, value: V) -> None:
@@ -42,7 +42,7 @@ class Value(Generic[V]):
         self._entries.pop(THE_KEY, None)
 
     def is_set(self) -> bool:
-        """Whether there is a value."""
+        """Return whether there is a value."""
         return THE_KEY in self._entries
 
     def __repr__(self) -> str:

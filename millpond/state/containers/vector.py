@@ -26,7 +26,7 @@ class Vector(DefaultMap[K, float]):
     __slots__ = ()
 
     def dot(self, other: Mapping[K, Any]) -> float:
-        """The scalar product, summed in the order of the indices so that the result is always the same."""
+        """Return the scalar product, summed in the order of the indices so that the result is always the same."""
         total = 0.0
         # Not sum(): from Python 3.12 on it compensates rounding, and the result would depend on the version.
         for index, value in self.items():
@@ -35,12 +35,12 @@ class Vector(DefaultMap[K, float]):
         return total
 
     def add(self, other: Mapping[K, Any]) -> Vector[K]:
-        """A new vector: the sum of both."""
+        """Return a new vector: the sum of both."""
         total: Vector[K] = Vector(self.items())
         for index, value in other.items():
             total[index] += value
         return total
 
     def scaled(self, factor: float) -> Vector[K]:
-        """A new vector: each value times `factor`."""
+        """Return a new vector: each value times `factor`."""
         return Vector((index, value * factor) for index, value in self.items())

@@ -215,7 +215,7 @@ class LocalStore:
             self._open.pop((self._pid, str(self.path)), None)
 
     def is_gone(self) -> bool:
-        """Whether the store must be opened anew: somebody removed it, or cut it off, which would kill who reads it."""
+        """Return whether the store must be opened anew: it was removed, or cut off, which would kill its readers."""
         self._mend_lock()
         if self._use.is_over() or is_short(self.path, self._env.info()["last_pgno"], self._page_bytes):
             return True
@@ -246,11 +246,11 @@ class LocalStore:
         return True
 
     def view(self) -> StoreView:
-        """A frozen view of the store as it is now; close it when done."""
+        """Return a frozen view of the store as it is now; close it when done."""
         return StoreView(self)
 
     def begin_reading(self) -> lmdb.Transaction:
-        """A reading of the store as it is now."""
+        """Return a reading of the store as it is now."""
         while True:
             try:
                 return self._env.begin()
@@ -265,7 +265,7 @@ class LocalStore:
             self._views.discard(view)
 
     def read_store_version(self, txn: lmdb.Transaction) -> StoreVersion:
-        """Where the store stands within a transaction."""
+        """Return where the store stands within a transaction."""
         raw = self._noted(txn, _STAMP)
         if raw is None:
             return StoreVersion()
@@ -402,7 +402,7 @@ class LocalStore:
         self._write(lambda txn: self._note(txn, _BROUGHT, note))
 
     def read_brought(self, txn: lmdb.Transaction) -> Brought | None:
-        """What was brought last; None if nothing ever was."""
+        """Return what was brought last; None if nothing ever was."""
         raw = self._noted(txn, _BROUGHT)
         return None if raw is None else msgspec.msgpack.decode(raw, type=Brought)
 
@@ -416,7 +416,7 @@ class LocalStore:
         self._write(note)
 
     def read_busy(self, txn: lmdb.Transaction, epoch: int) -> dict[int, float]:
-        """How long steps of an epoch took, as far as they ran here."""
+        """Return how long steps of an epoch took, as far as they ran here."""
         raw = self._noted(txn, _BUSY)
         noted, steps = (0, {}) if raw is None else msgspec.msgpack.decode(raw, type=tuple[int, dict[int, float]])
         return steps if noted == epoch else {}
@@ -519,12 +519,12 @@ class LocalStore:
 
 
 def _is_missing(error: Exception) -> bool:
-    """Whether a file or folder was not there; LMDB tells so by the system's words alone."""
+    """Return whether a file or folder was not there; LMDB tells so by the system's words alone."""
     return isinstance(error, FileNotFoundError) or os.strerror(errno.ENOENT) in str(error)
 
 
 def _pieces(deltas: Sequence[Loaded]) -> Iterator[Sequence[Loaded]]:
-    """Deltas as they are written by transactions; those of several have no key in common."""
+    """Yield deltas as they are written by transactions; those of several have no key in common."""
     if sum(len(keys) for keys, _ in deltas) <= PIECE_ENTRIES and _bytes_in(deltas) <= PIECE_BYTES:
         yield deltas
         return
@@ -546,7 +546,7 @@ def _bytes_in(deltas: Sequence[Loaded]) -> int:
 
 
 def _room_for(expected_bytes: int) -> int:
-    """How large a map so many bytes of files take, about: pages are three quarters full, and some are being freed."""
+    """Return about how large a map so many bytes of files take: pages are three quarters full, some being freed."""
     size = MAP_BYTES_START
     while size < min(2 * expected_bytes, MAP_BYTES_MAX):
         size *= 2

@@ -45,7 +45,7 @@ class _DamagedError(Exception):
 
 
 def damage_in(folder: Path) -> str | None:
-    """What is wrong with the store in a folder that nobody uses; None if nothing is, or if there is none yet."""
+    """Return what is wrong with the store in a folder that nobody uses; None if nothing is, or if there is none yet."""
     try:
         # Without waiting for what is no file and may never have anything to read.
         descriptor = os.open(folder / DATA, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -69,12 +69,12 @@ def damage_in(folder: Path) -> str | None:
 
 
 def is_short(folder: Path, last_page: int, page_bytes: int) -> bool:
-    """Whether the file of an open store is shorter than what LMDB may read of it."""
+    """Return whether the file of an open store is shorter than what LMDB may read of it."""
     return size_of(folder / DATA) < (last_page + 1) * page_bytes
 
 
 def size_of(path: Path) -> int:
-    """How long a file is; nothing if there is none."""
+    """Return how long a file is; nothing if there is none."""
     try:
         return path.stat().st_size
     except OSError:
@@ -128,7 +128,7 @@ class _Walk:
         return newest[1], newest[2], newest[3]
 
     def _entries(self, tree: tuple[int, ...], what: str, *, summed: bool) -> Iterator[tuple[bytes, int, bytes]]:
-        """All entries of a tree, in order: key, flags, value."""
+        """Yield all entries of a tree, in order: key, flags, value."""
         _, _, depth, branches, leaves, overflows, count, root = tree
         _claim(depth <= _DEPTH_MAX, f"{what} of a strange depth")
         if root == _NONE:

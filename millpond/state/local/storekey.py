@@ -12,7 +12,7 @@ GROUP_BYTES = (1, 3)
 
 
 def store_prefix(element: int, group: int) -> bytes:
-    """The common beginning of all keys of one element and key group."""
+    """Return the common beginning of all keys of one element and key group."""
     return bytes((element, group >> 8, group & 0xFF))
 
 
@@ -22,15 +22,15 @@ def store_key(element: int, group: int, unit: bytes) -> bytes:
 
 
 def element_of(key: bytes) -> int:
-    """The element's index in the checkpoint."""
+    """Return the element's index in the checkpoint."""
     return key[0]
 
 
 def group_of(key: bytes) -> int:
-    """The key group."""
+    """Return the key group."""
     return key[1] << 8 | key[2]
 
 
 def unit_of(key: bytes) -> bytes:
-    """The entry's own key within its element."""
+    """Return the entry's own key within its element."""
     return key[PREFIX_BYTES:]

@@ -27,12 +27,12 @@ _pack = Struct("<I").pack
 
 
 def summed(key: bytes, value: bytes) -> bytes:
-    """A value as the store holds it under a key."""
+    """Return a value as the store holds it under a key."""
     return value + _pack(crc32(value, crc32(key, WHOLE)))
 
 
 def summed_all(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Entries as the store holds them."""
+    """Return entries as the store holds them."""
     assert len(keys) == len(values), (len(keys), len(values))
     # Without a line of Python for each: this is done for every entry that an epoch changed.
     sums = map(_pack, map(crc32, values, map(crc32, keys, repeat(WHOLE))))
@@ -40,12 +40,12 @@ def summed_all(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tuple
 
 
 def is_whole(key: bytes, stored: bytes) -> bool:
-    """Whether an entry is as it was written."""
+    """Return whether an entry is as it was written."""
     return crc32(stored, crc32(key, WHOLE)) == WHOLE
 
 
 def values_of(pairs: Sequence[tuple[bytes, bytes]]) -> list[bytes] | None:
-    """The values of entries as the store holds them; None if one of them is not as it was written."""
+    """Return the values of entries as the store holds them; None if one of them is not as it was written."""
     values: list[bytes] = []
     for first in range(0, len(pairs), _AT_ONCE):
         piece = pairs[first : first + _AT_ONCE]

@@ -88,7 +88,7 @@ class StoreUse:
         return False
 
     def is_over(self) -> bool:
-        """Whether the store must be opened anew: it is gone, or was set aside, or shall be."""
+        """Return whether the store must be opened anew: it is gone, or was set aside, or shall be."""
         return not self._is_named() or os.path.lexists(self.path / DAMAGED_MARK)
 
     def _is_named(self) -> bool:
@@ -98,7 +98,7 @@ class StoreUse:
             return False
 
     def is_changing(self) -> bool:
-        """Whether the store's file was changed and nobody notes it for a while, as those do who write to it."""
+        """Return whether the store's file was changed and nobody notes it for a while, as those do who write to it."""
         for _ in range(TOUCHED_LOOKS):
             if not self.was_touched():
                 return False
@@ -106,7 +106,7 @@ class StoreUse:
         return self.was_touched()
 
     def _damage_by_strangers(self) -> str | None:
-        """What is wrong with a store that others use, if somebody changed its file besides them."""
+        """Return what is wrong with a store that others use, if somebody changed its file besides them."""
         if not self.is_changing():
             return None
         found = damage_in(self.path)
@@ -124,7 +124,7 @@ class StoreUse:
             os.pwrite(self._held, self._state(), 0)
 
     def was_touched(self) -> bool:
-        """Whether the store's file was changed by somebody who did not note it, or is being changed right now."""
+        """Return whether the store's file was changed by somebody who did not note it, or is being changed now."""
         return os.pread(self._held, _CHANGED.size, 0) != self._state()
 
     def _state(self) -> bytes:
@@ -160,7 +160,7 @@ def mark_damaged(path: Path, found: str) -> None:
 
 
 def _strange_in(path: Path) -> str | None:
-    """What in the folder of a store is no plain file, so that opening it could lead elsewhere or never end."""
+    """Return what in the folder of a store is no plain file, so that opening it could lead elsewhere or never end."""
     for name in (DATA, LOCK, USERS, DAMAGED_MARK):
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.lstat(path / name).st_mode):

@@ -38,7 +38,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
 
 
 def ranges_of(groups: Iterable[int]) -> Ranges:
-    """Key groups as ranges."""
+    """Return key groups as ranges."""
     ranges: list[tuple[int, int]] = []
     for group in sorted(groups):
         if ranges and group == ranges[-1][1] + 1:
@@ -49,5 +49,5 @@ def ranges_of(groups: Iterable[int]) -> Ranges:
 
 
 def groups_in(ranges: Ranges) -> frozenset[int]:
-    """The key groups of some ranges."""
+    """Return the key groups of some ranges."""
     return frozenset(group for first, last in ranges for group in range(first, last + 1))

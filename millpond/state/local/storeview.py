@@ -44,7 +44,7 @@ DAMAGED = "MP225"
 
 
 def long_place(key: bytes) -> bytes:
-    """Where a key above LMDB's limit is kept: under its group, by its digest; the full key stands in the value."""
+    """Return where a key above LMDB's limit is kept: under its group, by its digest; the value has it in full."""
     return key[:PREFIX_BYTES] + hashlib.sha256(key).digest()
 
 
@@ -119,7 +119,7 @@ class StoreView:
         return self._store.read_brought(self._txn)
 
     def busy(self, epoch: int) -> dict[int, float]:
-        """How long steps of an epoch took on this host, before this view was opened."""
+        """Return how long steps of an epoch took on this host, before this view was opened."""
         return self._store.read_busy(self._txn, epoch)
 
     def check(self) -> None:
@@ -158,7 +158,7 @@ class StoreView:
         return count
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         try:
             return self._get(key)
         except DAMAGES as error:
@@ -173,7 +173,7 @@ class StoreView:
         return None if value is None else self._value(key, value)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none: one sorted pass."""
+        """Return the values of different `keys`, None where there is none: one sorted pass."""
         if not (self._has_main or self._has_long):
             return [None] * len(keys)
         if max(map(len, keys), default=0) > KEY_BYTES_MAX:
@@ -193,7 +193,7 @@ class StoreView:
         return [found.get(key) for key in keys]
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose key starts with `prefix`, in key order."""
+        """Return all entries whose key starts with `prefix`, in key order."""
         entries = self._scanned(prefix)
         return iter(sorted(entries)) if self._has_long else entries
 
@@ -278,19 +278,19 @@ class OnDemandView(StoreView):
             raise self._failed
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         if self._lacks:
             self._need((key[_FIRST:_END],))
         return super().get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none."""
+        """Return the values of different `keys`, None where there is none."""
         if self._lacks:
             self._need({key[_FIRST:_END] for key in keys})
         return super().get_many(keys)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose key starts with `prefix`, in key order."""
+        """Return all entries whose key starts with `prefix`, in key order."""
         if self._lacks:
             groups: Iterable[int] = (group_of(prefix),) if len(prefix) >= PREFIX_BYTES else self._whole
             self._need(group.to_bytes(_END - _FIRST, "big") for group in groups)

@@ -175,7 +175,7 @@ def test_a_refusal_names_the_variable(value):
 def test_a_part_of_an_expression_has_no_name_that_the_user_knows():
     with pytest.raises(RowError) as caught:
         encode_values((Own(),), ("value__3",))
-    assert caught.value.summary.startswith("a variable crosses a cut")
+    assert caught.value.summary.startswith("a variable is used after the method moves")
 
 
 def test_integers_of_any_size_travel():
