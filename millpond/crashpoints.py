@@ -60,7 +60,7 @@ IN_STORAGE = (
 """What only some kinds of storage have: files of their own for each name, a log with its index, roots with marks."""
 
 IN_TIDYING = (
-    "garbage.condemned",
+    "garbage.listed",
     "garbage.deleted",
     "garbage.swept",
     "garbage.forgotten",
@@ -87,18 +87,18 @@ BY_HAND = (
 
 IN_LEVELS = (
     "save.written",
-    "near.written",
-    "near.kept",
-    "near.replaced",
-    "near.forgotten",
-    "loss.told",
+    "unsynced.written",
+    "unsynced.kept",
+    "unsynced.replaced",
+    "unsynced.forgotten",
+    "loss.reported",
     "input.logged",
     "replay.computed",
 )
-"""State that is kept near a host, by the durability levels bounded loss and replay."""
+"""State that is kept unsynced on a host, by the durability levels bounded loss and replay."""
 
 IN_STORES = ("store.begun", "store.caught_up", "store.dropped", "scratch.filled", "snapshot.asked")
-"""Local stores that are restored in parts, brought up behind an epoch or dropped, and snapshots made elsewhere."""
+"""Local stores that are restored in parts, advanced behind an epoch or dropped, and snapshots made elsewhere."""
 
 POINTS = (*IN_EPOCHS, *IN_STORAGE, *IN_TIDYING, *BY_HAND, *IN_LEVELS, *IN_STORES)
 """Every point there is; the crash tests visit all of them."""

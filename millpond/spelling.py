@@ -115,10 +115,10 @@ def _unknown(call: str, name: str, taken: Iterable[str], records: Mapping[str, t
         for keyword, (record, _) in records.items()
         for field in fields(record)
     }
-    near = difflib.get_close_matches(name, {**known, **inside}, 1)
+    close = difflib.get_close_matches(name, {**known, **inside}, 1)
     return FeedError(
         "MP526",
         f"{call} does not take `{name}=`",
-        expected={**inside, **known}[near[0]] if near else ", ".join(known.values()),
+        expected={**inside, **known}[close[0]] if close else ", ".join(known.values()),
         found=f"{name}=",
     )

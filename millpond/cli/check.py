@@ -338,7 +338,7 @@ def _compiled(program: type[ProgramBase]) -> Draft | MillpondError:
         return draft_program(program)
     except MillpondError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug of the compiler's and must be told
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug of the compiler's and must be reported
         return _failed(program, error)
 
 

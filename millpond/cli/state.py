@@ -304,7 +304,7 @@ def repair(
 
     with _errors(json=json):
         with progress("checking", shown=not json) as begin:
-            done = keeps.mend(checkpoint, to, begin, trial=dry_run, accept=accept)
+            done = keeps.repair_checkpoint(checkpoint, to, begin, trial=dry_run, accept=accept)
         if json:
             print_json(keeps.repair_fields(done, trial=dry_run))
         else:

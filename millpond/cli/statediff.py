@@ -55,8 +55,8 @@ def print_changes(
             sign, style = _SIGNS[change.kind]
             words = _words(change, has_keys=reader.has_keys, has_values=reader.has_values)
             console.print(Text(f"  {sign} {words}", style=style), soft_wrap=True)
-    told = ", ".join(f"{counts[kind]:,} {kind.value}" for kind in Kind)
-    console.print(Text(f"epoch {before.epoch} to {after.epoch}: {told}"), soft_wrap=True)
+    totals = ", ".join(f"{counts[kind]:,} {kind.value}" for kind in Kind)
+    console.print(Text(f"epoch {before.epoch} to {after.epoch}: {totals}"), soft_wrap=True)
     return counts.total()
 
 
@@ -66,8 +66,8 @@ def _words(change: Change, *, has_keys: bool, has_values: bool) -> str:
     if not has_values:
         return where
     old, new = _cut(change.old), _cut(change.new)
-    told = {Kind.ADDED: new, Kind.CHANGED: f"{old} -> {new}", Kind.REMOVED: old}[change.kind]
-    return f"{where}: {told}" if where else told
+    text = {Kind.ADDED: new, Kind.CHANGED: f"{old} -> {new}", Kind.REMOVED: old}[change.kind]
+    return f"{where}: {text}" if where else text
 
 
 def _cut(value: object) -> str:

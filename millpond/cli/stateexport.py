@@ -38,9 +38,9 @@ def export(history: History, point: Point, element: str, file: Path, begin: Begi
             hint="as in --to state.parquet",
         )
     reader = history.reader(element, point)
-    told = begin(sum(state_file.file.size_bytes for state_file in point.files()))
+    progress = begin(sum(state_file.file.size_bytes for state_file in point.files()))
     with _appearing(file) as out:
-        return writer(reader, entries(history, point, element, told=told), out)
+        return writer(reader, entries(history, point, element, told=progress), out)
 
 
 @contextmanager

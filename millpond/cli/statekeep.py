@@ -68,16 +68,16 @@ def print_collected(console: Console, report: Report) -> None:
         soft_wrap=True,
     )
     if report["waiting"]:
-        told = f"{report['waiting']:,} names {would}condemned: a later call deletes them, after the grace period"
-        console.print(Text(told), soft_wrap=True)
+        text = f"{report['waiting']:,} names {would}on the deletion list: a call after the grace period deletes them"
+        console.print(Text(text), soft_wrap=True)
     console.print(Text(f"kept: {shown_epochs(report['kept']) or 'nothing'}"), soft_wrap=True)
 
 
 def savepoint_fields(savepoint: Savepoint) -> Report:
     """Return a savepoint as JSON shows it."""
-    told = {"name": savepoint.name, "epoch": savepoint.epoch, "hash": savepoint.hash}
+    named = {"name": savepoint.name, "epoch": savepoint.epoch, "hash": savepoint.hash}
     fork_of = {"fork": shown_url(savepoint.fork)} if savepoint.fork else {}
-    return {**told, "created_ms": savepoint.created_ms, **fork_of}
+    return {**named, "created_ms": savepoint.created_ms, **fork_of}
 
 
 def name_epoch(checkpoint: str, name: str, epoch: int | None) -> Savepoint:
@@ -152,7 +152,7 @@ def print_fork(console: Console, made: Fork) -> None:
     console.print(Text(needs), soft_wrap=True)
 
 
-def mend(checkpoint: str, to: int | None, begin: Begin, *, trial: bool, accept: bool = False) -> Repair:
+def repair_checkpoint(checkpoint: str, to: int | None, begin: Begin, *, trial: bool, accept: bool = False) -> Repair:
     """Make again what can be made again, and go back if asked to."""
     if accept and not trial:
         accept_rollback(checkpoint)
@@ -165,10 +165,10 @@ def mend(checkpoint: str, to: int | None, begin: Begin, *, trial: bool, accept: 
 
 def repair_fields(done: Repair, *, trial: bool) -> Report:
     """Return a repair as JSON shows it."""
-    told: dict[str, Any] = {"ok": done.healthy, "dry_run": trial, "newest": done.newest, "whole": done.whole}
-    told |= {"rebuilt": done.rebuilt, "lost": done.lost, "set_aside": done.went_back}
+    found: dict[str, Any] = {"ok": done.healthy, "dry_run": trial, "newest": done.newest, "whole": done.whole}
+    found |= {"rebuilt": done.rebuilt, "lost": done.lost, "set_aside": done.went_back}
     return {
-        **told,
+        **found,
         "savepoints_lost": done.savepoints_lost,
         "in_the_way": done.in_the_way,
         "problems": [problem_fields(problem) for problem in done.problems],
@@ -176,7 +176,7 @@ def repair_fields(done: Repair, *, trial: bool) -> Report:
 
 
 def print_repair(console: Console, done: Repair, *, trial: bool) -> None:
-    """Print what was wrong, what was mended, and what to do about the rest."""
+    """Print what was wrong, what was repaired, and what to do about the rest."""
     print_problems(console, done.problems)
     would = "would be " if trial else ""
     lines = [f"{name} {would}made again, byte for byte" for name in done.rebuilt]

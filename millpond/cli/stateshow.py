@@ -26,7 +26,7 @@ from millpond.program.semantics.epoch_time import moment_of
 from millpond.storage.addresses import shown_url
 
 Begin = Callable[[int], Callable[[int], None]]
-"""Is told how many bytes will be read, and gives what is told of each file."""
+"""Is given how many bytes will be read, and returns what is given those of each file."""
 
 Report = dict[str, Any]
 """What `--json` prints."""
@@ -126,11 +126,11 @@ def _short(query: str) -> str:
 
 def epoch_report(history: History, point: Point, begin: Begin, *, by_group: bool) -> Report:
     """Return one epoch in full; the whole state is read to count it."""
-    told = begin(_bytes(point.files()))
+    progress = begin(_bytes(point.files()))
     entries: Counter[int] = Counter()
     stored: Counter[int] = Counter()
     groups: dict[int, list[Report]] = {}
-    for size in sizes(history, point, told):
+    for size in sizes(history, point, progress):
         entries[size.element] += size.entries
         stored[size.element] += size.size_bytes
         found = {"group": size.group, "entries": size.entries, "bytes": size.size_bytes}
@@ -206,11 +206,11 @@ def _file(state_file: StateFile) -> Report:
 
 
 def _delta(delta: EpochDeltas) -> Report:
-    told: Report = {"bounded_loss": [name for name, _ in delta.lazy]} if delta.lazy else {}
+    more: Report = {"bounded_loss": [name for name, _ in delta.lazy]} if delta.lazy else {}
     if delta.loss is not None:
-        told["loss"] = str(delta.loss)
+        more["loss"] = str(delta.loss)
     files = [_file(state_file) for state_file in delta.files]
-    return {"epoch": delta.epoch, "parent": delta.parent, "files": files, **told}
+    return {"epoch": delta.epoch, "parent": delta.parent, "files": files, **more}
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -60,13 +60,13 @@ def print_findings(console: Console, findings: Findings) -> None:
     result = f"{len(findings.problems)} problems" if findings.problems else "all well"
     console.print(Text(words), Text(result, style="red" if findings.problems else "green"), sep="", soft_wrap=True)
     if findings.unnamed:
-        told = f"{len(findings.unnamed):,} files that no kept epoch names: left by epochs that are gone or never were"
-        console.print(Text(told), soft_wrap=True)
+        text = f"{len(findings.unnamed):,} files that no kept epoch names: left by epochs that are gone or never were"
+        console.print(Text(text), soft_wrap=True)
     if findings.strange:
         names = ", ".join(findings.strange[:STRANGE_SHOWN_MAX])
         more = ", ..." if len(findings.strange) > STRANGE_SHOWN_MAX else ""
-        told = f"{len(findings.strange):,} strange files, which no Millpond put there and none touches: {names}{more}"
-        console.print(Text(printable(told)), soft_wrap=True)
+        text = f"{len(findings.strange):,} strange files, which no Millpond put there and none touches: {names}{more}"
+        console.print(Text(printable(text)), soft_wrap=True)
 
 
 def print_problems(console: Console, problems: Iterable[Problem]) -> None:

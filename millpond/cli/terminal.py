@@ -20,7 +20,7 @@ from millpond.errors import MillpondError, SetupError
 from millpond.state.codec.shown import ascii_surrogates
 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
-"""What every error about the words of a command line is; Typer brings its own, under no public name."""
+"""What every error about the words of a command line is; Typer has its own, under no public name."""
 
 
 class Commands(TyperGroup):
@@ -120,7 +120,7 @@ def _no_output(error: OSError) -> SetupError:
 
 @contextmanager
 def progress(what: str, *, shown: bool) -> Iterator[Callable[[int], Callable[[int], None]]]:
-    """Show a bar on standard error if that is a terminal: it is told the bytes there are, then those of each file."""
+    """Show a bar on standard error if that is a terminal: it is given the bytes there are, then those of each file."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:

@@ -16,13 +16,13 @@ from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
 from millpond.program.semantics.epoch_time import (
-    Telling,
+    FireUntil,
     adding_now_us,
     event_time,
+    firing_until,
     moment_of,
     now_us,
     row_turn,
-    told_until,
 )
 from millpond.state.cascade import Cascade, Timer, Turn
 from millpond.state.codec.wire import decode_values, encode_message
@@ -129,8 +129,8 @@ class Sequential:
         while (found := cascade.next_round(self._due_now(named, until), turn, ends=until >= LAST_US)) is not None:
             turn = found.turn
             called = [(*named[number], key, at) for at, number, key in found.timers]
-            rows = [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in called]
-            with told_until(Telling(until, self._told_us, found.once)):
+            rows = [(name, (key, moment_of(kind.fires_at(at, until)))) for name, kind, key, at in called]
+            with firing_until(FireUntil(until, self._told_us, found.once)):
                 replies += self.epoch(rows, None if watermark_us is None else [max(at, floor_us) for *_, at in called])
         self._told_us = until
         return [reply for reply in replies if reply is not Done]

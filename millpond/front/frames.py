@@ -52,8 +52,8 @@ def windows(
     one. Of a streaming one a job is made: its `time` is an `EventTime`, and a column may order its rows, as those of
     `Job.feed`. docs/WINDOWS.md tells what comes out.
     """
-    told = time if old.keys() & set(EventTime.__slots__) else None
-    check_call("windows", old, ("key", "time", "partitions", "order_by"), {"time": (EventTime, told)})
+    event_time = time if old.keys() & set(EventTime.__slots__) else None
+    check_call("windows", old, ("key", "time", "partitions", "order_by"), {"time": (EventTime, event_time)})
     from millpond.spark.frames.windows import WindowedFrame
 
     return WindowedFrame(df, key, time, partitions, order_by)

@@ -142,15 +142,15 @@ def _on_spark(graph: Graph, node: Node) -> str:
         return f"{_steps(graph, tasks)}, {_way(graph, tasks[0])}"
     if any(graph.why_gathered(task.entry) for task in tasks):
         return (
-            f"{_steps(graph, tasks)}, in the partition that a row's component is brought to, which reads"
+            f"{_steps(graph, tasks)}, in the partition that a row's component is sent to, which reads"
             " what others own from their stores"
         )
     partial = all(state.distribution == "partial" for state in graph.states if state.name in node.states)
     place = "in the partition that has the instance" if partial else "in the partition that owns the key"
-    told = f"{_steps(graph, tasks)}, {place}, on the executor that has its state"
+    text = f"{_steps(graph, tasks)}, {place}, on the executor that has its state"
     if node.together is Together.LOOP:
-        told += "; a turn under another key moves to the partition of that key, since one node would be one core"
-    return told
+        text += "; a turn under another key moves to the partition of that key, since one node would be one core"
+    return text
 
 
 def _steps(graph: Graph, tasks: list[TaskNode]) -> str:

@@ -96,7 +96,7 @@ class Graph:
 
     The tasks of `relaxed` entry points run at whatever step their messages reach them; `step` is the earliest. Their
     edges may form cycles. `gathered` are the entry points that run gathered, each with the reason: those rows of an
-    epoch that share keys are brought together.
+    epoch that share keys are gathered in one task.
     """
 
     program: str

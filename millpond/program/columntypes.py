@@ -1,6 +1,6 @@
-"""Which types a column can hold: those of parameters and replies, told before anything runs.
+"""Which types a column can hold: those of parameters and replies, known before anything runs.
 
-What a column holds of a `Literal` is its values, and of `X | None` an X or nothing. How columns look in Arrow is told
+What a column holds of a `Literal` is its values, and of `X | None` an X or nothing. How columns look in Arrow is said
 by `engine/arrowtypes.py`, which supports exactly this.
 """
 

@@ -27,7 +27,7 @@ MARK = "__millpond_entry__"
 HANDLER = "__millpond_handler__"
 """The attribute of a class's timers that holds their handler."""
 
-TOLD_WINDOWS = "__millpond_told_windows__"
+TAKES_WINDOWS = "__millpond_takes_windows__"
 """The attribute that marks a handler whose second parameter is a list of windows."""
 
 _RELAXED = "__millpond_relaxed__"
@@ -38,7 +38,7 @@ class EntryPoint:
     """An entry point: its name, its function, the types of its parameters and of its reply.
 
     A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
-    are due, not by rows. One that is told `windows` is a timer whose second parameter is, in the source, a list of the
+    are due, not by rows. One that is given `windows` is a timer whose second parameter is, in the source, a list of the
     windows that are over; what it is fed is the moment up to which they are.
     """
 
@@ -122,7 +122,7 @@ def abstract_methods(program: type) -> list[str]:
 def handler_entry(program: type, name: str, handler: Callable[..., Any]) -> EntryPoint:
     """Return the handler of some timers as an entry point."""
     point = replace(_read(program, name, handler), timer=True)
-    if not getattr(handler, TOLD_WINDOWS, False):
+    if not getattr(handler, TAKES_WINDOWS, False):
         return point
     if len(point.parameters) != 2 or point.parameters[1][1] != list[ClosedWindow]:
         raise WindowError(
@@ -173,8 +173,8 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
     columns = tuple((p.name, hints[p.name]) for p in parameters)
     # A reply of any type is one that no sink takes, which is said where one is given; it may be wanted for itself.
     replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
-    for told, hint in (*columns, *replies):
-        _check_column(where, function, told, hint)
+    for column, hint in (*columns, *replies):
+        _check_column(where, function, column, hint)
     return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))
 
 

@@ -1,4 +1,4 @@
-"""What a declaration says about the state that an older program left: names that changed, and how values are brought
+"""What a declaration says about the state that an older program left: names that changed, and how values are migrated
 over.
 """
 
@@ -43,7 +43,7 @@ class Evolves:
             raise _misfit("migrate= is not a function of one or two parameters", expected, migrate)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers never bring state over, so the function need not travel.
+        # Workers never migrate state, so the function need not travel.
         return type(self), (self.was, self.renamed)
 
     @property

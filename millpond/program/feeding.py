@@ -1,8 +1,8 @@
 """Which handlers of a program feed which, and where that puts each of them.
 
-A handler of timers or windows that adds rows to windows, or sets timers, feeds these: what they are told follows from
-it. Windows are told when all that feeds them is done. So handlers have stages, and one that waits for late rows holds
-back all that it feeds.
+A handler of timers or windows that adds rows to windows, or sets timers, feeds these: what they are given follows from
+it. Windows are emitted when all that feeds them is done. So handlers have stages, and one that waits for late rows
+holds back all that it feeds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Edges = Mapping[str, frozenset[str]]
 
 
 class StoreVersion(NamedTuple):
-    """A handler's place; whether rows that entry points add come to its windows; whether these are told for good."""
+    """A handler's place; whether rows that entry points add come to its windows; whether these are emitted for good."""
 
     place: Place
     direct: bool
@@ -212,7 +212,7 @@ def _wait(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> int:
 
 
 def _is_final(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> bool:
-    """Return whether windows are told once, and for good: what their handler adds or sets could not be taken back."""
+    """Return whether windows are emitted once, for good: what their handler adds or sets could not be taken back."""
     return handlers[name].lateness_us is not None and bool(fed[name])
 
 

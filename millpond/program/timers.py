@@ -18,7 +18,7 @@ from millpond.program.entries import HANDLER, EntryPoint, handler_entry
 from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.ambient import names_in, now_of
-from millpond.program.semantics.epoch_time import Telling, epoch_time, event_time, moment_of, told_until, us_of
+from millpond.program.semantics.epoch_time import FireUntil, epoch_time, event_time, firing_until, moment_of, us_of
 from millpond.program.semantics.reach import members_of
 from millpond.program.semantics.rows import ABORT, as_row
 from millpond.state.cascade import Cascade, Timer, Turn
@@ -28,7 +28,7 @@ from millpond.state.timers import DUE, LAST_US, Timers, TimersType
 
 K = TypeVar("K")
 
-_TOLD: Final = "_millpond_told"
+_FIRED: Final = "_millpond_fired"
 """What a plain program remembers: the time up to which its handlers were called."""
 
 
@@ -159,7 +159,7 @@ def fire_timers(
     timers = timer_elements(kind)
     cascade = Cascade({name: element.type for name, element in timers.items()})
     named = list(timers.items())
-    before = vars(program).get(_TOLD)
+    before = vars(program).get(_FIRED)
     fired: list[Fired] = []
     turn = Turn()
     while (found := cascade.next_round(_due(program, named, now), turn, ends=now >= LAST_US)) is not None:
@@ -168,14 +168,14 @@ def fire_timers(
             name, element = named[number]
             own = at if horizon is None else max(at, us_of(horizon))
             with (
-                told_until(Telling(now, before, found.once)),
+                firing_until(FireUntil(now, before, found.once)),
                 epoch_time(now) if watermark is None else event_time(own),
             ):
-                told = moment_of(element.type.told_at(at, now))
-                reply = as_row(name, _taking(name, element.handler))(program, key, told)
+                moment = moment_of(element.type.fires_at(at, now))
+                reply = as_row(name, _taking(name, element.handler))(program, key, moment)
             if reply is not _Over.NOTHING:
-                fired.append(Fired(name, key, told, reply))
-    vars(program)[_TOLD] = now
+                fired.append(Fired(name, key, moment, reply))
+    vars(program)[_FIRED] = now
     return fired
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from millpond.errors import WindowError
 from millpond.lengths import Length, length_us
-from millpond.program.entries import TOLD_WINDOWS
+from millpond.program.entries import TAKES_WINDOWS
 from millpond.program.feeding import standings
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.epoch_time import adding_us
@@ -62,12 +62,12 @@ class WindowElement(TimerElement):
 def on_window(
     windows: Any, /, *, lateness: Length = _NO_TIME, **aggregates: Aggregate
 ) -> Callable[[Callable[[Any, K, list[ClosedWindow]], Any]], Windows[K]]:
-    """Make a method the handler of windows: `def hourly(self, key, closed)` is told the windows of a key that are over.
+    """Make a method the handler of windows: `def hourly(self, key, closed)` gets the windows of a key that are over.
 
     `windows` is one of `millpond.windowing`, or several by name. `self.hourly.add(key, column=value)` adds a row at the
     time of `self.now`, inside entry points and handlers. With `lateness`, windows are kept so long after their end, and
-    told again if a row corrects them. A handler works by its key like an entry point, and what it returns is its reply.
-    docs/WINDOWS.md says when it is called.
+    emitted again if a row corrects them. A handler works by its key like an entry point, and what it returns is its
+    reply. docs/WINDOWS.md says when it is called.
     """
     named = dict(windows) if isinstance(windows, Mapping) else {"": windows}
     if not named or not all(isinstance(name, str) and hasattr(one, "describe") for name, one in named.items()):
@@ -87,7 +87,7 @@ def on_window(
         )
 
     def make(handler: Callable[[Any, K, list[ClosedWindow]], Any]) -> Windows[K]:
-        setattr(handler, TOLD_WINDOWS, True)
+        setattr(handler, TAKES_WINDOWS, True)
         return cast("Windows[K]", WindowElement(handler, rules))
 
     return make

@@ -49,7 +49,7 @@ class Checked(Map[Any, Any]):
         if first is ABSENT:
             dict.pop(self, key, None)
         else:
-            dict.__setitem__(self, key, self.value_codec.brought_back(first))
+            dict.__setitem__(self, key, self.value_codec.restored(first))
 
     def end_row(self, key: Any) -> None:
         """Make a value of an entry that a row touched; one that does not fit its type fails the row."""

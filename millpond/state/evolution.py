@@ -190,7 +190,7 @@ class _Matcher:
             found.append((trial.rewrites, step, trial._known))
         if not found:
             raise self._mismatch(path, old, new, "none of these takes it")
-        rewrites, step, self._known = min(found, key=lambda told: told[0])
+        rewrites, step, self._known = min(found, key=lambda way: way[0])
         self.rewrites |= rewrites
         return step
 
@@ -300,9 +300,9 @@ def _unchanged(value: Any) -> Any:
 
 def _exact_float(number: int) -> float:
     try:
-        near = float(number)
+        closest = float(number)
     except OverflowError:
         raise InexactError(number) from None
-    if int(near) != number:
+    if int(closest) != number:
         raise InexactError(number)
-    return near
+    return closest

@@ -207,7 +207,7 @@ class Expiring(Map[Any, Any]):
     # --- undoing
 
     def begin(self) -> None:
-        """Keep what entries are before they are touched, so that `undo` can bring it back."""
+        """Keep what entries are before they are touched, so that `undo` can restore it."""
         self._now()
         self.ages.firsts.append({})
 
@@ -227,7 +227,7 @@ class Expiring(Map[Any, Any]):
             firsts[-1] = first | firsts[-1]
 
     def undo(self) -> None:
-        """Bring entries back to what they were at `begin`."""
+        """Restore entries to what they were at `begin`."""
         for key, before in self.ages.firsts.pop().items():
             self.drop(key)
             if before is not None:

@@ -1,7 +1,7 @@
 """Entries of which only some keys were loaded: a read of any other one is found, and never answered with a default.
 
 Rows of gathered entry points bring the keys that they were found to touch. An entry that is there was loaded; only
-where there is none does it have to be told whether its key was.
+where there is none does it have to be found out whether its key was.
 """
 
 from __future__ import annotations

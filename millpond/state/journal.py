@@ -16,7 +16,7 @@ ABSENT: Final = object()
 
 
 class Noted(Protocol):
-    """Entries that a journal can bring back."""
+    """Entries that a journal can restore."""
 
     def put_back(self, key: Any, first: Any) -> None:
         """Make an entry what a journal noted of it."""
@@ -43,7 +43,7 @@ class Framed(Protocol):
         ...
 
     def undo(self) -> None:
-        """Bring back what was there at `begin`."""
+        """Restore what was there at `begin`."""
         ...
 
 
@@ -108,7 +108,7 @@ class Journal:
             framed.keep()
 
     def undo(self) -> None:
-        """Close a frame, and bring back all that it met."""
+        """Close a frame, and restore all that it met."""
         for (_, key), (entries, first) in self._frames.pop().items():
             entries.put_back(key, first)
         for framed in self._framed:

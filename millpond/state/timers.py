@@ -118,7 +118,7 @@ class TimersType(ElementType):
         at: int = value
         return at
 
-    def told_at(self, at: int, until: int) -> int:  # noqa: ARG002
+    def fires_at(self, at: int, until: int) -> int:  # noqa: ARG002
         """Return the moment given to a handler for an entry due `at` a moment, when all `until` another are called."""
         return at
 

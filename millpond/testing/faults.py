@@ -65,7 +65,7 @@ def crash(at: Moment, epoch: int) -> Fault:
 
 
 def disk_full(epoch: int) -> Fault:
-    """Let the disk of the checkpoint take nothing more in an epoch, until the run has failed of it and starts anew.
+    """Let the disk of the checkpoint take nothing more in an epoch, until the run has failed of it and starts again.
 
     >>> disk_full(epoch=3).kind
     'disk_full'
@@ -156,7 +156,7 @@ class Planned:
         return list((Counter(self._faults) - Counter(self.happened)).elements())
 
     def begin(self, epoch: int | None) -> None:
-        """Begin a try at an epoch, in which faults happen that are left for it; sites are counted anew."""
+        """Begin a try at an epoch, in which faults happen that are left for it; sites are counted again."""
         self._armed = [fault for fault in self.left if fault.epoch == epoch]
         self._before = len(self.happened)
         self._passed.clear()

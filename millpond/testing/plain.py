@@ -63,7 +63,7 @@ def assert_equals_plain(run: Run, *, merge: Mapping[str, Merge] | None = None) -
     state = _whole(run, {**merges, **(merge or {})})
     found = [
         *_different_replies(run, plain.replies),
-        *_different("fired", dict(enumerate(plain.told())), dict(enumerate(run.fired))),
+        *_different("fired", dict(enumerate(plain.emitted())), dict(enumerate(run.fired))),
         *(line for name in state for line in _different(f"state {name}", plain.state[name], state[name])),
     ]
     if found:
@@ -96,7 +96,7 @@ class _Plain:
         with epoch_time(self._marks.horizon or self._marks.now):
             self.state = plain_state(self._program)
 
-    def told(self) -> list[Fired]:
+    def emitted(self) -> list[Fired]:
         """Return what handlers replied that give replies."""
         points = self._run.program.entries()
         return [fired for fired in self._fired if points[fired.handler].replies]
@@ -119,7 +119,7 @@ class _Plain:
             return LeftOut(str(error))
 
     def _is_late(self, happened: datetime.datetime) -> bool:
-        """Return whether a row is dropped: those of an epoch are judged by what the one before it left."""
+        """Return whether a row is dropped: those of an epoch are late by the watermark that the one before it left."""
         options, marks = self._run.options, self._marks
         if marks.watermark is None or not options.drops_late:
             return False
@@ -140,7 +140,7 @@ class _Plain:
                 self._fired += fire_timers(self._program, mark, horizon=self._marks.horizon)
 
     def _natural(self) -> datetime.datetime:
-        """Return how far the rows alone have brought event time: all feeds, less the disorder."""
+        """Return how far the rows alone have moved event time: all feeds, less the disorder."""
         latest: dict[str, int] = {}
         for turn in self._run.turns:
             for (name, _), us in zip(turn.rows, turn.times_us, strict=True):

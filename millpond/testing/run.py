@@ -76,7 +76,7 @@ class EpochReport:
     """What came of an epoch: its number as it was cut, its rows, and how many tries it took.
 
     One without rows is of timers that were due after a pause, and has the number of the epoch before it. `now` is its
-    time. With event time, rows of the next epoch are judged by `watermark`, and none has a time before
+    time. With event time, rows of the next epoch are late by `watermark`, and none has a time before
     `horizon`.
     """
 
@@ -142,7 +142,7 @@ def simulate(
 
     A row is a tuple of the name of an entry point and its arguments; between rows may stand `EOF`, `KILL` and
     `pause(length)`. `epochs` is how many epochs of about equal size there are, or the numbers of rows before which
-    they are cut. `faults` happen in the epochs that they name; the run starts anew from its checkpoint after each that
+    they are cut. `faults` happen in the epochs that they name; the run starts again from its checkpoint after each that
     it does not survive. Rows on which the program raises fail the run, or are skipped (`on_bad_row`). Every epoch takes
     a millisecond of the `clock`, and nothing else but a pause lets time pass.
 
@@ -232,7 +232,7 @@ class _Simulation:
                 expected=f"an epoch from 1 to {last}, and calls that it makes",
                 found=", ".join(map(str, self._faults.left))[:300],
             )
-        return self._told()
+        return self._outcome()
 
     def end(self) -> None:
         """End the process, if there is one, as a run ends that has done its work."""
@@ -300,7 +300,7 @@ class _Simulation:
             self._disk.die()
 
     def _lose_process(self) -> None:
-        """Begin anew with what is on disks: a new process has opened nothing yet."""
+        """Begin again with what is on disks: a new process has opened nothing yet."""
         self._driver = None
         self._disk = FaultyDisk(self._faults)
         LocalStore.close_below(self._folder)
@@ -340,7 +340,7 @@ class _Simulation:
         now = moment_of(self._clock.now_ms() * 1000)
         self._reports.append(EpochReport(turn.number - (not rows and not turn.rows), rows, attempts, now, *times))
 
-    def _told(self) -> Run:
+    def _outcome(self) -> Run:
         failures = {letter["order_by"]: letter["reason"] for sink in self._letters.values() for letter in sink.rows()}
         return Run(
             self._program,
@@ -360,14 +360,14 @@ class _Simulation:
         return committed_state(storage, self._layout, self._program.elements(), stored)
 
     def _replies(self, failures: dict[int, str]) -> list[Any]:
-        told: dict[int, Any] = {number: LeftOut(reason) for number, reason in failures.items()}
+        replies: dict[int, Any] = {number: LeftOut(reason) for number, reason in failures.items()}
         for name, point in self._points.items():
             column = number_column(point)
             for row in [] if point.timer else self._sinks[name].rows():
                 refused = row.get(ABORTED)
-                told[row[column]] = _reply(point, row) if refused is None else Refused(refused)
-            told |= {row[column]: LeftOut(f"late by {row['late_by']} s") for row in self._late[name].rows()}
-        return [told.get(number) for number in range(sum(len(turn.rows) for turn in self._turns))]
+                replies[row[column]] = _reply(point, row) if refused is None else Refused(refused)
+            replies |= {row[column]: LeftOut(f"late by {row['late_by']} s") for row in self._late[name].rows()}
+        return [replies.get(number) for number in range(sum(len(turn.rows) for turn in self._turns))]
 
     def _fired(self) -> list[Fired]:
         """Return what handlers replied, in the order in which they were called: by epoch, then by number."""

@@ -313,7 +313,7 @@ class WindowsType(TimersType):
         at: int | None = value[0]
         return at
 
-    def told_at(self, at: int, until: int) -> int:
+    def fires_at(self, at: int, until: int) -> int:
         """All windows of a key that are over are emitted together, unless its handler does something at their ends."""
         return at if self.place.timely else self.until_us(until)
 

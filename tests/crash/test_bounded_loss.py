@@ -35,7 +35,7 @@ POINTS = (
     "task.finished",
     "store.advanced",
     "save.written",
-    "near.kept",
+    "unsynced.kept",
     "snapshot.merged",
 )
 

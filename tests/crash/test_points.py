@@ -34,7 +34,7 @@ TASKS = (
     "task.started",
     "task.finished",
 )
-NEAR = ("near.written", "near.kept", "near.replaced", "near.forgotten")
+NEAR = ("unsynced.written", "unsynced.kept", "unsynced.replaced", "unsynced.forgotten")
 
 STORIES = {
     "tidying": driven.Tidying,
@@ -60,7 +60,7 @@ PASSED = {
     "elsewhere": ("snapshot.asked",),
     "running": (*TASKS, "store.begun", "store.caught_up", "store.dropped", "scratch.filled"),
     "replaying": ("input.logged", "replay.computed"),
-    "losing": ("save.written", "loss.told", *NEAR),
+    "losing": ("save.written", "loss.reported", *NEAR),
 }
 """What each story passes at least once, whatever it draws, beside what its storage does."""
 

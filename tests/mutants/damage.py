@@ -72,8 +72,8 @@ DAMAGE = (
         "local store: one that nobody used is not looked through",
         "state/local/storeuse.py",
         f"{_STORES}test_no_change_of_the_file_of_a_store_becomes_a_crash_or_a_wrong_answer",
-        "            found = _told_damage(self.path) or damage_in(self.path)\n",
-        "            found = _told_damage(self.path)\n",
+        "            found = _noted_damage(self.path) or damage_in(self.path)\n",
+        "            found = _noted_damage(self.path)\n",
     ),
     mutant(
         "local store: entries are handed out without a look at their sums",

@@ -161,14 +161,14 @@ WINDOWS = (
         "now.rows.append((time, record))",
     ),
     mutant(
-        "windows: handlers add to windows that are told",
+        "windows: handlers add to windows that are emitted",
         "program/semantics/epoch_time.py",
         "regression/test_windows_that_feed_windows.py::test_a_timer_of_the_past_adds_to_no_window_that_was_told",
-        "return row_us if told is None else max(row_us, told)",
+        "return row_us if first is None else max(row_us, first)",
         "return row_us",
     ),
     mutant(
-        "windows: what feeds others is told with them",
+        "windows: what feeds others is emitted with them",
         "program/feeding.py",
         _CHAINED,
         "            stage=levels[name],\n",

@@ -69,7 +69,7 @@ def write_near(storage: Storage, near: tuple[UnsyncedChanges, ...]) -> tuple[Nea
         return files
     met = {key: count for one in near for key, count in zip(one.keys, one.events, strict=True)}
     segment = write_changes(storage, FrameKind.DELTA, keys, values)
-    crashpoint("near.written")
+    crashpoint("unsynced.written")
     return (NearFile(segment, pack_events([met[key] for key in keys])), *files)
 
 

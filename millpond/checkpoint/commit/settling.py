@@ -63,10 +63,10 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
         return work
 
     checkpoint.run_epoch(Offer.of_loss(), compute, publish, partitions=1)
-    crashpoint("loss.told")
+    crashpoint("loss.reported")
     for name in lost:
         storage.forget_near(name)
-        crashpoint("near.forgotten")
+        crashpoint("unsynced.forgotten")
     return told[-1] if told[-1].epochs else None
 
 
@@ -81,7 +81,7 @@ def _kept(storage: UnsyncedStorage, file: FileRef) -> bool:
         return False
     if storage.kept.put(file.name, data) is PutOutcome.PRESENT:
         get_content(storage.kept, file)
-    crashpoint("near.kept")
+    crashpoint("unsynced.kept")
     storage.forget_near(file.name)
     return True
 

@@ -46,7 +46,7 @@ def put_list(storage: Storage, condemned: DeletionList) -> str:
     data = encode_note(condemned)
     name = f"{CONDEMNED}/{condemned.at_ms:015}-{hashlib.sha256(data).hexdigest()[:16]}"
     storage.put(name, data)
-    crashpoint("garbage.condemned")
+    crashpoint("garbage.listed")
     return name
 
 

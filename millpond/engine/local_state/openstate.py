@@ -25,7 +25,7 @@ from millpond.crashpoints import crashpoint
 from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
-from millpond.state.local.localstore import Brought, Loaded, LocalStore
+from millpond.state.local.localstore import Loaded, LocalStore, Restored
 from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
 from millpond.state.local.storeview import OnDemandView, StoreView, fenced_store
 from millpond.storage.contract import Storage
@@ -130,7 +130,7 @@ def _bring(
         _advance(store, store_version, wanted, storage, missing, groups)
         if store_version.origin.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
-            store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
+            store.note_restored(Restored(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
         return
     restoring = Restoring(storage, parent, groups)
     if restoring.size_bytes <= AT_ONCE_BYTES_MAX:
@@ -138,7 +138,7 @@ def _bring(
     else:
         store.begin(wanted, restoring.size_bytes, ours)
         crashpoint("store.begun")
-    store.note_brought(Brought(wanted.epoch, _CLOCK.ticks() - begun, had_copy=False))
+    store.note_restored(Restored(wanted.epoch, _CLOCK.ticks() - begun, had_copy=False))
 
 
 def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, partition: PartitionId) -> bool:

@@ -39,7 +39,7 @@ from millpond.engine.time.ttl import Over, over_at, sweep
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
-from millpond.program.semantics.epoch_time import epoch_time, told_until
+from millpond.program.semantics.epoch_time import epoch_time, firing_until
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storeview import StoreView
 from millpond.state.overlay import Layered
@@ -76,7 +76,7 @@ class StepRun:
         crashpoint("task.started")
         self.begun = _CLOCK.ticks()
         intake = Intake()
-        times = epoch_time(self.epoch.now_us), told_until(self.epoch.judged.telling)
+        times = epoch_time(self.epoch.now_us), firing_until(self.epoch.judged.firing)
         with _no_cyclic_collection(), times[0], times[1], self._timed("task"):
             try:
                 with self._timed("read"):
@@ -161,12 +161,12 @@ class StepRun:
     def _see(self, view: StoreView) -> Seen:
         """How the state was found, by this step or those before it in the epoch: the store remembers that."""
         parent = self.epoch.parent.epoch
-        brought = view.brought
+        restored = view.restored
         if not parent:
             return Seen(self.where)
-        if brought is None or brought.epoch != parent:
+        if restored is None or restored.epoch != parent:
             return Seen(self.where, Found.LOCAL)
-        return Seen(self.where, Found.CAUGHT_UP if brought.had_copy else Found.RESTORED, brought.seconds)
+        return Seen(self.where, Found.CAUGHT_UP if restored.had_copy else Found.RESTORED, restored.seconds)
 
     def _check(self, view: StoreView) -> None:
         """Raise what went wrong in a view below the user's code, before any row is blamed; tell what it waited for."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from millpond.checkpoint.records.times import EventTimes, FeedMark
-from millpond.program.semantics.epoch_time import Telling, us_of
+from millpond.program.semantics.epoch_time import FireUntil, us_of
 
 FIRST_US: Final = us_of(datetime.datetime.min.replace(tzinfo=datetime.UTC))
 LAST_US: Final = us_of(datetime.datetime.max.replace(tzinfo=datetime.UTC))
@@ -39,12 +39,12 @@ class FeedTime:
 class Judged:
     """What the rows of an epoch are judged by: the watermark and the horizon of its committed parent.
 
-    `telling` is there if its rows are handlers'.
+    `firing` is there if its rows are handlers'.
     """
 
     watermark_us: int | None = None
     horizon_us: int | None = None
-    telling: Telling | None = None
+    firing: FireUntil | None = None
 
     @classmethod
     def by(cls, event: EventTimes | None) -> Judged:

@@ -19,7 +19,7 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import Level
 from millpond.engine.time.eventtime import FeedTime, Heard, Judged, advanced, is_told, natural_us, told_times
 from millpond.errors import EventTimeError, WindowError
-from millpond.program.semantics.epoch_time import Telling, now_us
+from millpond.program.semantics.epoch_time import FireUntil, now_us
 from millpond.state.cascade import Cascade, Round, Turn
 from millpond.state.timers import TimersType
 from millpond.windowing.element import WindowsType
@@ -68,7 +68,7 @@ class Firing:
         return (
             judged
             if self.until_us is None
-            else replace(judged, telling=Telling(self.until_us, self.told_us, self.once))
+            else replace(judged, firing=FireUntil(self.until_us, self.told_us, self.once))
         )
 
     @property

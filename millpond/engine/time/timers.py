@@ -44,7 +44,7 @@ class Due(NamedTuple):
             return []
         known = list(handlers.items())
         found = ((*known[number], key, at) for at, number, key in self.timers)
-        return [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in found]
+        return [(name, (key, moment_of(kind.fires_at(at, until)))) for name, kind, key, at in found]
 
     def several(self, handlers: Mapping[str, TimersType], turn: Turn) -> list[tuple[int, Any]]:
         """The handlers and keys that may be called at more than one moment: that is in what a key holds."""

@@ -109,9 +109,9 @@ def _listing(
         steps = ",".join(str(step) for step in dict.fromkeys(task.step for task in tasks))
         hot = ""
         if tasks:
-            told = "\n".join(f"line {line}: task {task.name}, step {task.step}" for task in tasks)
+            about = "\n".join(f"line {line}: task {task.name}, step {task.step}" for task in tasks)
             on = " ".join(names.task(task.name) for task in tasks)
-            tell = escape(told).replace("\n", "&#10;")
+            tell = escape(about).replace("\n", "&#10;")
             hot = f' data-on="{escape(on)}" data-tell="{tell}" tabindex="0"'
         yield (
             f'<div class="line" id="{_line_id(number, line)}"{hot}><i>{line}</i>'

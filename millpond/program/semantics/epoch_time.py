@@ -44,7 +44,7 @@ class _RowTimes:
         return self._first_turn + len(self._done)
 
 
-class Telling(NamedTuple):
+class FireUntil(NamedTuple):
     """Up to when handlers are called, and were called before; at the end of time, the stage that is called `once`."""
 
     until_us: int
@@ -53,7 +53,7 @@ class Telling(NamedTuple):
 
 
 _chosen: ContextVar[datetime.datetime | _RowTimes | None] = ContextVar("epoch_time", default=None)
-_told: ContextVar[Telling | None] = ContextVar("told_until", default=None)
+_firing: ContextVar[FireUntil | None] = ContextVar("firing_until", default=None)
 
 
 def epoch_now() -> datetime.datetime:
@@ -76,26 +76,26 @@ def adding_now_us(place: Place) -> Callable[[], int]:
 
 
 def adding_us(row_us: int, place: Place) -> int:
-    """Return the time at which a row is added to windows: its own, but in handlers not before what was told before."""
-    told = added_from_us(place)
-    return row_us if told is None else max(row_us, told)
+    """Return the time at which a row is added to windows: its own, but in handlers not before the last firing."""
+    first = added_from_us(place)
+    return row_us if first is None else max(row_us, first)
 
 
 def reached_us() -> int:
     """Return how far time has come in handlers: up to then timers fire, maybe later than the one that fired."""
-    told = _told.get()
-    return now_us() if told is None else told.until_us
+    firing = _firing.get()
+    return now_us() if firing is None else firing.until_us
 
 
 def added_from_us(place: Place) -> int | None:
     """Return the time before which no row is added to the windows of a handler; None if there is none."""
-    told = _told.get()
-    if told is None:
+    firing = _firing.get()
+    if firing is None:
         return None
-    if told.once is not None and place.cyclic and place.stage == told.once:
-        # Nothing is told any more of what feeds itself.
+    if firing.once is not None and place.cyclic and place.stage == firing.once:
+        # Nothing that feeds itself is emitted any more.
         return LAST_US
-    return None if told.before_us is None else told.before_us - place.lag_us
+    return None if firing.before_us is None else firing.before_us - place.lag_us
 
 
 def row_turn() -> int:
@@ -139,13 +139,13 @@ def event_time(moment: datetime.datetime | int) -> Iterator[None]:
 
 
 @contextmanager
-def told_until(telling: Telling | None) -> Iterator[None]:
-    """Say up to when windows are told by the handlers that run inside the block; None where there are none."""
-    token = _told.set(telling)
+def firing_until(firing: FireUntil | None) -> Iterator[None]:
+    """Say up to when the handlers that run inside the block emit windows; None where there are none."""
+    token = _firing.set(firing)
     try:
         yield
     finally:
-        _told.reset(token)
+        _firing.reset(token)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Classes of the user's own whose values travel between tasks: how a name in a message becomes a class again.
 
 A message names a class by its module and its qualified name. The name is looked up among the classes that this process
-was told of (`learn`, `learn_from`), then among the modules that are loaded already; nothing is imported, no attribute
+has learned (`learn`, `learn_from`), then among the modules that are loaded already; nothing is imported, no attribute
 hook is asked, and what is found must be a dataclass, a named tuple, an enum or a `msgspec.Struct`. So the bytes of a
 message can choose among the records of the program, and nothing else.
 
-A process is told of classes in two ways. Whoever encodes a value of a class has the class, and learns it there: that
+A process learns classes in two ways. Whoever encodes a value of a class has the class, and learns it there: that
 is enough for runs in one process. Workers, and drivers that start again, learn the classes of a program when its plan
 arrives: those in its hints, and those that its code names, all the way down. That is how classes of `__main__`, of a
 notebook, or of a function's body are known there, which no module of the worker holds. If two definitions bear one
@@ -150,5 +150,5 @@ def _hints_of(part: Any) -> Iterator[Any]:
     try:
         yield from typing.get_type_hints(part, include_extras=True).values()
     except UNRESOLVED:
-        # A hint that can't be resolved names nothing; that the value can't travel is told when it does.
+        # A hint that can't be resolved names nothing; that the value can't travel is found when it does.
         return

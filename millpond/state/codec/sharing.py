@@ -132,7 +132,7 @@ def _parts(value: Any) -> Collection[Any]:
 
 
 def _tells(value: Any) -> bool:
-    """Return whether it can be told that this object is not another one with the same content."""
+    """Return whether it is known that this object is not another one with the same content."""
     kind = type(value)
     if kind is float:
         return True

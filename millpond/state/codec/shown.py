@@ -9,7 +9,7 @@ SHOWN_CHARS_MAX = 80
 
 
 def shown(value: Any, limit: int = SHOWN_CHARS_MAX) -> str:
-    """Return the type and the text of a value; a value that can't be written as text is told by its type alone."""
+    """Return the type and the text of a value; a value that can't be written as text is shown by its type alone."""
     kind = type(value)
     if kind is int and value.bit_length() > 8 * limit:
         # Python refuses to write integers of thousands of digits, and takes long for fewer.

@@ -71,7 +71,7 @@ class ValueCodec:
         self._pattern = [kind for allowed in self._columns or () for kind in allowed] if single else []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Made anew where a copy of a program is made: what msgspec builds can't be copied.
+        # Made again where a copy of a program is made: what msgspec builds can't be copied.
         return type(self), (self.hint,)
 
     @property
@@ -80,12 +80,12 @@ class ValueCodec:
         return self._scalars is not None or self._columns is not None
 
     def kept(self, value: Any) -> Any:
-        """Return what brings a value back, whatever becomes of it: itself, a copy of its items, or its encoding."""
+        """Return what restores a value, whatever becomes of it: itself, a copy of its items, or its encoding."""
         if self.immutable:
             return value
         return self.encode(value) if self._items is None else value.copy()
 
-    def brought_back(self, kept: Any) -> Any:
+    def restored(self, kept: Any) -> Any:
         """Return the value of which `kept` was taken."""
         return kept if self.immutable or self._items is not None else self.decode(kept)
 

@@ -5,9 +5,9 @@ variable is after a cut what it was before it: of the same type all the way down
 user's classes travel as their attributes (`records`), and are put together without running code of theirs; which
 classes a message may name is said in `classes`.
 
-Sets travel in their canonical order (`canonical`), so that equal sets are equal bytes, and are built anew from it: what
-came over a cut is walked like what came out of state. NaN keeps its nature, but is
-refused as a member of a set and as a key: Python finds it there by identity alone, and a copy would never be found.
+Sets travel in their canonical order (`canonical`), so that equal sets are equal bytes, and are built from it: what came
+over a cut is walked like what came out of state. NaN keeps its nature, but is refused as a member of a set and as
+a key: Python finds it there by identity alone, and a copy would never be found.
 
 What is one object in the variables of a message is one after it (`encode_message`): objects that occur twice are found
 first (`sharing`), travel once with a number, and by that number from then on.
@@ -77,7 +77,7 @@ def encode_message(values: tuple[Any, ...], names: Sequence[str] = ()) -> bytes:
     if twice is None:
         return encode_values(values, names)
     if twice.unfit:
-        raise _told_unfit(values, names, 0, _Unfit(twice.unfit))
+        raise _unfit(values, names, 0, _Unfit(twice.unfit))
     _packing.twice = twice
     try:
         return _encode(_ext(_MESSAGE, [_pack(value) for value in values]))
@@ -122,11 +122,11 @@ def _refused(values: tuple[Any, ...], names: Sequence[str]) -> RowError:
         try:
             _encode(_pack(value))
         except (_Unfit, UnicodeEncodeError, RecursionError) as error:
-            return _told_unfit(values, names, place, error)
+            return _unfit(values, names, place, error)
     raise AssertionError
 
 
-def _told_unfit(values: tuple[Any, ...], names: Sequence[str], place: int, why: Exception) -> RowError:
+def _unfit(values: tuple[Any, ...], names: Sequence[str], place: int, why: Exception) -> RowError:
     name = names[place] if place < len(names) else ""
     # Names with two underscores are the compiler's own, for parts of an expression.
     which = f"`{name}`" if name and "__" not in name else "a variable"

@@ -75,7 +75,7 @@ class ElementType:
         return element
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The codecs are made anew where the element arrives.
+        # The codecs are made again where the element arrives.
         return type(self), (self.container, self.arguments, self.by)
 
     @property

@@ -6,8 +6,8 @@ fork; dead readers are cleared at every open; the map grows by steps, with no re
 LMDB's limit live in their own table.
 
 A store need not hold all key groups of its partition. Which ones it holds stands beside the stamp, in one record: all
-of them are at the stamp, and whatever brings a group in does it in one transaction. So does whatever makes it the store
-of other groups, because others own some of them now. What brings the stamp further may take several transactions;
+of them are at the stamp, and whatever restores a group does it in one transaction. So does whatever makes it the store
+of other groups, because others own some of them now. What advances the stamp may take several transactions;
 between them the record says so, and nobody reads the store.
 """
 
@@ -40,7 +40,7 @@ MAP_BYTES_START = 1 << 30
 MAP_BYTES_MAX = 1 << 44
 READERS_MAX = 1024
 OPEN_ATTEMPTS_MAX = 8
-"""Other tasks may remove a store that is just being opened, or find it damaged; then it is made anew."""
+"""Other tasks may remove a store that is just being opened, or find it damaged; then it is made again."""
 
 PIECE_ENTRIES = 1 << 14
 PIECE_BYTES = 1 << 25
@@ -50,7 +50,7 @@ if these lie far apart: in one transaction it would be up to half a gigabyte, th
 
 _STAMP = b"stamp with chained sums"
 """Under another name than when entries had other sums, or none, so that such a store is not believed."""
-_BROUGHT = b"brought"
+_RESTORED = b"brought"
 _BUSY = b"busy"
 _MOVING = " moving"
 """Behind the boot's name in the stamp of a store that is moving, so that nobody trusts it who does not know of that."""
@@ -66,7 +66,7 @@ ReadGroups = Callable[[Ranges], Iterable[Loaded]]
 T = TypeVar("T")
 
 
-class Brought(msgspec.Struct, frozen=True):
+class Restored(msgspec.Struct, frozen=True):
     """The epoch whose state was not in a store: how long bringing it took, and whether an old copy was of use."""
 
     epoch: int
@@ -94,7 +94,7 @@ def boot_id() -> str:
 
 
 class LocalStore:
-    """One partition's store; `view` reads a frozen state, `advance` and `rebuild` bring it to a new stamp.
+    """One partition's store; `view` reads a frozen state, `advance` and `rebuild` move it to a new stamp.
 
     `begin` and `take` rebuild it by and by: first it holds no key group, then those that were taken. `hand_over` makes
     it the store of other key groups, of which it holds those that it had.
@@ -146,7 +146,7 @@ class LocalStore:
             ) from error
 
     def _open_patiently(self) -> None:
-        """Open the store, and make it anew as often as another task removes it meanwhile as a copy of no use."""
+        """Open the store, and make it again as often as another task removes it meanwhile as a copy of no use."""
         for attempt in range(1, OPEN_ATTEMPTS_MAX + 1):
             try:
                 make_private(self.path)
@@ -215,7 +215,7 @@ class LocalStore:
             self._open.pop((self._pid, str(self.path)), None)
 
     def is_gone(self) -> bool:
-        """Return whether the store must be opened anew: it was removed, or cut off, which would kill its readers."""
+        """Return whether the store must be opened again: it was removed, or cut off, which would kill its readers."""
         self._mend_lock()
         if self._use.is_over() or is_short(self.path, self._env.info()["last_pgno"], self._page_bytes):
             return True
@@ -351,7 +351,7 @@ class LocalStore:
         self._write(forget)
 
     def take(self, stamp: Stamp, groups: range, read: ReadGroups, whole: Sequence[int]) -> bool:
-        """Bring in key groups, those that are not there yet, in one transaction; `whole` is all that there may be.
+        """Restore key groups, those that are not there yet, in one transaction; `whole` is all that there may be.
 
         What they hold is read while other processes wait: they would read the same. False if the store no longer
         stands at the stamp, or is that of other key groups by now.
@@ -386,7 +386,7 @@ class LocalStore:
         return self._write(drop)
 
     def rebuild(self, after: Stamp, files: Iterable[Loaded], whole: Ranges | None = None) -> None:
-        """Forget everything and fill the store anew, in one transaction."""
+        """Forget everything and fill the store again, in one transaction."""
         held = list(files)
 
         def fill(txn: lmdb.Transaction) -> None:
@@ -396,15 +396,15 @@ class LocalStore:
 
         self._write(fill)
 
-    def note_brought(self, brought: Brought) -> None:
-        """Remember that the state of an epoch was not here and had to be brought."""
-        note = msgspec.msgpack.encode(brought)
-        self._write(lambda txn: self._note(txn, _BROUGHT, note))
+    def note_restored(self, restored: Restored) -> None:
+        """Remember that the state of an epoch was not here and had to be restored."""
+        note = msgspec.msgpack.encode(restored)
+        self._write(lambda txn: self._note(txn, _RESTORED, note))
 
-    def read_brought(self, txn: lmdb.Transaction) -> Brought | None:
-        """Return what was brought last; None if nothing ever was."""
-        raw = self._noted(txn, _BROUGHT)
-        return None if raw is None else msgspec.msgpack.decode(raw, type=Brought)
+    def read_restored(self, txn: lmdb.Transaction) -> Restored | None:
+        """Return what was restored last; None if nothing ever was."""
+        raw = self._noted(txn, _RESTORED)
+        return None if raw is None else msgspec.msgpack.decode(raw, type=Restored)
 
     def note_busy(self, epoch: int, step: int, seconds: float) -> None:
         """Remember how long a step of an epoch took; those of other epochs are forgotten."""

@@ -58,7 +58,7 @@ def damage_in(folder: Path) -> str | None:
         size = found.st_size
         _claim(stat.S_ISREG(found.st_mode), f"something that is no file in the place of {DATA}")
         if not size:
-            # It was made a moment before its process died; LMDB begins it anew.
+            # It was made a moment before its process died; LMDB begins it again.
             return None
         _Walk(descriptor, size).check()
     except _DamagedError as damaged:
@@ -218,8 +218,8 @@ class _Walk:
         self._counted[2] += pages
         data = self._read(number * self._page_bytes, _PAGE.size + size)
         page, _, flags, low, high = _PAGE.unpack_from(data)
-        told = low | high << 16
-        _claim((page, flags & _KINDS, told) == (number, _OVERFLOW, pages), f"{what} with a long entry of no shape")
+        held = low | high << 16
+        _claim((page, flags & _KINDS, held) == (number, _OVERFLOW, pages), f"{what} with a long entry of no shape")
         return data[_PAGE.size :]
 
     def _use(self, number: int, pages: int) -> None:

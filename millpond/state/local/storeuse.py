@@ -75,10 +75,10 @@ class StoreUse:
             self.alone = False
             fcntl.flock(self._held, fcntl.LOCK_SH)
             # Others go on with the one that is set aside until they open it again, and then find it gone.
-            found = _told_damage(self.path) or self._damage_by_strangers()
+            found = _noted_damage(self.path) or self._damage_by_strangers()
         else:
             self.alone = True
-            found = _told_damage(self.path) or damage_in(self.path)
+            found = _noted_damage(self.path) or damage_in(self.path)
         if not self._is_named():
             return False
         if found is None:
@@ -88,7 +88,7 @@ class StoreUse:
         return False
 
     def is_over(self) -> bool:
-        """Return whether the store must be opened anew: it is gone, or was set aside, or shall be."""
+        """Return whether the store must be opened again: it is gone, or was set aside, or shall be."""
         return not self._is_named() or os.path.lexists(self.path / DAMAGED_MARK)
 
     def _is_named(self) -> bool:
@@ -168,7 +168,7 @@ def _strange_in(path: Path) -> str | None:
     return None
 
 
-def _told_damage(path: Path) -> str | None:
+def _noted_damage(path: Path) -> str | None:
     try:
         return (path / DAMAGED_MARK).read_text(encoding="utf-8", errors="replace")[:200] or "no reason given"
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from millpond.state.local.storeuse import mark_damaged
 from millpond.state.local.storeversion import Ranges, Stamp, groups_in
 
 if TYPE_CHECKING:
-    from millpond.state.local.localstore import Brought, LocalStore
+    from millpond.state.local.localstore import LocalStore, Restored
 
 KEY_BYTES_MAX = 511
 """LMDB's compiled-in limit."""
@@ -71,9 +71,9 @@ def damaged(path: Path, found: str) -> StateError:
 
 
 class StoreView:
-    """A frozen reading of a store: the base of an epoch's overlays. `standing` is where the store stands in it.
+    """A frozen reading of a store: the base of an epoch's overlays. `store_version` is where the store stands in it.
 
-    `restore_s` is how long it waited for key groups that had to be brought in, in seconds.
+    `restore_s` is how long it waited for key groups that had to be restored, in seconds.
     """
 
     restore_s = 0.0
@@ -114,9 +114,9 @@ class StoreView:
         return self.store_version.held
 
     @property
-    def brought(self) -> Brought | None:
-        """What had to be brought here last, because the store did not have it."""
-        return self._store.read_brought(self._txn)
+    def restored(self) -> Restored | None:
+        """What had to be restored here last, because the store did not have it."""
+        return self._store.read_restored(self._txn)
 
     def busy(self, epoch: int) -> dict[int, float]:
         """Return how long steps of an epoch took on this host, before this view was opened."""
@@ -240,8 +240,8 @@ def _long_entry(raw: bytes | memoryview) -> tuple[bytes, bytes]:
     return _long_decoder.decode(raw)
 
 
-Bring = Callable[[int], bool]
-"""Brings a key group into the store, maybe with others; False if the store no longer stands where it stood."""
+Restore = Callable[[int], bool]
+"""Restores a key group into the store, maybe with others; False if the store no longer stands where it stood."""
 
 _FIRST, _END = GROUP_BYTES
 _CLOCK = SystemClock()
@@ -250,9 +250,9 @@ _CLOCK = SystemClock()
 class OnDemandView(StoreView):
     """A frozen view over `whole`, the key groups of a partition."""
 
-    def __init__(self, store: LocalStore, whole: Sequence[int], bring: Bring) -> None:
+    def __init__(self, store: LocalStore, whole: Sequence[int], restore: Restore) -> None:
         self._whole = frozenset(whole)
-        self._bring = bring
+        self._restore = restore
         self._failed: MillpondError | None = None
         super().__init__(store)
 
@@ -272,7 +272,7 @@ class OnDemandView(StoreView):
             raise fenced_store(self._store.path)
 
     def check(self) -> None:
-        """Raise what went wrong while key groups were brought in."""
+        """Raise what went wrong while key groups were restored."""
         super().check()
         if self._failed is not None:
             raise self._failed
@@ -301,14 +301,14 @@ class OnDemandView(StoreView):
             number = int.from_bytes(group, "big")
             # A group of another partition has nothing here, as in any view.
             if group not in self._here and number in self._whole:
-                self._bring_in(number)
+                self._restore_group(number)
 
-    def _bring_in(self, group: int) -> None:
+    def _restore_group(self, group: int) -> None:
         # Writing may have to enlarge the map, for which no reading may be open; nor must old pages be held for it.
         self.pause()
         begun = _CLOCK.ticks()
         try:
-            if not self._bring(group):
+            if not self._restore(group):
                 raise fenced_store(self._store.path)
             self.resume()
         except MillpondError as error:

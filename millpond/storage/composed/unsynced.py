@@ -70,7 +70,7 @@ class UnsyncedStorage:
         own = name == NEAR + hashlib.sha256(data).hexdigest()[:NAME_DIGITS]
         if outcome is PutOutcome.PRESENT and own and self._near.get(name) != data:
             self._near.delete(name)
-            crashpoint("near.replaced")
+            crashpoint("unsynced.replaced")
             return self._near.put(name, data)
         return outcome
 

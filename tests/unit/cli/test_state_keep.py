@@ -97,7 +97,7 @@ def test_gc_condemns_first_and_deletes_after_the_grace_period(checkpoint, origin
     assert first["waiting"] == first["newly_condemned"] > 7
     again = told("gc", checkpoint, "--last", 2)
     assert (again["newly_condemned"], again["waiting"]) == (0, first["waiting"])
-    assert "condemned" in state("gc", checkpoint, "--last", 2).stdout
+    assert "deletion list" in state("gc", checkpoint, "--last", 2).stdout
     done = told("gc", checkpoint, "--last", 2, "--grace", "0 s")
     assert (done["deleted_manifests"], done["deleted_files"]) == (7, trial["deleted_files"])
     assert trial["kept"] == done["kept"] == [8, 9]

@@ -242,7 +242,7 @@ def brought(job, local=None):
     found = []
     for partition in range(job.layout.partitions):
         with open_state(job.storage, local or job.local, job.checkpoint.parent, job.layout, partition) as view:
-            note = view.brought
+            note = view.restored
         lacked = note is not None and note.epoch == job.checkpoint.parent.epoch
         found.append((note.had_copy, note.seconds > 0) if lacked else None)
     return found
