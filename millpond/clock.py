@@ -1,4 +1,10 @@
-"""The only door to time: a system clock, and a manual one for tests."""
+"""The only door to time: a system clock, and a manual one for tests.
+
+>>> clock = ManualClock(1_000)
+>>> clock.sleep(2.5)
+>>> clock.now_ms(), clock.ticks()
+(3500, 3.5)
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,12 @@
 A point does nothing unless the environment variable names it: `MILLPOND_CRASH_AT=manifest.linked:2` kills the process
 with SIGKILL, as the out-of-memory killer would, when that point is reached for the second time. In a simulated run a
 death is an exception, which whoever hears of a point may raise.
+
+>>> points = []
+>>> with heard_by(points.append):
+...     crashpoint("manifest.linked")
+>>> points
+['manifest.linked']
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 An error tells its place, what was expected, what was found, and the next step. The code is stable: people search for
 it, tests match on it, and `docs/ERRORS.md` explains it.
+
+>>> print(StateError("MP207", "a key is not of its declared type", expected="int", found="str: 'a'", hint="int(x)"))
+MP207 a key is not of its declared type
+  expected  int
+  found     str: 'a'
+  next      int(x)
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Identifiers as types, so that an epoch is never passed where a partition is wanted."""
+"""Identifiers as types, so that an epoch is never passed where a partition is wanted.
+
+>>> epoch, partition = EpochId(7), PartitionId(7)
+>>> epoch == partition  # numbers at run time: only the type checker tells them apart
+True
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 The hash is defined by 64-bit arithmetic that never overflows and by CRC-32, so that Python, NumPy and Spark SQL compute
 the same number (Spark's side is `spark/exchange/hashing.py`; a test compares all three).
+
+>>> layout = Layout(key_groups=128, partitions=4, instances=8, aligned=False)
+>>> group = layout.group_of("mill")
+>>> group, layout.owner_of(group), layout.groups_of(1)
+(94, 2, range(32, 64))
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 Options that belong together are records, such as `tuning=Tuning(retries=5)`. Whoever gives one of their fields to the
 call itself, or a plain value where the record belongs, is shown the record.
+
+>>> check_word("restore", "lazy")
+Traceback (most recent call last):
+    ...
+millpond.errors.FeedError: MP526 restore "lazy" is called "on_demand" now
+  expected  "on_demand"
+  found     "lazy"
 """
 
 from __future__ import annotations

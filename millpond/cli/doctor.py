@@ -1,4 +1,8 @@
-"""What a machine needs to run Millpond, looked at piece by piece."""
+"""What a machine needs to run Millpond, looked at piece by piece.
+
+>>> python_finding((3, 9, 4)).advice
+'make the environment again with Python 3.11 or newer'
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How commands speak to the terminal: coded errors, and progress that only a person sees."""
+"""How commands speak to the terminal: coded errors, and progress that only a person sees.
+
+>>> error_fields(SetupError("MP710", "this does not name a class", found="recs"))
+{'code': 'MP710', 'summary': 'this does not name a class', 'expected': None, 'found': 'recs', 'hint': None}
+"""
 
 from __future__ import annotations
 

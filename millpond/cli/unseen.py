@@ -1,8 +1,13 @@
-"""Programs out of a file that is not run: its declarations are read from the syntax tree, all else is a placeholder.
+r"""Programs out of a file that is not run: its declarations are read from the syntax tree, all else is a placeholder.
 
 What happens here: names of Millpond and of some modules of the standard library are imported; state declarations, type
 hints and literals are evaluated by hand; functions are compiled to code objects that nobody calls; classes are put
 together from these. No statement, decorator, default or hint of the file is executed.
+
+>>> text = "from millpond import *; print('not run')\nclass P(Program): m = Partitioned(Map[str, int])"
+>>> seen = read_unseen("p.py", text, ast.parse(text))
+>>> [(program.__name__, *program.elements().values()) for program in seen.programs]
+[('P', Partitioned(Map[str, int]))]
 """
 
 from __future__ import annotations

@@ -7,6 +7,12 @@
 
 Spark runs the steps of an epoch one after the other, each on all partitions. So nodes are not machines here: a node is
 a step and a way to choose the partition. What follows from the paper and what does not is said for each.
+
+>>> from millpond.graph.model import Access, Mode, StateNode
+>>> states = tuple(StateNode(name, "Map[str, int]", "partitioned", "", 0) for name in "ab")
+>>> task = TaskNode("go.0", "go", 0, tuple(Access(name, Mode.KEYED, writes=True) for name in "ab"), ())
+>>> [(node.states, node.together.value) for node in allocate(Graph("P", states, (task,), ()))]
+[(('a', 'b'), 'one task meets them')]
 """
 
 from __future__ import annotations

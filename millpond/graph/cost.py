@@ -1,4 +1,11 @@
-"""What an entry point costs: how often its rows change place, and where that depends on data."""
+"""What an entry point costs: how often its rows change place, and where that depends on data.
+
+>>> from millpond.graph.model import TaskNode
+>>> edges = Edge(None, "a", Dispatch.BY_KEY, "k", (), ""), Edge("a", "b", Dispatch.BY_KEY, "k", (), "")
+>>> tasks = TaskNode("a", "go", 0, (), ()), TaskNode("b", "go", 1, (), ())
+>>> cost_of(Graph("P", (), tasks, edges), "go").exchanges
+2
+"""
 
 from __future__ import annotations
 

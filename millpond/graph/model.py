@@ -1,4 +1,15 @@
-"""The stateful dataflow graph as data: frozen, checked when built, knows no Python source."""
+"""The stateful dataflow graph as data: frozen, checked when built, knows no Python source.
+
+>>> add = TaskNode("add.0", "add", 0, (Access("counts", Mode.KEYED, writes=True),), (5,))
+>>> graph = Graph(
+...     "Words",
+...     (StateNode("counts", "Counter[str]", "partitioned", "", level=0),),
+...     (add,),
+...     (Edge(None, "add.0", Dispatch.BY_KEY, "word", ("word",), "the key of counts"),),
+... )
+>>> graph.steps
+1
+"""
 
 from __future__ import annotations
 

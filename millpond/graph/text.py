@@ -1,4 +1,24 @@
-"""A graph as text: stable, so that people and tests can compare it."""
+"""A graph as text: stable, so that people and tests can compare it.
+
+>>> from millpond.graph.model import Mode
+>>> state = StateNode("counts", "Counter[str]", "partitioned", "", level=0)
+>>> task = TaskNode("add.0", "add", 0, (Access("counts", Mode.KEYED, writes=True),), (5,))
+>>> feed = Edge(None, "add.0", Dispatch.BY_KEY, "word", ("word",), "the key of counts")
+>>> print(graph_text(Graph("Words", (state,), (task,), (feed,))), end="")
+program Words: 1 step
+state counts: Counter[str], partitioned, level 0
+<BLANKLINE>
+entry add
+  exact because: each element is met at one step only: counts at 0
+  exchanges: 1 (by key word)
+  task add.0 at step 0, by key word, because: the key of counts
+    takes word
+    changes counts (keyed)
+<BLANKLINE>
+allocation: 1 node
+  node 1: state counts on a node of its own; with task add.0
+    on Spark: step 0, in the partition that owns the key, on the executor that has its state
+"""
 
 from __future__ import annotations
 

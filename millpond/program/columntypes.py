@@ -2,6 +2,9 @@
 
 What a column holds of a `Literal` is its values, and of `X | None` an X or nothing. How columns look in Arrow is said
 by `engine/arrowtypes.py`, which supports exactly this.
+
+>>> bare_hint(int | None), list(without_column(dict[str, object]))
+(<class 'int'>, [<class 'object'>])
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""State declarations: which elements a program has, of which types, and how they are distributed."""
+"""State declarations: which elements a program has, of which types, and how they are distributed.
+
+>>> from millpond import Map, Program
+>>> class Shop(Program):
+...     stock = Partitioned(Map[str, int], ttl="30 minutes")
+...     sales = Partial(Map[str, int], merge=sum)
+>>> list(Shop.elements().values())
+[Partitioned(Map[str, int]), Partial(Map[str, int])]
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How users say what a commit keeps of state: for a whole program, or for one state element."""
+"""How users say what a commit keeps of state: for a whole program, or for one state element.
+
+>>> BoundedLoss(events=100, within="2 s").within_us
+2000000
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Entry points: the methods of a program that rows are fed to."""
+"""Entry points: the methods of a program that rows are fed to.
+
+>>> from millpond import Program
+>>> class Echo(Program):
+...     @entry
+...     def say(self, text: str, times: int) -> str:
+...         return text * times
+>>> point = entry_points(Echo)["say"]
+>>> point.parameters, point.returns, point.replies
+((('text', <class 'str'>), ('times', <class 'int'>)), <class 'str'>, True)
+"""
 
 from __future__ import annotations
 

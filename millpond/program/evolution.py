@@ -1,5 +1,8 @@
 """What a declaration says about the state that an older program left: names that changed, and how values are migrated
 over.
+
+>>> Evolves(was="carts").was, check_dropped(("carts",), elements={"stock": ...})
+('carts', ('carts',))
 """
 
 from __future__ import annotations

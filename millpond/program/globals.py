@@ -1,4 +1,9 @@
-"""Global access and collection: `each` asks every instance of a partial element, `merged` makes one of the answers."""
+"""Global access and collection: `each` asks every instance of a partial element, `merged` makes one of the answers.
+
+>>> from millpond import Counter
+>>> merged(each(Counter({"mill": 2}))["mill"], sum)
+2
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,21 @@
 
 `@on_timer` above a method makes the method's name the timers of that handler. Timers are state: they are checkpointed,
 moved and cancelled by key like any other entry.
+
+>>> from millpond import Program, entry
+>>> class Reminders(Program):
+...     @on_timer
+...     def remind(self, user: str, at: datetime.datetime) -> str:
+...         return f"{user}: it is time"
+...
+...     @entry
+...     def ask(self, user: str) -> None:
+...         self.remind.set(user, self.now + datetime.timedelta(minutes=5))
+>>> nine, plain = datetime.datetime(2024, 5, 1, 9, tzinfo=datetime.UTC), Reminders()
+>>> with epoch_time(nine):
+...     plain.ask("ann")
+>>> [fired.reply for fired in fire_timers(plain, nine + datetime.timedelta(hours=1))]
+['ann: it is time']
 """
 
 from __future__ import annotations

@@ -1,4 +1,17 @@
-"""The memory sink: rows in the process of the driver."""
+"""The memory sink: rows in the process of the driver.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> import pyarrow as pa
+>>> import pyarrow.parquet as pq
+>>> from millpond.sinks.protocol import StagedFile
+>>> sink, token = memory(), Token("uuid", (), "add.replies", 1)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pq.write_table(pa.table({"reply": [1, 2]}), path := Path(folder) / "a.parquet")
+...     sink.publish(token, Staged((StagedFile(token.of_file("a.parquet"), path, rows=2),)))
+>>> sink.rows()
+[{'reply': 1}, {'reply': 2}]
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 Files wait in the directory itself, in a folder that readers skip, and are published by a second name. Such a name is
 the token: it says checkpoint, epoch, task, sink and content.
+
+>>> parquet("file:///data/replies").describe()
+SinkDescription(place='/data/replies', exactly_once=True, staging=PosixPath('/data/replies'), manifest_tells=True)
 """
 
 from __future__ import annotations

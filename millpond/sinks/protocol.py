@@ -9,6 +9,15 @@ An epoch reaches a sink in this order, and a process may die between any two ste
 
 At every start `recover` comes first, and then steps 3 and 4 for the last epoch, unless its note is there. So `publish`
 may be called again with a token that it has seen, after a crash between 3 and 4, and with none that is older.
+
+>>> class Printing(Sink):
+...     def describe(self) -> SinkDescription:
+...         return SinkDescription("standard output")
+...
+...     def publish(self, token: Token, staged: Staged) -> None:
+...         print(token.epoch, staged.table().to_pylist())
+>>> Printing().describe().exactly_once, Printing().recover(Token("uuid", (), "add.replies", 0), ())
+(False, ())
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 An entry carries the time of its last write, or of its last access. Whether it is there is a function of that stamp and
 of the time of the row that asks, and of nothing else: so every run of a row sees the same, and dropping what is over
 changes no answer.
+
+>>> lives = Ttl(length_us=60_000_000)
+>>> stamp_of(msgspec.msgpack.encode((5_000_000, "a"))) <= lives.cutoff(now_us=65_000_000)
+True
 """
 
 from __future__ import annotations

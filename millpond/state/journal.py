@@ -3,6 +3,17 @@
 A journal belongs to one program, and all its entries know it. A call of an entry point opens a frame; one that is made
 by another call opens a frame of its own inside, since it may be undone alone. What a frame notes of an entry is how it
 was when the frame first met it.
+
+>>> class Entries(dict):
+...     def put_back(self, key, first):
+...         self[key] = first
+>>> journal, entries = Journal(), Entries(a=1)
+>>> journal.begin()
+>>> journal.note(entries, "a", entries.get)
+>>> entries["a"] = 2
+>>> journal.undo()
+>>> entries
+{'a': 1}
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 Reads fall through to the base, writes and deletions stay on top; what differs from the base at the end is the delta.
 Differences are found by comparing bytes, so that a value changed in place is seen like any other.
+
+>>> counts = ElementType.parse(Map[str, int], None)
+>>> base = DictBase({store_prefix(0, 0) + b"mill": counts.values.encode(4)})
+>>> overlay = KeyedOverlay(counts, index=0, base=base, key_groups=1, owned=range(1))
+>>> overlay.prefetch(["mill", "pond"]).tolist()
+[0, 1]
+>>> overlay.container["mill"] += 1
+>>> [(key[PREFIX_BYTES:], counts.values.decode(value)) for key, value in zip(*overlay.changes(), strict=True)]
+[(b'mill', 5)]
 """
 
 from __future__ import annotations

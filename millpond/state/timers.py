@@ -2,6 +2,11 @@
 
 A timer is stored twice: under its key, to be moved or cancelled, and under its moment, so that those which are due are
 the beginning of a range. The second entry follows from the first, and is written with it.
+
+>>> timers = Timers()
+>>> timers.set("cart-7", datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC))
+>>> "cart-7" in timers, str(timers.at("cart-7"))
+(True, '2024-05-01 00:00:00+00:00')
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The distinct keys of a batch as the store keeps them: encoded, under their key groups, sorted."""
+"""The distinct keys of a batch as the store keeps them: encoded, under their key groups, sorted.
+
+>>> placed = in_store_order(0, KeyCodec(int), [7, 3, 5], key_groups=2)
+>>> placed.units, placed.ranks().tolist(), placed.groups.tolist()
+([5, 3, 7], [2, 1, 0], [1, 1, 0])
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A graph in DOT, the language of Graphviz: steps are ranks, state stands at its level."""
+"""A graph in DOT, the language of Graphviz: steps are ranks, state stands at its level.
+
+>>> from millpond.graph.model import TaskNode
+>>> text = graph_dot(Graph("P", (), (TaskNode("go.0", "go", 0, (), ()),), ()))
+>>> [line.strip() for line in text.splitlines() if "rank" in line]
+['labelloc=t rankdir=LR fontname=Helvetica', '{ rank=same; "task go.0" }']
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""A graph as a Mermaid flowchart."""
+"""A graph as a Mermaid flowchart.
+
+>>> from millpond.graph.model import StateNode, TaskNode
+>>> state, task = StateNode("m", "Map", "partitioned", "", 0), TaskNode("go.0", "go", 0, (), ())
+>>> print(graph_mermaid(Graph("P", (state,), (task,), ())), end="")
+flowchart LR
+  state_m[("m<br/>Map<br/>partitioned")]
+  task_go_0["go.0<br/>step 0"]
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A graph as an SVG picture of its own: no font, script or style from elsewhere; readable in light and dark."""
+"""A graph as an SVG picture of its own: no font, script or style from elsewhere; readable in light and dark.
+
+>>> from millpond.graph.model import TaskNode
+>>> picture = graph_svg(Graph("P", (), (TaskNode("go.0", "go", 0, (), ()),), ()))
+>>> 'id="task-go.0"' in picture, picture.rstrip().endswith("</svg>")
+(True, True)
+"""
 
 from __future__ import annotations
 

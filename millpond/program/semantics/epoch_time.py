@@ -4,6 +4,10 @@ The driver chooses one moment per epoch and hands it to all tasks, so that every
 task that runs again sees the same. A row keeps the moment of the epoch that it was fed in. In plain Python it is the
 system's clock, read once for each call of an entry point, or what `epoch_time` says. Rows of feeds with event time have
 each a time of their own instead, which `event_time` sets in plain Python.
+
+>>> with epoch_time(datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)):
+...     print(epoch_now(), now_us())
+2024-05-01 00:00:00+00:00 1714521600000000
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ they came, and from all that was ever in it. Stored bytes have the members in th
 them into a new set one by one; so two sets with equal members that were both decoded are walked alike, popped alike,
 and stay alike under the same changes, in every process with the same hash seed. `canonical_set` gives a live set that
 nature without a round trip. Nothing short of a new set will do: `clear` leaves the place where `pop` looks next.
+
+>>> encode_canonical({"b", "a"}) == encode_canonical({"a", "b"}), in_canonical_order({10, 9, -1})
+(True, [9, 10, -1])
 """
 
 from __future__ import annotations

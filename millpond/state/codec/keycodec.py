@@ -4,6 +4,12 @@ Supported: int (64 bits), str, bytes, bool, datetime.date and tuples of them. A 
 type: Python's dicts take 1, 1.0 and True for one key, and state refuses two of them, whichever is declared. Floats are
 no keys, so that neither -0.0 nor NaN can be one. Text is compared by its code points, as Python does; a lone surrogate
 has no form in UTF-8 and is refused.
+
+>>> codec = KeyCodec(int)
+>>> codec.encode(-1) < codec.encode(0) < codec.encode(256), codec.decode(codec.encode(-1))
+(True, -1)
+>>> KeyCodec(tuple[str, int]).encode(("mill", 7)).hex(" ")
+'6d 69 6c 6c 00 00 80 00 00 00 00 00 00 07'
 """
 
 from __future__ import annotations

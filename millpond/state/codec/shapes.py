@@ -2,6 +2,10 @@
 
 A shape says what the stored bytes say, and nothing of the code: two classes with the same fields have equal shapes but
 for their names. It is made of a live type by `shape_of`, and of a checkpoint's record by reading it.
+
+>>> shape = shape_of(dict[str, list[int] | None])
+>>> shape_text(shape.root)
+'dict[str, list[int] | None]'
 """
 
 from __future__ import annotations

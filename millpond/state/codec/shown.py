@@ -1,4 +1,8 @@
-"""Values as people see them in errors: short, whatever they are."""
+"""Values as people see them in errors: short, whatever they are.
+
+>>> shown(["a"]), shown("long " * 100, 20), shown(1 << 10_000)
+("list: ['a']", "str: 'long long long", 'int of 10001 bits')
+"""
 
 from __future__ import annotations
 

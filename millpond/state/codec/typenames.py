@@ -1,4 +1,8 @@
-"""Types as stable text: what a checkpoint records and what errors show."""
+"""Types as stable text: what a checkpoint records and what errors show.
+
+>>> type_text(dict[str, list[int] | None]), type_text(type(None))
+('dict[str, list[int] | None]', 'None')
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,11 @@ a key: Python finds it there by identity alone, and a copy would never be found.
 
 What is one object in the variables of a message is one after it (`encode_message`): objects that occur twice are found
 first (`sharing`), travel once with a number, and by that number from then on.
+
+>>> shared = [1]
+>>> first, second, place = decode_values(encode_message((shared, shared, ("a", {2.5}))))
+>>> first is second, place
+(True, ('a', {2.5}))
 """
 
 from __future__ import annotations

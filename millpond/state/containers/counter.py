@@ -1,4 +1,10 @@
-"""The counter: whole numbers by key, zero where nothing was counted."""
+"""The counter: whole numbers by key, zero where nothing was counted.
+
+>>> seen = Counter()
+>>> seen["mill"] += 2
+>>> seen["mill"], seen["pond"], len(seen)
+(2, 0, 1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A state element's type: its container, the types of its keys and values, and how its containers are made."""
+"""A state element's type: its container, the types of its keys and values, and how its containers are made.
+
+>>> declared = ElementType.parse(Map[str, int], None)
+>>> declared.kind, declared.text, declared.keys.encode("mill")
+('map', 'Map[str, int]', b'mill')
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The list: an append log in state, stored by position so that an append writes one entry."""
+"""The list: an append log in state, stored by position so that an append writes one entry.
+
+>>> log = List(["begin"])
+>>> log.append("end")
+>>> log[-1], len(log), list(log)
+('end', 2, ['begin', 'end'])
+"""
 
 from __future__ import annotations
 

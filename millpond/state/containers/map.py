@@ -1,4 +1,10 @@
-"""The map: a dict whose iteration order is the order of its keys, the same on every run and after every restart."""
+"""The map: a dict whose iteration order is the order of its keys, the same on every run and after every restart.
+
+>>> stock = Map({"pears": 3, "apples": 2})
+>>> stock["figs"] = stock.get("figs", 0) + 1
+>>> list(stock.items())
+[('apples', 2), ('figs', 1), ('pears', 3)]
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The sparse matrix: cells by row and column, stored by row or by column."""
+"""The sparse matrix: cells by row and column, stored by row or by column.
+
+>>> ratings = Matrix()
+>>> ratings["ann", "dune"] = 5
+>>> ratings["bob", "dune"] = 3
+>>> ratings.column("dune"), ratings["ann", "solaris"]
+(Vector({'ann': 5, 'bob': 3}), 0)
+"""
 
 from __future__ import annotations
 

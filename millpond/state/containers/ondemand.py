@@ -1,4 +1,18 @@
-"""Containers that load an entry when it is first touched: partial instances may be larger than what a task needs."""
+"""Containers that load an entry when it is first touched: partial instances may be larger than what a task needs.
+
+Journaled ones note what entries were before they are touched, so that a row can be undone. They are put in the place of
+others only once a row has raised: until then nobody pays for the notes.
+
+>>> class Shelf:
+...     def fetch(self, unit):
+...         print("fetch", unit)
+...         return {"a": 1}.get(unit, MISSING)
+>>> entries = OnDemandMap()
+>>> entries.source = Shelf()
+>>> entries["a"], entries["a"]
+fetch a
+(1, 1)
+"""
 
 from __future__ import annotations
 

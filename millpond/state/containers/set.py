@@ -1,4 +1,10 @@
-"""The set: members in state, iterated in their order."""
+"""The set: members in state, iterated in their order.
+
+>>> seen = Set(["b"])
+>>> seen.add("a")
+>>> "a" in seen, list(seen)
+(True, ['a', 'b'])
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The value: one thing in state."""
+"""The value: one thing in state.
+
+>>> total = Value()
+>>> total.set(total.get(0) + 5)
+>>> total.get(0), total.is_set()
+(5, True)
+"""
 
 from __future__ import annotations
 

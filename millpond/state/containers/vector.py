@@ -1,4 +1,9 @@
-"""The sparse vector: floats by index, zero where nothing was set."""
+"""The sparse vector: floats by index, zero where nothing was set.
+
+>>> prices, basket = Vector({"ale": 2.5, "tea": 1.0}), Vector({"ale": 2.0})
+>>> prices.dot(basket), basket.scaled(10)["ale"], basket["tea"]
+(5.0, 20.0, 0.0)
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,15 @@ A store need not hold all key groups of its partition. Which ones it holds stand
 of them are at the stamp, and whatever restores a group does it in one transaction. So does whatever makes it the store
 of other groups, because others own some of them now. What advances the stamp may take several transactions;
 between them the record says so, and nobody reads the store.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     store = LocalStore.at(Path(folder) / "store")
+...     store.rebuild(Stamp("uuid", 1, "hash"), [([b"key"], [b"value"])])
+...     with store.view() as view:
+...         print(view.store_version.stamp.epoch, view.get(b"key"))
+...     store.close()
+1 b'value'
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """The key of one entry in a store: element, key group, unit.
 
 Sorting by it puts a key group of an element into one contiguous range, so that moving a group is a range scan.
+
+>>> key = store_key(2, 300, b"mill")
+>>> element_of(key), group_of(key), unit_of(key)
+(2, 300, b'mill')
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Where a local store stands: the committed state that it holds, and of which key groups."""
+"""Where a local store stands: the committed state that it holds, and of which key groups.
+
+>>> ranges_of([0, 1, 2, 7])
+((0, 2), (7, 7))
+>>> sorted(groups_in(((0, 1), (7, 7))))
+[0, 1, 7]
+"""
 
 from __future__ import annotations
 

@@ -248,7 +248,10 @@ _CLOCK = SystemClock()
 
 
 class OnDemandView(StoreView):
-    """A frozen view over `whole`, the key groups of a partition."""
+    """A frozen view over `whole`, the key groups of a partition; those that the store lacks are restored on demand.
+
+    Key groups that come in are those of the same stamp, so nothing that was read changes.
+    """
 
     def __init__(self, store: LocalStore, whole: Sequence[int], restore: Restore) -> None:
         self._whole = frozenset(whole)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import fractions
 from collections import Counter as Tally
 
@@ -144,7 +143,3 @@ def test_a_negative_k_is_refused():
     with pytest.raises(ProgramError) as caught:
         merges.top_k(-1)
     assert caught.value.code == "MP179"
-
-
-def test_the_examples_in_the_text_are_true():
-    assert doctest.testmod(merges).failed == 0

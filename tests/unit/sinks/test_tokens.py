@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 from itertools import pairwise
 
 import pytest
@@ -9,7 +8,7 @@ from millpond.checkpoint.forking import fork
 from millpond.checkpoint.records.manifest import Ancestor
 from millpond.engine.simulated import Simulated
 from millpond.errors import FeedError
-from millpond.sinks import Sink, SinkDescription, Token, protocol, tokens
+from millpond.sinks import Sink, SinkDescription, Token
 from tests.sizes import compile_once
 from tests.spark.programs import Store, random_rows
 
@@ -32,11 +31,6 @@ class Watching(Sink):
     def recover(self, token, files):
         self.recovered.append((token, list(files)))
         return ()
-
-
-@pytest.mark.parametrize("module", [tokens, protocol])
-def test_the_examples_are_true(module):
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("lineage", [(), (Ancestor(BASE, 3),), (Ancestor(BASE, 3), Ancestor(OTHER, 12))])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -34,13 +32,6 @@ TOTALS = {"counts": {"mill": 3, "pond": 1, "weir": 1}}
 
 def attempts(run):
     return [report.attempts for report in run.reports]
-
-
-@pytest.mark.parametrize("name", ["", ".script", ".disk", ".faults", ".values", ".run", ".plain"])
-def test_examples_in_docstrings_do_what_they_say(name):
-    found = doctest.testmod(importlib.import_module(f"millpond.testing{name}"))
-    assert found.failed == 0
-    assert found.attempted > 0
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 5])
