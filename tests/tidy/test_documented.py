@@ -130,5 +130,5 @@ def test_every_figure_of_an_epoch_is_explained():
     from millpond.spark.progress import EpochReport
 
     page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-    explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))))
+    explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^- (`.*?): ", page, re.MULTILINE))))
     assert sorted({each.name for each in fields(EpochReport)} - explained) == []
