@@ -26,7 +26,7 @@ _SET: Final = "set"
 Edges = Mapping[str, frozenset[str]]
 
 
-class StoreVersion(NamedTuple):
+class HandlerOrder(NamedTuple):
     """A handler's place; whether rows that entry points add come to its windows; whether these are emitted for good."""
 
     place: Place
@@ -43,18 +43,18 @@ class _Handler:
     untimed: bool
 
 
-_KNOWN: Final = WeakKeyDictionary[type, Mapping[str, StoreVersion]]()
+_KNOWN: Final = WeakKeyDictionary[type, Mapping[str, HandlerOrder]]()
 
 
-def standings(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
-    """Return where the handlers of a program stand, by name."""
+def handler_orders(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
+    """Return the place of each handler of a program among the others, by name."""
     known = _KNOWN.get(program)
     if known is None:
         known = _KNOWN[program] = _found(program)
     return known
 
 
-def _found(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
+def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
     elements: Mapping[str, Any] = program.elements()
     handlers = {
         name: _Handler(frozenset(names_reached(program, element.handler)), element.lateness_us, element.untimed)
@@ -94,7 +94,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
             cyclic=cyclic,
             again=handler.lateness_us is None and name in reached(fed, name),
         )
-        found[name] = StoreVersion(place, name in by_rows, _is_final(handlers, fed, name))
+        found[name] = HandlerOrder(place, name in by_rows, _is_final(handlers, fed, name))
     return found
 
 

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from millpond.errors import ProgramError
 from millpond.program.declare import Distribution, Element
 from millpond.program.entries import HANDLER, EntryPoint, handler_entry
-from millpond.program.feeding import standings
+from millpond.program.feeding import handler_orders
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.ambient import names_in, now_of
 from millpond.program.semantics.epoch_time import FireUntil, epoch_time, event_time, firing_until, moment_of, us_of
@@ -86,7 +86,7 @@ class TimerElement(Element):
         """The type of the timers, by the key that the handler takes."""
         assert issubclass(self.owner, ProgramBase)
         key = handler_point(self.owner, self.name).parameters[0][1]
-        return TimersType.by_key(key, standings(self.owner)[self.name].place)
+        return TimersType.by_key(key, handler_orders(self.owner)[self.name].place)
 
     def stored(self) -> dict[str, Element]:
         """Return the timers by key, and what orders them."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from millpond.errors import WindowError
 from millpond.lengths import Length, length_us
 from millpond.program.entries import TAKES_WINDOWS
-from millpond.program.feeding import standings
+from millpond.program.feeding import handler_orders
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.epoch_time import adding_us
 from millpond.program.timers import TimerElement, handler_point
@@ -47,10 +47,10 @@ class WindowElement(TimerElement):
         """The type of the windows, by the key that the handler takes."""
         assert issubclass(self.owner, ProgramBase)
         key = handler_point(self.owner, self.name).parameters[0][1]
-        stands = standings(self.owner)[self.name]
+        order = handler_orders(self.owner)[self.name]
         given = self.rules
-        rules = WindowRules(given.windows, given.aggregate, given.lateness_us, final=True) if stands.final else given
-        return WindowsType.of(key, rules, stands.place, stands.direct)
+        rules = WindowRules(given.windows, given.aggregate, given.lateness_us, final=True) if order.final else given
+        return WindowsType.of(key, rules, order.place, order.direct)
 
     def plain(self, journal: Journal, clock: Clock, turn: Clock | None = None) -> Any:
         """Return the windows of a plain Python run, in which the clock tells the time of the row."""

@@ -26,6 +26,9 @@ FAMILIES = {
 }
 
 CODE = re.compile(r"MP\d{3}")
+NO_VERB = re.compile(r"(The|An?|What|Whether|Which|When|Where|Why|How|All|One|Each|Every|Entries|So) ")
+VERBS_IN = frozenset({"cli", "front", "graph", "keygroups", "program", "sinks", "spelling", "state", "testing"})
+"""Rooms whose functions say what they do by a verb."""
 # A heading, a row of a table, or an item of a list that begins with the code.
 EXPLAINED = re.compile(r"^[#|*\-\s]*`?(MP\d{3})\b", re.MULTILINE)
 
@@ -37,6 +40,17 @@ def undocumented(module: Module) -> Iterator[str]:
         public = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_"
         if public and not ast.get_docstring(node):
             yield module.at(node, f"`{node.name}` has no docstring")
+
+
+def without_verb(module: Module) -> Iterator[str]:
+    for node in nodes(module):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        # A property is a thing.
+        thing = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        text = ast.get_docstring(node) or ""
+        if not thing and NO_VERB.match(text):
+            yield module.at(node, f"`{node.name}` begins with `{text.split()[0]}`, not with a verb")
 
 
 def codes_used(module: Module) -> set[str]:
@@ -76,6 +90,12 @@ def test_private_names_need_no_docstring():
     assert list(undocumented(parse('"""Doc."""\ndef _f():\n    pass\nclass _C:\n    pass'))) == []
 
 
+def test_a_docstring_without_a_verb_is_found():
+    assert len(list(without_verb(parse('def f():\n    """The files."""')))) == 1
+    assert list(without_verb(parse('class C:\n    @property\n    def f(self):\n        """The files."""'))) == []
+    assert list(without_verb(parse('def f():\n    """Return the files."""'))) == []
+
+
 def test_codes_are_read_from_literals_and_from_the_page():
     assert codes_used(parse('raise StateError("MP204", "see MP999")')) == {"MP204"}
     page = "# Errors\n## MP101 no key\nsee MP999\n| `MP204` | bad |\n- MP301: damaged\n"
@@ -93,6 +113,11 @@ def test_a_name_that_is_nowhere_shown_is_found():
 
 def test_every_public_name_of_every_module_has_a_docstring():
     assert [finding for module in modules("millpond") for finding in undocumented(module)] == []
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    rooms = [module for module in modules("millpond") if module.room in VERBS_IN]
+    assert [finding for module in rooms for finding in without_verb(module)] == []
 
 
 def test_every_error_has_a_code_of_its_family():
