@@ -1,7 +1,7 @@
 """The `millpond` command.
 
-In reading order: `commands`, `terminal`, `explain`, `check`, `unseen`, `hints`, `doctor`,
-`state`, `stateshow`, `stateexport`, `statediff`, `stateverify`, `statekeep`.
+In reading order: `commands`, `terminal`, `explain`, `check`, `unseen`, `hints`, `doctor`, `state`, `stateshow`,
+`stateexport`, `stateverify`, `statekeep`.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def diff(
     """
     from millpond.checkpoint.read.entries import sides
     from millpond.checkpoint.read.history import names_of
-    from millpond.cli import statediff as diffs
+    from millpond.cli import stateshow as shows
 
     with _errors(json=json):
         history = _open(checkpoint)
@@ -141,10 +141,10 @@ def diff(
         for name in names:
             sides(history, *points, name)
         if json:
-            count = diffs.print_lines(history, *points, names)
+            count = shows.print_lines(history, *points, names)
         else:
             with progress("reading", shown=True) as begin:
-                count = diffs.print_changes(_console(), history, *points, names, begin)
+                count = shows.print_changes(_console(), history, *points, names, begin)
     raise typer.Exit(1 if exit_code and count else 0)
 
 

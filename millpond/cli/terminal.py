@@ -28,7 +28,7 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
-    """Commands that tell a program about a command line that makes no sense as they tell it about anything else."""
+    """Commands that report a command line that can't be understood as they report anything else."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; with --json, what is wrong with its words is JSON too, and the exit code is 2 as ever."""
