@@ -79,6 +79,7 @@ class Element:
                 "one declaration is used for two names",
                 expected="one declaration each",
                 found=f"{self.name}, {name}",
+                hint="write Partitioned(...) or Partial(...) once for each name",
             )
         self.name = name
 

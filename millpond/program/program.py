@@ -39,6 +39,7 @@ class ProgramBase:
                 f"{cls.__name__} has too many state elements",
                 expected=f"at most {ELEMENTS_MAX}",
                 found=str(len(elements)),
+                hint="put some of them together, e.g. as fields of the values of one Map",
             )
         cls._elements = MappingProxyType(elements)
         cls._dropped = check_dropped(dropped, elements)

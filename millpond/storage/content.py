@@ -32,6 +32,7 @@ class FileRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "a reference to a file is not valid",
                 expected="a length, and a SHA-256 in hex",
                 found=ascii((self.name, self.size_bytes, self.sha256))[:160],
+                hint="restore the checkpoint from a copy",
             )
 
 

@@ -158,7 +158,7 @@ def _whole(run: Run, merges: Mapping[str, Merge]) -> dict[str, Any]:
         if name not in merges and len(held) > 1 and not isinstance(held[0], set):
             raise FeedError(
                 "MP585",
-                f"no merge= says how to combine the instances of `{name}` are to be merged",
+                f"no merge= says how to combine the instances of `{name}`",
                 expected=f'merge={{"{name}": function}}, Partial(..., merge=function), or instances=1',
                 found=f"{len(held)} instances that hold something",
             )

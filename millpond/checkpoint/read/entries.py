@@ -197,6 +197,7 @@ def check_feed(history: History, since: Point, until: Point, name: str) -> tuple
             "changes were asked for backwards",
             expected=f"an epoch up to {until.epoch}",
             found=f"since epoch {since.epoch}",
+            hint="give the earlier epoch first",
         )
     between = [epoch for epoch in history.epochs if since.epoch < epoch <= until.epoch]
     _check_types(history, since, until, name, between)

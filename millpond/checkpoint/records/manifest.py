@@ -542,6 +542,7 @@ def _claim(holds: bool, field: str, expected: str, found: object) -> None:
             f"a record of the checkpoint contradicts itself in `{field}`",
             expected=expected,
             found=str(found)[:200],
+            hint="restore the checkpoint from a copy",
         )
 
 

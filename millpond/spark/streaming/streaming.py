@@ -39,7 +39,12 @@ class Streaming:
 
         def here(batch: DataFrame, batch_id: int) -> None:
             if not named.wait(START_SECONDS_MAX):
-                raise EpochError("MP435", "Spark did not name the query in time", found=f"{START_SECONDS_MAX} s")
+                raise EpochError(
+                    "MP435",
+                    "Spark did not name the query in time",
+                    found=f"{START_SECONDS_MAX} s",
+                    hint="start again; is the driver overloaded?",
+                )
             on_batch(identity[0], batch, batch_id)
 
         self._relay = Relay(self._spark, self._local_root) if over_connect(self._spark) else None
