@@ -57,7 +57,7 @@ def _too_many(entry: str, found: str) -> RowError:
         f"a row of {entry} may touch too many keys",
         expected=f"at most {KEYS_MAX}",
         found=found,
-        hint="cut the row into several, since all that a row may touch is brought together in one task; give loops an "
+        hint="cut the row into several, since all that a row may touch is gathered in one task; give loops an "
         "end that follows from the arguments",
     )
 
