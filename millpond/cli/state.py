@@ -261,15 +261,15 @@ def gc(
     checkpoint: CheckpointArgument,
     *,
     last: Annotated[int, typer.Option(min=1, help="Keep so many epochs, the newest ones.")] = 100,
-    every: Annotated[int | None, typer.Option(min=1, help="Also keep every so-manieth epoch.")] = None,
-    grace: Annotated[str, typer.Option(help="Time between condemning and deleting.")] = "10 minutes",
+    every: Annotated[int | None, typer.Option(min=1, help="Also keep every Nth epoch.")] = None,
+    grace: Annotated[str, typer.Option(help="Time between listing and deleting.")] = "10 minutes",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete what no kept epoch needs, of a checkpoint that no job runs on; a running job does it by itself.
+    """Collect garbage: delete what no kept epoch needs, where no job runs; a running job does it by itself.
 
-    In two calls: the first one condemns, one that comes after the grace period deletes. With --grace "0 s" one call
-    does both. Epochs with a savepoint and what forks need always stay.
+    In two calls: the first one puts files on a deletion list, one that comes after the grace period deletes them. With
+    --grace "0 s" one call does both. Epochs with a savepoint and what forks need always stay.
     """
     from millpond.checkpoint.retention.retention import Keep
     from millpond.cli import statekeep as keeps

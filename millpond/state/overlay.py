@@ -36,7 +36,7 @@ CHUNK_ENTRIES = 4096
 _IS_SOME = partial(is_not, None)
 
 Changes = tuple[list[bytes], list[bytes | None]]
-"""Store keys, and for each its new value, or None for a deletion."""
+"""Store keys, and for each its new value, or None for a deletion: a tombstone."""
 
 
 class Base(Protocol):

@@ -67,7 +67,7 @@ _MOVING = " moving"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Loaded = tuple[Sequence[bytes], Sequence[bytes | None]]
-"""Sorted store keys and their values; None deletes."""
+"""Sorted store keys and their values; None is a tombstone, which deletes."""
 
 ReadGroups = Callable[[Ranges], Iterable[Loaded]]
 """Reads all entries of some key groups, as files that apply one after the other."""
