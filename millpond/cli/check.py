@@ -101,7 +101,7 @@ def _check_imported(file: Path, text: str, tree: ast.Module) -> list[Checked]:
         seen = _read(file, text, tree)
         found = [] if seen.hidden else list(_refused(seen))
         if not any(str(known) == str(error) for checked in found for known in checked.errors):
-            _tell(found, _class_at(tree, error) or file.stem, error)
+            _add_error(found, _class_at(tree, error) or file.stem, error)
         return found
     return [check_program(program) for program in _programs_of(module)]
 
@@ -114,7 +114,7 @@ def _class_at(tree: ast.Module, error: MillpondError) -> str:
     return next(around, "")
 
 
-def _tell(found: list[Checked], name: str, error: MillpondError) -> None:
+def _add_error(found: list[Checked], name: str, error: MillpondError) -> None:
     known = next((checked for checked in found if checked.name == name), None)
     if known is None:
         found.append(Checked(name, [error]))

@@ -112,7 +112,7 @@ class AgedOverlay(KeyedOverlay):
         self.entries.settle()
         return {unit: _stored(self._aged, self.entries, unit) for unit in units}
 
-    def bring_back(self, remembered: Mapping[Any, bytes | None]) -> None:
+    def restore(self, remembered: Mapping[Any, bytes | None]) -> None:
         """Give units the stamps and values that were remembered."""
         for unit, stored in remembered.items():
             # Also forgets what the value was when it was handed out.

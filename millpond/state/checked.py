@@ -44,7 +44,7 @@ class Checked(Map[Any, Any]):
             return ABSENT
         return self.value_codec.kept(dict.__getitem__(self, key))
 
-    def put_back(self, key: Any, first: Any) -> None:
+    def restore(self, key: Any, first: Any) -> None:
         """Make an entry what it was before a row that is undone."""
         if first is ABSENT:
             dict.pop(self, key, None)

@@ -5,7 +5,7 @@ by another call opens a frame of its own inside, since it may be undone alone. W
 was when the frame first met it.
 
 >>> class Entries(dict):
-...     def put_back(self, key, first):
+...     def restore(self, key, first):
 ...         self[key] = first
 >>> journal, entries = Journal(), Entries(a=1)
 >>> journal.begin()
@@ -29,7 +29,7 @@ ABSENT: Final = object()
 class Noted(Protocol):
     """Entries that a journal can restore."""
 
-    def put_back(self, key: Any, first: Any) -> None:
+    def restore(self, key: Any, first: Any) -> None:
         """Make an entry what a journal noted of it."""
         ...
 
@@ -121,6 +121,6 @@ class Journal:
     def undo(self) -> None:
         """Close a frame, and restore all that it met."""
         for (_, key), (entries, first) in self._frames.pop().items():
-            entries.put_back(key, first)
+            entries.restore(key, first)
         for framed in self._framed:
             framed.undo()

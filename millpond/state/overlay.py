@@ -145,7 +145,7 @@ class KeyedOverlay:
             for unit in units
         }
 
-    def bring_back(self, remembered: Mapping[Any, bytes | None]) -> None:
+    def restore(self, remembered: Mapping[Any, bytes | None]) -> None:
         """Give units the values that were remembered."""
         decode = self._element.values.decode
         for unit, value in remembered.items():

@@ -42,8 +42,8 @@ RULES = (
         "undo: entries that a raising row touched stay as it left them",
         "engine/task/undoing.py",
         _RAISING,
-        "            overlay.bring_back({unit: known[unit] for unit in units})\n",
-        "            overlay.bring_back({})\n",
+        "            overlay.restore({unit: known[unit] for unit in units})\n",
+        "            overlay.restore({})\n",
     ),
     mutant(
         "undo: rows that met the same entries do not run again",

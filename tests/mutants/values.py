@@ -33,7 +33,7 @@ VALUES = (
         "values: a plain row that raises is kept",
         "state/journal.py",
         f"{_VALUES}test_a_row_that_raises_leaves_nothing",
-        "            entries.put_back(key, first)\n",
+        "            entries.restore(key, first)\n",
         "            entries.end_row(key)\n",
     ),
     mutant(

@@ -49,7 +49,7 @@ class Memory:
             entries, rows = self._links.touched(self.since, last), list(range(self.since, first))
         for overlay, units in _by_element(entries):
             known = self._known_of(overlay)
-            overlay.bring_back({unit: known[unit] for unit in units})
+            overlay.restore({unit: known[unit] for unit in units})
         for whole in self._whole.values():
             whole.undo()
         return np.array(rows, dtype=np.intp)
