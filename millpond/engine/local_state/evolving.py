@@ -61,7 +61,7 @@ class Schemas:
         """The checkpoint's elements by index, once they are the program's; none before that."""
         return () if self.change else self._checkpoint.elements
 
-    def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
+    def evolve(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
         """Give the checkpoint the program's elements, in an epoch of its own; say if that took one."""
         if not self.change:
             return False

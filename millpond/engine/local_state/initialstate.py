@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import eq
-from typing import Any, Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -43,6 +43,19 @@ KEY, VALUE = "key", "value"
 
 Into = Literal["first", "all"]
 """Which instances of a partial element are filled."""
+
+
+Entries = TypeVar("Entries")
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Generic[Entries]):
+    """Keys and values for a state element, and the name under which they are loaded once: by default the element's."""
+
+    element: Element
+    entries: Entries
+    into: Into | None
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Instances:
         divided = fresh.aligned and any(len({wanted[group] for group in atom}) > 1 for atom in fresh.atoms)
         return fresh if divided else fresh.with_owners(wanted)
 
-    def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
+    def rescale(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
         """Give the checkpoint the number that was asked for, in an epoch of its own; say if that took one.
 
         Nothing may be left of the last batch: its messages are for the instances that were.
@@ -83,10 +83,10 @@ class Instances:
         if wanted is None:
             return False
         with _progress(self._program.name, wanted, self._shown) as (reading, writing):
-            rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
+            rescaling = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Offer.rescale(wanted),
-                lambda parent: rescale.compute(storage, parent, self._counters),
+                lambda parent: rescaling.compute(storage, parent, self._counters),
                 publish,
                 partitions=1,
             )

@@ -179,6 +179,6 @@ def handlers_of(plan: ProgramPlan) -> dict[str, TimersType]:
     return {name: kind for name, kind in types.items() if isinstance(kind, TimersType)}
 
 
-def nothing_fed(before: dict[str, int]) -> EpochWork:
+def nothing_fed(before: Mapping[str, int]) -> EpochWork:
     """The work of an epoch that has no rows: running totals go on."""
     return EpochWork((), (), {name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)})

@@ -17,33 +17,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.checkpoint.records.work import EpochWork, Parent
+from millpond.checkpoint.records.work import Parent
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, to_arrow
-from millpond.engine.messages import Control
 from millpond.engine.plan import FeedPlan, ProgramPlan
 from millpond.engine.task.intake import feed_column
-from millpond.engine.time.eventtime import Judged
 from millpond.engine.time.laterows import TIME
-from millpond.engine.time.timekeeping import Firing, Left
 from millpond.engine.time.timers import (
     Due,
-    Looking,
-    Stores,
     due_in_partition,
-    due_in_turn,
     handlers_of,
     moments_in_partition,
-    nothing_fed,
     owned_by,
 )
 from millpond.errors import EpochError, MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.lengths import Length, length_us
+from millpond.program.entries import EntryPoint
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.collecting import collect
-from millpond.spark.exchange.compute import compute_epoch
 from millpond.spark.exchange.route import Shape
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.exchange.worker import CONTROL_DDL, PartitionFunction, by_task
@@ -53,14 +46,14 @@ from millpond.spark.placement.placement import Anchor
 from millpond.spark.ship import Shipment, unpack
 from millpond.state.cascade import Timer
 from millpond.state.codec.wire import decode_values, encode_values
-from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
 TICK: Final = datetime.timedelta(seconds=1)
 """How often the clock is looked at by default: looking costs nothing, and few timers need to be more exact."""
 
 _DUE: Final = ("timers", "next_us")
-_SHAPE: Final = Shape(feed=True, group=True, order=True, source=False)
+TIMER_SHAPE: Final = Shape(feed=True, group=True, order=True, source=False)
+"""What rows of handlers carry."""
 
 
 class TimerFeeds:
@@ -102,10 +95,10 @@ class TimerFeeds:
                 self._program,
                 number,
                 handler,
-                frame_of(spark, self.table(handler, [])),
+                frame_of(spark, timer_table(self._program.entries[handler].point, [])),
                 to=self._sinks.get(handler),
                 keep=self._kept(handler),
-                order_by=self._place(handler),
+                order_by=_place_column(self._program.entries[handler].point),
                 on_bad_row="fail",
                 name=handler,
                 outputs=outputs,
@@ -126,70 +119,31 @@ class TimerFeeds:
         many = point.windows or self._rows.get(handler) is not None
         return [point.parameters[0][0]] if many else None
 
-    def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
-        """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
-        parameters = self._program.entries[handler].point.parameters
-        columns = {
-            name: to_arrow([row[at] for row in rows], hint).cast(arrow_type(hint))
-            for at, (name, hint) in enumerate(parameters)
-        }
-        return pa.table({**columns, self._place(handler): pa.array([row[2] for row in rows], pa.int64())})
 
-    def _place(self, handler: str) -> str:
-        """The column of places, under a name that the handler does not take."""
-        taken = {name for name, _ in self._program.entries[handler].point.parameters}
-        return next(name for name in ("place", "place_", "place__") if name not in taken)
+def timer_table(point: EntryPoint, rows: Sequence[tuple[Any, datetime.datetime, int]]) -> pa.Table:
+    """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
+    columns = {
+        name: to_arrow([row[at] for row in rows], hint).cast(arrow_type(hint))
+        for at, (name, hint) in enumerate(point.parameters)
+    }
+    return pa.table({**columns, _place_column(point): pa.array([row[2] for row in rows], pa.int64())})
+
+
+def _place_column(point: EntryPoint) -> str:
+    """The column of places, under a name that the handler does not take."""
+    taken = {name for name, _ in point.parameters}
+    return next(name for name in ("place", "place_", "place__") if name not in taken)
 
 
 @dataclass(frozen=True, slots=True)
 class TimerRun:
-    """What stays the same over the ticks of one start."""
+    """The handlers of a run: its plan with them as feeds."""
 
     plan: ProgramPlan
     shipment: Shipment
-    handlers: TimerFeeds
-    feeds: list[Feed]
+    feeds: Sequence[Feed]
 
-    def compute(
-        self,
-        spark: SparkSession,
-        storage: Storage,
-        parent: Parent,
-        before: dict[str, int],
-        moment: int,
-        *,
-        small_epoch: int,
-        one_host: bool,
-        anchor: Anchor | None = None,
-        firing: Firing,
-        judged: Judged,
-    ) -> tuple[EpochWork, list[Control], Left]:
-        """Fire at a moment what is due in a turn; the work, what its tasks told, and what is left."""
-        # On one host the driver looks into the stores itself; elsewhere their hosts do.
-        looking: Looking = Stores(self.plan, storage, parent)
-        if not one_host:
-            looking = HostsStores(spark, self.plan, self.shipment, parent, anchor)
-        due, then = due_in_turn(handlers_of(self.plan), looking, firing)
-        left = Left(due.next_us, then.noted)
-        if not due.timers:
-            return nothing_fed(before), [], left
-        work, controls = compute_epoch(
-            self.plan,
-            self.shipment,
-            _SHAPE,
-            self._batch(spark, due, then.until_us, judged.floor_us),
-            parent,
-            before,
-            one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
-            one_host=one_host,
-            only_file=None,
-            now_us=moment,
-            anchor=anchor,
-            judged=then.judged(judged),
-        )
-        return work, controls, left
-
-    def _batch(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
+    def rows(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
         """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
         rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
         for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(self.plan), until)):
@@ -199,7 +153,7 @@ class TimerRun:
         return frame_of(spark, pa.concat_tables(tables, promote_options="default"))
 
     def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]) -> pa.Table:
-        table = self.handlers.table(feed.plan.entry, rows)
+        table = timer_table(feed.entry.point, rows)
         names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
         by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
         groups = [self.plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
@@ -289,7 +243,7 @@ class Ticker:
     def __init__(
         self,
         seconds: float,
-        tick: Callable[[], None],
+        tick: Callable[[], object],
         alive: Callable[[], bool],
         failed: Callable[[MillpondError], None],
     ) -> None:
