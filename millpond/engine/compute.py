@@ -8,25 +8,29 @@ same for both, and stands here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from millpond.checkpoint.records.manifest import Loss
 from millpond.checkpoint.records.work import EpochOutcome, EpochWork, Parent
+from millpond.compiler.compile import compile_program
+from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.assemble import assemble
 from millpond.engine.durability.inputlog import with_input
 from millpond.engine.failures import leaving_out
-from millpond.engine.gathered.uncut import uncut_plan
 from millpond.engine.local_state.initialstate import LoadReport, Target
 from millpond.engine.messages import Control
-from millpond.engine.plan import EpochPlan, Excluded, ProgramPlan
+from millpond.engine.plan import EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.time.eventtime import Judged
 from millpond.engine.time.timekeeping import Firing
 from millpond.engine.time.timers import Due, Looking
+from millpond.errors import ProgramError
 from millpond.keygroups import Layout
+from millpond.program import ProgramBase
 
 Rows = TypeVar("Rows")
 """The rows of an epoch, as an engine takes them."""
@@ -141,7 +145,7 @@ def work_of_rows(plan: ProgramPlan, request: Request, run_tasks: RunTasks, sourc
         )
         return _computed(used, epoch, request, run_tasks)
 
-    return leaving_out(plan, attempt, uncut_plan)
+    return leaving_out(plan, attempt, _uncut_plan)
 
 
 def work_of_messages(plan: ProgramPlan, request: Request, run_tasks: RunTasks) -> Computed:
@@ -155,3 +159,29 @@ def _computed(plan: ProgramPlan, epoch: EpochPlan, request: Request, run_tasks: 
     controls, counted = run_tasks(plan, epoch)
     work = assemble(plan, controls, request.before, counted, tried=epoch.excluded)
     return Computed(with_input(plan, epoch, work), controls)
+
+
+def _uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | None:
+    """A plan in which the entry points of some rows run gathered, and all that are relaxed; None if they can't.
+
+    Where epochs are computed again from their rows they must be computed in one way.
+    """
+    if plan.durability is Level.REPLAY:
+        return None
+    relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
+    program = _uncut_program(plan.program.made_of, frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed))
+    return None if program is None else replace(plan, program=program)
+
+
+_Compiled = dict[frozenset[str], CompiledProgram | None]
+_known: WeakKeyDictionary[type[ProgramBase], _Compiled] = WeakKeyDictionary()
+
+
+def _uncut_program(program: type[ProgramBase], entries: frozenset[str]) -> CompiledProgram | None:
+    compiled = _known.setdefault(program, {})
+    if entries not in compiled:
+        try:
+            compiled[entries] = compile_program(program, sorted(entries))
+        except ProgramError:
+            compiled[entries] = None
+    return compiled[entries]

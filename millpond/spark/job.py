@@ -32,20 +32,18 @@ from millpond.errors import FeedError, MillpondError
 from millpond.lengths import Length
 from millpond.program.program import ProgramBase
 from millpond.sinks.protocol import Sink
-from millpond.spark.checks import check_feeds, check_sources
 from millpond.spark.engine import Batch, SparkEngine
 from millpond.spark.feeds.eventtime import with_event_time
-from millpond.spark.feeds.feeds import Feed, OnBadRow, make_feed
+from millpond.spark.feeds.feeds import Feed, OnBadRow, check_feeds, check_sources, make_feed
 from millpond.spark.feeds.initialfeed import make_load
 from millpond.spark.feeds.letters import letter_feeds
 from millpond.spark.placement.executor import root_on_executor
 from millpond.spark.placement.placement import checked_host, parallelism
 from millpond.spark.progress import RunReport
-from millpond.spark.streaming.handing import ReplyFrames
 from millpond.spark.streaming.sparklog import only_file
 from millpond.spark.streaming.streaming import AVAILABLE_NOW, Streaming
 from millpond.spark.streaming.ticks import TICK, Ticker, TimerFeeds, tick_seconds
-from millpond.spark.streaming.workroot import WorkRoot
+from millpond.spark.streaming.workroot import ReplyFrames, WorkRoot
 from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of

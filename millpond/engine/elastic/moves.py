@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millpond.engine.elastic.balance import balanced, cost_shares
+from millpond.engine.elastic.balance import Cheapest, balanced, cost_shares
 from millpond.engine.elastic.observed import Floats, Observed
-from millpond.engine.elastic.spread import dealt_out
 
 WORTH = 0.9
 """Key groups move if the highest cost becomes this much of what it was, or less."""
@@ -85,3 +84,18 @@ class Weighed:
     def _shares(self, owners: Sequence[int], carriers: Sequence[int]) -> list[float]:
         weights = (*self.weights, *self.free.tolist())
         return cost_shares((*owners, *carriers), len(self.costs), weights, self.costs)
+
+
+def dealt_out(held: Sequence[float], free: Sequence[float], unit_costs: Sequence[float]) -> tuple[int, ...]:
+    """Choose a partition for the free rows of every key group, so that partitions cost the same.
+
+    `held` is the weight of the rows that each partition has anyway, `free` that of the free rows of each key group. The
+    heaviest go first, each to where the cost is lowest then. So no cost is above the ideal one by more than that of one
+    key group, unless what is held is above it already. Groups without rows go the same way, as if they had few.
+    """
+    cheapest = Cheapest(held, unit_costs)
+    least = min((weight for weight in free if weight > 0), default=1.0) / 2
+    chosen = [0] * len(free)
+    for group in sorted(range(len(free)), key=lambda group: (-free[group], group)):
+        chosen[group] = cheapest.take(free[group] or least)
+    return tuple(chosen)

@@ -15,7 +15,6 @@ from millpond.engine.elastic.detect import Consecutive
 from millpond.engine.elastic.moves import Move, Weighed
 from millpond.engine.elastic.observed import Decision, Floats, Observed, Reason
 from millpond.engine.elastic.options import Elastic
-from millpond.engine.elastic.queue import Queue
 from millpond.engine.elastic.speeds import Speeds, row_s
 
 FORGET = 0.5
@@ -40,6 +39,35 @@ to an epoch, or Spark that takes the time."""
 
 ENOUGH = 0.8
 """State stays where it is if rows that may run anywhere bring the highest cost below so much of what is uneven."""
+
+
+GROWS = 0.05
+"""A queue grows if it became longer by more than this part of an epoch's rows: less than that is when one looks."""
+
+LONG_EPOCHS = 3
+"""A queue is long if it takes more epochs than this, as large as the last one, and no other row comes."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Follows the queue of the sources: rows that wait for an epoch.
+
+    Where nobody tells of one, it neither grows nor is it long.
+    """
+
+    rows: int | None = None
+    grows: bool = False
+    long: bool = False
+
+    def learn(self, seen: Observed) -> None:
+        """Take what an epoch tells."""
+        if not seen.fed_rows:
+            # Timers that fire, and messages that were left: no source was asked.
+            return
+        before, self.rows = self.rows, seen.queued_rows
+        now = self.rows or 0
+        self.grows = before is not None and now - before > GROWS * seen.fed_rows
+        self.long = now > LONG_EPOCHS * seen.fed_rows
 
 
 @dataclass(slots=True)

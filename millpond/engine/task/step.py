@@ -25,12 +25,11 @@ from millpond.engine.gathered.partitionedview import PartitionedView
 from millpond.engine.gathered.transactions import Transactions, left_out
 from millpond.engine.local_state.openstate import drop_gone, open_state, store_path
 from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
-from millpond.engine.plan import BadRows, EpochPlan, Level, ProgramPlan
+from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery
 from millpond.engine.task.inorder import InOrder, Left, Mask, Raised
 from millpond.engine.task.intake import Intake, Work, read_feeds, read_messages
-from millpond.engine.task.leftout import excluded_among
 from millpond.engine.task.merging import mark_ties, merge_order
 from millpond.engine.task.rowbatch import LEFT_OUT
 from millpond.engine.task.working import WorkingState
@@ -352,7 +351,7 @@ class StepRun:
         """The rows that an earlier try of the epoch found to raise; the first step writes them down."""
         masks = []
         for one in work:
-            found = excluded_among(self.epoch, one)
+            found = _excluded_among(self.epoch, one)
             if one.task.index == 0 and self._counts(one.feed):
                 for row, why in found.items():
                     if self.plan.feeds[one.feed].bad_rows is not BadRows.FAIL:
@@ -412,3 +411,25 @@ def _lane_mask(plan: ProgramPlan, work: list[Work], lane: int) -> list[Any]:
             assert one.groups is not None, one.task.name
             masks.append(one.groups.astype(np.int64) * layout.instances // layout.key_groups == lane)
     return masks
+
+
+def _excluded_among(epoch: EpochPlan, work: Work) -> dict[int, Excluded]:
+    """Find the rows, or turns of their loops, that an earlier try of the epoch found to raise, by their numbers."""
+    own = {(_numbers(row), row.source): row for row in epoch.excluded if row.feed == work.feed}
+    if not own:
+        return {}
+    columns = (work.places.order, work.places.position, work.places.tie, work.places.duplicate)
+    alike = np.ones(len(work), dtype=bool)
+    for at, column in enumerate(columns):
+        alike &= np.isin(column, [numbers[at] for numbers, _ in own])
+    found: dict[int, Excluded] = {}
+    for row in np.flatnonzero(alike).tolist():
+        numbers = tuple(int(column[row]) for column in columns)
+        excluded = own.get((numbers, epoch.source_name(work.sources[row].as_py())))
+        if excluded is not None:
+            found[row] = excluded
+    return found
+
+
+def _numbers(row: Excluded) -> tuple[int, ...]:
+    return row.order, row.position, row.tie, row.duplicate

@@ -9,12 +9,15 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer
+from millpond.checkpoint.commit.machine import Head, Reason
+from millpond.checkpoint.commit.refusal import refusal
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.engine.arrowtypes import arrow_type
-from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, SinkPlan
+from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, Order, SinkPlan
 from millpond.engine.publish.replies import ABORTED, REPLY
 from millpond.engine.time.eventtime import FeedTime
-from millpond.errors import FeedError
+from millpond.errors import EpochError, FeedError
 from millpond.keygroups import Layout
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.route import RowOrder, Shape, feed_frame, row_order
@@ -26,11 +29,6 @@ OnBadRow = Literal["fail", "skip"] | Sink
 """What happens to a bad row: fail, skip and count, or a dead-letter sink."""
 
 _ARROW = " -> "
-
-
-def feed_name(signature: str) -> str:
-    """The name of the feed that a signature belongs to, wherever it was declared."""
-    return signature.partition(" ")[2].partition(_ARROW)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +161,49 @@ def check_sink(given: object) -> None:
             found=repr(given)[:80],
             hint="a class of your own derives from millpond.sinks.Sink (docs/SINKS.md)",
         )
+
+
+def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
+    """Refuse feeds of both kinds, or of the other kind than is run, or without a common order."""
+    if not feeds:
+        raise FeedError("MP508", "the job has no feeds", expected='job.feed("entry", df) before start or run')
+    kinds = {feed.frame.isStreaming for feed in feeds}
+    if kinds != {streaming}:
+        raise FeedError(
+            "MP509",
+            "streaming and batch DataFrames can't be mixed, nor one kind run as the other",
+            expected="streaming DataFrames for start(), all of one kind for run()",
+            found=", ".join(f"{f.plan.name}: {'streaming' if f.frame.isStreaming else 'batch'}" for f in feeds),
+            hint="read all sources with spark.readStream, or all with spark.read",
+        )
+    ordered = {feed.plan.order is Order.COLUMN for feed in feeds}
+    if len(ordered) > 1:
+        raise FeedError(
+            "MP515",
+            "some feeds have order_by and some have not, so their rows have no common order",
+            expected="order_by for every feed, or for none",
+            found=", ".join(f"{f.plan.name}: {f.plan.order.value}" for f in feeds),
+            hint="name an order column of the same kind for each feed",
+        )
+
+
+def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:
+    """Refuse changed feeds before Spark trips over them with an error of its own, if it `resumes` its checkpoint."""
+    last = None if checkpoint.head is None else checkpoint.head.stream
+    if last is None or last.sources == sources or not resumes:
+        return
+    if not adopt:
+        raise refusal(Reason.SOURCES_CHANGED, Head(checkpoint.epoch, last), Offer(last.query, 0, sources))
+    if {_feed_name(source) for source in last.sources} != {_feed_name(source) for source in sources}:
+        raise EpochError(
+            "MP437",
+            "Spark can't go on from its own checkpoint with more or fewer feeds",
+            expected=", ".join(last.sources),
+            found=", ".join(sources),
+            hint="give start() a new spark_checkpoint= besides adopt=True: all sources are read from their start",
+        )
+
+
+def _feed_name(signature: str) -> str:
+    """The name of the feed that a signature belongs to, wherever it was declared."""
+    return signature.partition(" ")[2].partition(_ARROW)[0]
