@@ -27,7 +27,7 @@ from millpond.engine.messages import Control
 from millpond.engine.plan import EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.time.eventtime import Judged
 from millpond.engine.time.timekeeping import Firing
-from millpond.engine.time.timers import Due, Looking
+from millpond.engine.time.timers import Due, Look
 from millpond.errors import ProgramError
 from millpond.keygroups import Layout
 from millpond.program import ProgramBase
@@ -104,8 +104,8 @@ class Engine(ABC, Generic[Rows, Entries]):
         """Call the handlers of timers that are due."""
 
     @abstractmethod
-    def stores(self, request: Request) -> Looking:
-        """Give a way to look for timers into the stores of all partitions, as they are at the parent."""
+    def look(self, look: Look, request: Request) -> Iterable[Due]:
+        """Look for timers into the stores of all partitions, as they are at the parent."""
 
     @abstractmethod
     def compute_load(self, target: Target, entries: Entries) -> Sequence[LoadReport]:

@@ -33,7 +33,7 @@ from millpond.engine.plan import Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
 from millpond.engine.time.timekeeping import Left, Timekeeper
-from millpond.engine.time.timers import due_in_turn, handlers_of, nothing_fed
+from millpond.engine.time.timers import due_in_turn, nothing_fed
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
 from millpond.storage.composed.unsynced import UnsyncedStorage
@@ -237,14 +237,13 @@ class Driver(Generic[Rows, Entries]):
 
         def compute(request: Request) -> Computed:
             nonlocal left
-            handlers = handlers_of(self._plan)
-            if not handlers:
+            if not self.times.handlers:
                 return Computed(nothing_fed(request.before))
             if self._consolidation is not None:
                 # It may enlarge the stores, below which nobody of this process may be reading.
                 self._consolidation.wait()
             firing = self.times.firing(moment, ends=ends)
-            due, then = due_in_turn(handlers, self._engine.stores(request), firing)
+            due, then = due_in_turn(self._plan, firing, lambda look: self._engine.look(look, request))
             left = Left(due.next_us, then.noted)
             if not due.timers:
                 return Computed(nothing_fed(request.before))

@@ -121,10 +121,17 @@ class ProgramPlan:
     bounded_loss: frozenset[str] = frozenset()
     memory_bytes: int = 0
     tasks: tuple[CompiledTask, ...] = field(init=False)
+    steps: int = field(init=False)
+    """How many steps an epoch takes: those that some feed needs, at most `steps_max` where data decides."""
+    relaxed: bool = field(init=False)
+    """Whether rows of some feed may meet an element at any step, so that steps see what those before changed."""
 
     def __post_init__(self) -> None:
         tasks = tuple(task for entry in self.program.entries.values() for task in entry.tasks)
+        fed = [self.program.entries[feed.entry] for feed in self.feeds]
         object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "steps", max((entry.steps or self.steps_max for entry in fed), default=0))
+        object.__setattr__(self, "relaxed", any(entry.point.relaxed for entry in fed))
         # Messages name classes of the program: whoever has a plan must know them.
         learn_from(
             *(hint for element in self.program.elements.values() for hint in element.type.arguments),
@@ -137,16 +144,6 @@ class ProgramPlan:
         shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
         more = (self.steps_max, self.restore, self.durability, self.elements, self.bounded_loss, self.memory_bytes)
         return type(self), (*shape, *more)
-
-    @property
-    def steps(self) -> int:
-        """How many steps an epoch takes: those that some feed needs, at most `steps_max` where data decides."""
-        return max(self.entry_of(number).steps or self.steps_max for number in range(len(self.feeds)))
-
-    @property
-    def relaxed(self) -> bool:
-        """Whether rows of some feed may meet an element at any step, so that steps see what those before changed."""
-        return any(self.entry_of(number).point.relaxed for number in range(len(self.feeds)))
 
     @property
     def sifts(self) -> bool:

@@ -59,7 +59,7 @@ from millpond.engine.task.intake import feed_column, keep_column
 from millpond.engine.time.eventtime import FeedTime
 from millpond.engine.time.laterows import TIME
 from millpond.engine.time.timekeeping import Firing
-from millpond.engine.time.timers import Due, Stores, handlers_of
+from millpond.engine.time.timers import Due, Look, handlers_of, look_here
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
@@ -289,6 +289,13 @@ class Simulated(Engine[Fed, pa.Table]):
     def follow(self, plan: ProgramPlan) -> None:
         """Compute by this plan from now on."""
         self._plan = plan
+        points = [plan.program.entries[name].point for name in self._numbers]
+        # Of each parameter: its feed, its place in a row, its column and its type.
+        self._columns = [
+            (feed, place, feed_column(feed, name), hint, arrow_type(hint))
+            for feed, point in enumerate(points)
+            for place, (name, hint) in enumerate(point.parameters)
+        ]
 
     def compute_rows(self, rows: Fed, request: Request) -> Computed:
         """Run the tasks of an epoch over its rows."""
@@ -303,9 +310,9 @@ class Simulated(Engine[Fed, pa.Table]):
         calls = due.rows(handlers_of(self._plan), firing.until_us)
         return self.compute_rows(Fed(calls, due.times(request.watermark.floor_us), self.fed), request)
 
-    def stores(self, request: Request) -> Stores:
-        """Look into the stores from here."""
-        return Stores(self._plan, self.storage, request.parent)
+    def look(self, look: Look, request: Request) -> list[Due]:
+        """Look for timers into the stores of all partitions."""
+        return look_here(self._plan, self.storage, request.parent, look)
 
     def compute_load(self, target: Target, entries: pa.Table) -> list[LoadReport]:
         """Write the entries of a load."""
@@ -362,11 +369,14 @@ class Simulated(Engine[Fed, pa.Table]):
         }
         if self._plan.event_time:
             columns[TIME] = pa.array([fed.times[number] for number, _, _ in chosen], pa.int64())
-        for entry, feed in self._numbers.items():
-            columns[keep_column(feed, 0)] = pa.array(numbers, pa.int64())
-            for place, (name, hint) in enumerate(self._plan.program.entries[entry].point.parameters):
+        columns |= {keep_column(feed, 0): columns["ord"] for feed in range(len(self._numbers))}
+        here = {feed for _, feed, _ in chosen}
+        for feed, place, name, hint, kind in self._columns:
+            if feed in here:
                 values = [fed.rows[number][1][place] if own == feed else None for number, own, _ in chosen]
-                columns[feed_column(feed, name)] = to_arrow(values, hint).cast(arrow_type(hint))
+                columns[name] = to_arrow(values, hint).cast(kind)
+            else:
+                columns[name] = pa.nulls(len(chosen), kind)
         return pa.RecordBatch.from_pydict(columns)
 
 

@@ -10,24 +10,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millpond.checkpoint.records.manifest import Loss
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.compute import Committed, Computed, Engine, Request
+from millpond.engine.compute import Committed, Computed, Engine, Request, work_of_messages, work_of_rows
 from millpond.engine.durability.replaying import could_replay
 from millpond.engine.elastic.rebalancer import Rebalancer
 from millpond.engine.local_state.initialstate import LoadReport, Target
 from millpond.engine.options import Tuning
 from millpond.engine.plan import Level, ProgramPlan
 from millpond.engine.time.timekeeping import Firing
-from millpond.engine.time.timers import Due, Looking, Stores
+from millpond.engine.time.timers import Due, Look, look_here
 from millpond.keygroups import Layout
-from millpond.program.program import ProgramBase
-from millpond.spark.exchange.compute import compute_messages, compute_rows
-from millpond.spark.exchange.route import Shape, union_feeds
+from millpond.spark.exchange.compute import EpochJob, Packed, run_messages
+from millpond.spark.exchange.route import Shape, shorten_sources, union_feeds
+from millpond.spark.exchange.tables import frame_of
 from millpond.spark.feeds.feeds import Feed
 from millpond.spark.feeds.initialfeed import write_entries
 from millpond.spark.placement.placement import Anchor, Anchors, parallelism
 from millpond.spark.progress import EpochReport, Progress, report_of
-from millpond.spark.ship import pack
-from millpond.spark.streaming.ticks import TIMER_SHAPE, HostsStores, TimerRun
+from millpond.spark.streaming.ticks import TIMER_SHAPE, look_on_hosts, timer_rows
 from millpond.storage.contract import Storage
 
 GROWTH_MAX = 8
@@ -106,71 +105,54 @@ class SparkEngine(Engine[Batch, DataFrame]):
         """Compute by this plan from now on: what is shipped to workers changes, what rows carry does not."""
         if self._layout not in (None, plan.layout):
             self.anchors.forget_loads()
-        self._plan, self._layout = plan, plan.layout
-        self._shipment = pack(plan, self._made_of)
-        self._shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], plan.layout)
-        timed = replace(plan, feeds=tuple(feed.plan for feed in self._handlers))
-        self._timers = TimerRun(timed, pack(timed, self._made_of), self._handlers) if self._handlers else None
+        self._layout = plan.layout
+        shape = Shape.of([feed.entry for feed in self._feeds], [feed.order for feed in self._feeds], plan.layout)
+        self._fed = Packed.of(plan, shape)
+        if self._handlers:
+            self._called = Packed.of(replace(plan, feeds=tuple(feed.plan for feed in self._handlers)), TIMER_SHAPE)
 
     @property
-    def _made_of(self) -> type[ProgramBase]:
-        return self._program.made_of
+    def _plan(self) -> ProgramPlan:
+        return self._fed.plan
 
     def routed(self, feeds: Sequence[Feed]) -> DataFrame:
         """The rows of all feeds as one DataFrame, each with its key group and its place in the order."""
-        return union_feeds([feed.routed(self._plan.layout, self._shape) for feed in feeds])
+        return union_feeds([feed.routed(self._plan.layout, self._fed.shape) for feed in feeds])
 
     def compute_rows(self, rows: Batch, request: Request) -> Computed:
         """Run the tasks of an epoch over its rows."""
-        computed = compute_rows(
-            self._plan,
-            self._shipment,
-            self._shape,
-            rows.frame,
-            request,
-            one_task_rows=self._small.one_task_rows,
-            one_host=self._one_host,
-            only_file=rows.only_file,
-            anchor=self._anchor(request),
-        )
+        computed = self._computed(self._fed, rows.frame, request, self._small.one_task_rows, rows.only_file)
         rows.check_wanted()
         return computed
 
     def compute_messages(self, left: pa.Table, request: Request) -> Computed:
         """Go on with messages that the parent left."""
-        return compute_messages(
-            self._plan,
-            self._shipment,
-            self._spark.createDataFrame(left),
-            request,
-            one_task_rows=self._one_task(left.num_rows),
-            anchor=self._anchor(request),
+        frame, few, anchor = self._spark.createDataFrame(left), self._one_task(left.num_rows), self._anchor(request)
+        return work_of_messages(
+            self._plan, request, lambda _, epoch: run_messages(frame, self._fed, epoch, few, anchor)
         )
 
     def compute_timers(self, due: Due, firing: Firing, request: Request) -> Computed:
         """Call the handlers of timers that are due."""
-        assert self._timers is not None
-        return compute_rows(
-            self._timers.plan,
-            self._timers.shipment,
-            TIMER_SHAPE,
-            self._timers.rows(self._spark, due, firing.until_us, request.watermark.floor_us),
-            request,
-            one_task_rows=self._one_task(len(due.timers)),
-            one_host=self._one_host,
-            only_file=None,
-            anchor=self._anchor(request),
-        )
+        table = timer_rows(self._called.plan, self._handlers, due, firing.until_us, request.watermark.floor_us)
+        return self._computed(self._called, frame_of(self._spark, table), request, self._one_task(len(due.timers)))
 
-    def stores(self, request: Request) -> Looking:
-        """Look into the stores from here if this is their only host, and else where they are."""
+    def _computed(
+        self, packed: Packed, rows: DataFrame, request: Request, one_task_rows: int, only_file: str | None = None
+    ) -> Computed:
+        named, prefix = shorten_sources(rows, packed.shape, only_file)
+        job = EpochJob(named, packed, one_task_rows, self._one_host, self._anchor(request))
+        return work_of_rows(packed.plan, request, job.run, prefix)
+
+    def look(self, look: Look, request: Request) -> list[Due]:
+        """Look for timers into the stores from here if this is their only host, and else where they are."""
         if self._one_host:
-            return Stores(self._plan, self._storage, request.parent)
-        return HostsStores(self._spark, self._plan, self._shipment, request.parent, self._anchor(request))
+            return look_here(self._plan, self._storage, request.parent, look)
+        return look_on_hosts(self._spark, self._fed, request.parent, self._anchor(request), look)
 
     def compute_load(self, target: Target, entries: DataFrame) -> list[LoadReport]:
         """Write the entries of a load, each range of key groups in a task."""
-        return write_entries(entries, self._shipment, target, self._plan.layout.partitions)
+        return write_entries(entries, self._fed.shipment, target, self._plan.layout.partitions)
 
     def rebalanced(self, layout: Layout) -> Layout:
         """Say who owns what from now on: as it was, or as it was decided or asked for since the last epoch."""

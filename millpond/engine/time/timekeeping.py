@@ -155,7 +155,7 @@ class Timekeeper:
 
     def judged(self) -> Judged:
         """The watermark that the rows of the next epoch are judged by: the one that holds after the last one."""
-        return Judged.by(self.last.event)
+        return Judged.by(self.last.event) if self.by_event else Judged()
 
     def check_open(self) -> None:
         """Refuse rows after the end of event time."""
@@ -183,18 +183,21 @@ class Timekeeper:
 
     def moment(self) -> int:
         """The time of the next epoch: now, but later than the last one."""
-        now, last = now_us(), self.last.now_us
-        return now if not self.timed or last is None else max(now, last + 1)
+        now, last = now_us(), self.last.now_us if self.timed else None
+        return now if last is None else max(now, last + 1)
 
     def going_on(self) -> int:
         """The time of an epoch that belongs to the last one: its own, if it is known."""
-        last = self.last.now_us
-        return now_us() if not self.timed or last is None else last
+        last = self.last.now_us if self.timed else None
+        return now_us() if last is None else last
 
     def owed(self) -> int | None:
         """The time at which timers of the last epoch are still to fire: its end is not over before they did."""
-        head, last = self._head(), self.last
-        if head is None or head.pending or not self.handlers or (head.offer.ticks and last.turn is None):
+        head = self._head() if self.handlers else None
+        if head is None or head.pending:
+            return None
+        last = self.last
+        if head.offer.ticks and last.turn is None:
             return None
         return last.now_us if _is_due(last.soonest_us, last.reached_us) else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.engine.compute import Computed, Reported, Request, work_of_messages, work_of_rows
+from millpond.engine.compute import Reported
 from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, ProgramPlan
@@ -16,42 +16,36 @@ from millpond.errors import EpochError
 from millpond.spark.exchange.batching import unmeasured
 from millpond.spark.exchange.collecting import collect
 from millpond.spark.exchange.gather import find_placement, place_gathered
-from millpond.spark.exchange.route import Shape, exchange, place, shorten_sources
+from millpond.spark.exchange.route import Shape, exchange, place
 from millpond.spark.exchange.worker import CONTROL_DDL, MESSAGE_DDL, by_task, epoch_function, step_function
 from millpond.spark.placement.placement import Anchor
 from millpond.spark.ship import Shipment, pack
 
 
-def compute_rows(
-    plan: ProgramPlan,
-    shipment: Shipment,
-    shape: Shape,
-    rows: DataFrame,
-    request: Request,
-    *,
-    one_task_rows: int,
-    one_host: bool,
-    only_file: str | None,
-    anchor: Anchor | None,
-) -> Computed:
-    """Run the steps of an epoch over routed rows; with an `anchor`, partitions run where it holds them.
-
-    An epoch of at most `one_task_rows` runs in one task, without any shuffle; on one host so does any whose rows all
-    run in one partition. `only_file` is the file that all rows come from, if that is known.
-    """
-    named, prefix = shorten_sources(rows, shape, only_file)
-    routed = _Routed(named, plan, shipment, shape, one_task_rows, one_host, anchor)
-    return work_of_rows(plan, request, routed.run, prefix)
-
-
 @dataclass(frozen=True, slots=True)
-class _Routed:
-    """The rows of an epoch on their way to where they run, as often as the epoch is run."""
+class Packed:
+    """A plan, what is shipped of it to workers, and what its rows carry."""
 
-    rows: DataFrame
     plan: ProgramPlan
     shipment: Shipment
     shape: Shape
+
+    @classmethod
+    def of(cls, plan: ProgramPlan, shape: Shape) -> Packed:
+        """Pack a plan."""
+        return cls(plan, pack(plan, plan.program.made_of), shape)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochJob:
+    """The routed rows of an epoch, on their way to where they run, as often as the epoch is run.
+
+    An epoch of at most `one_task_rows` runs in one task, without any shuffle; on one host so does any whose rows all
+    run in one partition. With an `anchor`, partitions run where it holds them.
+    """
+
+    rows: DataFrame
+    packed: Packed
     one_task_rows: int
     one_host: bool
     anchor: Anchor | None
@@ -59,8 +53,9 @@ class _Routed:
     """Where gathered rows go, by plan: that is found out once for each."""
 
     def run(self, plan: ProgramPlan, epoch: EpochPlan) -> Reported:
-        """Run the epoch by a plan."""
-        shipment = self.shipment if plan is self.plan else pack(plan, plan.program.made_of)
+        """Run the epoch by a plan: its own, or one that leaves something out."""
+        packed = self.packed
+        shipment = packed.shipment if plan is packed.plan else Packed.of(plan, packed.shape).shipment
         controls = self._in_one_task(plan, shipment, epoch, self.one_task_rows) if self.one_task_rows else []
         if not controls:
             controls = self._in_steps(plan, shipment, epoch)
@@ -86,7 +81,7 @@ class _Routed:
     ) -> list[Control]:
         """Run all partitions and steps in one task, if there are no more rows than that."""
         whole = epoch_function(shipment, epoch, rows_max, placement)
-        rows = place(self.rows, plan, self.shape)
+        rows = place(self.rows, plan, self.packed.shape)
         controls = rows.coalesce(1).mapInArrow(whole, CONTROL_DDL)
         if rows_max < math.inf:
             # Asking for what Spark's limits are takes longer than measuring a few rows.
@@ -99,8 +94,8 @@ class _Routed:
         if gathered_feeds(plan):
             return self._gathered(plan, shipment, epoch)
         if self.anchor is not None:
-            return _anchored_steps(place(self.rows, plan, self.shape), plan, shipment, epoch, self.anchor)
-        return _all_steps(exchange(self.rows, plan, self.shape), plan, shipment, epoch)
+            return _anchored_steps(place(self.rows, plan, self.packed.shape), plan, shipment, epoch, self.anchor)
+        return _all_steps(exchange(self.rows, plan, self.packed.shape), plan, shipment, epoch)
 
     def _gathered(self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
         now_us, floor_us = epoch.now_us, epoch.judged.floor_us
@@ -109,28 +104,18 @@ class _Routed:
             placement = self.placements[id(plan)] = find_placement(self.rows, plan, shipment, now_us, floor_us)
         if self.one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
             return self._in_one_task(plan, shipment, epoch, math.inf, placement)
-        rows = place_gathered(self.rows, plan, self.shape, shipment, placement, now_us, floor_us)
+        rows = place_gathered(self.rows, plan, self.packed.shape, shipment, placement, now_us, floor_us)
         return _by_part(rows, plan, shipment, epoch, self.anchor)
 
 
-def compute_messages(
-    plan: ProgramPlan,
-    shipment: Shipment,
-    left: DataFrame,
-    request: Request,
-    *,
-    one_task_rows: int,
-    anchor: Anchor | None,
-) -> Computed:
+def run_messages(
+    left: DataFrame, packed: Packed, epoch: EpochPlan, one_task_rows: int, anchor: Anchor | None
+) -> Reported:
     """Run the steps of an epoch over the messages that the one before left; few of them in one task."""
-
-    def run(plan: ProgramPlan, epoch: EpochPlan) -> Reported:
-        if one_task_rows:
-            whole = epoch_function(shipment, epoch, one_task_rows)
-            return Reported(_controls(left.coalesce(1).mapInArrow(whole, CONTROL_DDL)), {})
-        return Reported(_by_part(left, plan, shipment, epoch, anchor), {})
-
-    return work_of_messages(plan, request, run)
+    if not one_task_rows:
+        return Reported(_by_part(left, packed.plan, packed.shipment, epoch, anchor), {})
+    whole = epoch_function(packed.shipment, epoch, one_task_rows)
+    return Reported(_controls(left.coalesce(1).mapInArrow(whole, CONTROL_DDL)), {})
 
 
 def _by_part(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond.checkpoint.records.work import Parent
@@ -23,13 +23,7 @@ from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.plan import FeedPlan, ProgramPlan
 from millpond.engine.task.intake import feed_column
 from millpond.engine.time.laterows import TIME
-from millpond.engine.time.timers import (
-    Due,
-    due_in_partition,
-    handlers_of,
-    moments_in_partition,
-    owned_by,
-)
+from millpond.engine.time.timers import Due, Look, handlers_of
 from millpond.errors import EpochError, MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
@@ -37,14 +31,14 @@ from millpond.lengths import Length, length_us
 from millpond.program.entries import EntryPoint
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.collecting import collect
+from millpond.spark.exchange.compute import Packed
 from millpond.spark.exchange.route import Shape
 from millpond.spark.exchange.tables import frame_of
-from millpond.spark.exchange.worker import CONTROL_DDL, PartitionFunction, by_task
+from millpond.spark.exchange.worker import CONTROL_DDL, by_task
 from millpond.spark.feeds.eventtime import timer_times
 from millpond.spark.feeds.feeds import Feed, make_feed
 from millpond.spark.placement.placement import Anchor
-from millpond.spark.ship import Shipment, unpack
-from millpond.state.cascade import Timer
+from millpond.spark.ship import unpack
 from millpond.state.codec.wire import decode_values, encode_values
 from millpond.storage.open import open_storage
 
@@ -135,95 +129,48 @@ def _place_column(point: EntryPoint) -> str:
     return next(name for name in ("place", "place_", "place__") if name not in taken)
 
 
-@dataclass(frozen=True, slots=True)
-class TimerRun:
-    """The handlers of a run: its plan with them as feeds."""
-
-    plan: ProgramPlan
-    shipment: Shipment
-    feeds: Sequence[Feed]
-
-    def rows(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
-        """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
-        rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
-        for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(self.plan), until)):
-            rows.setdefault(handler, []).append((key, at, place))
-        times = due.times(floor_us)
-        tables = [self._routed(feed, rows[feed.plan.entry], times) for feed in self.feeds if feed.plan.entry in rows]
-        return frame_of(spark, pa.concat_tables(tables, promote_options="default"))
-
-    def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]) -> pa.Table:
-        table = timer_table(feed.entry.point, rows)
-        names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
-        by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
-        groups = [self.plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
-        columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
-        routed = pa.table(columns, names=["grp", "feed", *names, "ord"])
-        if feed.plan.time is None:
-            return routed
-        return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
+def timer_rows(plan: ProgramPlan, feeds: Sequence[Feed], due: Due, until: int | None, floor_us: int) -> pa.Table:
+    """Make rows of all handlers of timers, as `route` would make them: their key groups are known here."""
+    rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
+    for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(plan), until)):
+        rows.setdefault(handler, []).append((key, at, place))
+    times = due.times(floor_us)
+    tables = [_routed(plan, feed, rows[feed.plan.entry], times) for feed in feeds if feed.plan.entry in rows]
+    return pa.concat_tables(tables, promote_options="default")
 
 
-@dataclass(frozen=True, slots=True)
-class HostsStores:
-    """Looks into the stores of partitions where they are."""
-
-    spark: SparkSession
-    plan: ProgramPlan
-    shipment: Shipment
-    parent: Parent
-    anchor: Anchor | None
-
-    def due(self, until: int | None) -> Due:
-        """What is due, each key at its first moment."""
-        told = self._asked(_due_function(self.shipment, self.parent, until))
-        return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
-
-    def moments(self, several: Sequence[tuple[int, Any]], until: int) -> list[Timer]:
-        """All moments up to a time at which handlers are called with a key."""
-        told = self._asked(_moments_function(self.shipment, self.parent, owned_by(self.plan, several), until))
-        return [(at, number, key) for timers, _ in told for at, number, key in timers]
-
-    def _asked(self, looking: PartitionFunction) -> list[list[Any]]:
-        count = self.plan.layout.partitions
-        numbers = self.spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
-        if self.anchor is not None:
-            rows = collect(self.anchor.run(numbers, looking, CONTROL_DDL))
-        else:
-            rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(looking), CONTROL_DDL))
-        return [decode_values(bytes(row.body)) for row in rows]
+def _routed(
+    plan: ProgramPlan, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]
+) -> pa.Table:
+    table = timer_table(feed.entry.point, rows)
+    names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
+    by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
+    groups = [plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
+    columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
+    routed = pa.table(columns, names=["grp", "feed", *names, "ord"])
+    if feed.plan.time is None:
+        return routed
+    return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
 
 
-def _due_function(shipment: Shipment, parent: Parent, moment: int | None) -> PartitionFunction:
-    """The function that looks for timers in the store of its partition."""
+def look_on_hosts(spark: SparkSession, packed: Packed, parent: Parent, anchor: Anchor | None, look: Look) -> list[Due]:
+    """Look into the stores of all partitions where they are."""
+    count, shipment = packed.plan.layout.partitions, packed.shipment
 
     def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
         plan = unpack(shipment)
-        storage = open_storage(plan.storage_url)
-        yield _told(due_in_partition(plan, storage, parent, partition, moment))
+        found = look(plan, open_storage(plan.storage_url), parent, partition)
+        yield pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(found), _DUE)], pa.binary())], names=["body"])
 
-    return run
-
-
-def _moments_function(
-    shipment: Shipment, parent: Parent, several: Mapping[int, list[tuple[int, Any]]], until: int
-) -> PartitionFunction:
-    """The function that looks for the moments of keys in the store of its partition."""
-
-    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            pass
-        plan, own = unpack(shipment), several.get(partition, [])
-        storage = open_storage(plan.storage_url)
-        yield _told(Due(moments_in_partition(plan, storage, parent, partition, own, until) if own else [], None))
-
-    return run
-
-
-def _told(due: Due) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
+    numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
+    if anchor is not None:
+        rows = collect(anchor.run(numbers, run, CONTROL_DDL))
+    else:
+        rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(run), CONTROL_DDL))
+    found = (decode_values(bytes(row.body)) for row in rows)
+    return [Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in found]
 
 
 def tick_seconds(tick: Length) -> float:
