@@ -9,7 +9,7 @@ due follow in epochs of their own. It is the same on Spark and in the simulator:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Generic
 
@@ -28,8 +28,9 @@ from millpond.engine.durability.replaying import check_durability, replay_lost
 from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.local_state.evolving import Schemas, check_elements
 from millpond.engine.local_state.initialstate import Load, check_empty, load_offer, load_work, target_of
+from millpond.engine.local_state.openstate import Restore
 from millpond.engine.local_state.rescaling import Instances, check_instances
-from millpond.engine.plan import Level, ProgramPlan
+from millpond.engine.plan import FeedPlan, Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
 from millpond.engine.time.timekeeping import Left, Timekeeper
@@ -86,10 +87,27 @@ class Driver(Generic[Rows, Entries]):
         self.loss: Loss | None = None
         self.replayed = 0
 
-    @property
-    def bounded_loss(self) -> frozenset[str]:
-        """The elements with bounded loss."""
-        return frozenset(self._bounded_loss.settings)
+    def plan(
+        self,
+        feeds: Iterable[FeedPlan],
+        local_root: str,
+        steps_max: int,
+        memory_bytes: int,
+        restore: Restore = "on_demand",
+    ) -> ProgramPlan:
+        """Plan a run over feeds, with the stores of partitions below `local_root`, on whichever host they are."""
+        return ProgramPlan(
+            self.program,
+            self.layout,
+            tuple(feeds),
+            self.storage.url,
+            local_root,
+            steps_max,
+            restore,
+            self.level,
+            bounded_loss=frozenset(self._bounded_loss.settings),
+            memory_bytes=memory_bytes,
+        )
 
     def start(
         self,
@@ -99,10 +117,7 @@ class Driver(Generic[Rows, Entries]):
         sources: tuple[str, ...],
         loads: Sequence[Load[Entries]] = (),
     ) -> None:
-        """Make the checkpoint ready for the epochs of a run, whatever the last run left.
-
-        The `plan` may be one without state elements, and of any layout: both follow from the checkpoint.
-        """
+        """Make the checkpoint ready for the epochs of a run, whatever the last run left."""
         self._engine, self._publisher, self._sources = engine, publisher, sources
         self._last = False
         feeds = {feed.name: feed.time for feed in plan.feeds if feed.entry not in self.times.handlers}

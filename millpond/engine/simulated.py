@@ -153,17 +153,8 @@ class Simulated(Engine[Fed, pa.Table]):
         self._numbers = {name: number for number, name in enumerate(names)}
         policies = dict.fromkeys(names, bad_rows) if isinstance(bad_rows, BadRows) else bad_rows
         timing = _timing(program, self._driver.times.handlers, event_time)
-        plan = ProgramPlan(
-            program,
-            self._driver.layout,
-            self._feeds(program, directory / "outputs", policies, timing),
-            self.storage.url,
-            local,
-            steps_max,
-            durability=self._driver.level,
-            bounded_loss=self._driver.bounded_loss,
-            memory_bytes=memory_bytes,
-        )
+        feeds = self._feeds(program, directory / "outputs", policies, timing)
+        plan = self._driver.plan(feeds, local, steps_max, memory_bytes)
         self._driver.start(self, plan, self._publisher, tuple(names))
 
     def _feeds(

@@ -25,7 +25,6 @@ from millpond.engine.driver import Driver
 from millpond.engine.local_state.initialstate import Into, Load
 from millpond.engine.local_state.openstate import default_local_root
 from millpond.engine.options import Durability, Tuning
-from millpond.engine.plan import ProgramPlan, SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.time.declared import EventTime
 from millpond.errors import FeedError, MillpondError
@@ -34,7 +33,7 @@ from millpond.program.program import ProgramBase
 from millpond.sinks.protocol import Sink
 from millpond.spark.engine import Batch, SparkEngine
 from millpond.spark.feeds.eventtime import with_event_time
-from millpond.spark.feeds.feeds import Feed, OnBadRow, check_feeds, check_sources, make_feed
+from millpond.spark.feeds.feeds import Feed, OnBadRow, check_feeds, check_name, check_sources, make_feed
 from millpond.spark.feeds.initialfeed import make_load
 from millpond.spark.feeds.letters import letter_feeds
 from millpond.spark.placement.executor import root_on_executor
@@ -73,9 +72,9 @@ class Job:
     ) -> None:
         records = {"durability": (Durability, durability), "tuning": (Tuning, tuning)}
         check_call("Program.on", old, ("checkpoint", "partitions", "local_root", "progress", *records), records)
-        self._class, self._spark = program, spark
-        self._program, one_host = compile_program(program), checked_host(spark)
-        self._durability, self._tuning = kept, tuned = durability or Durability(), tuning or Tuning()
+        self._spark, self._program, one_host = spark, compile_program(program), checked_host(spark)
+        kept, tuned = durability or Durability(), tuning or Tuning()
+        self._restore, self._tuning = kept.restore, tuned
         storage = open_storage(str(checkpoint))
         # By the address without its password, which may change.
         known_as = identity_of(storage.url)
@@ -151,13 +150,7 @@ class Job:
         )
         if time is not None:
             feed = with_event_time(feed, time, self._work.outputs)
-        if any(other.plan.name == feed.plan.name for other in self._feeds):
-            raise FeedError(
-                "MP507",
-                f"two feeds are named `{feed.plan.name}`",
-                expected="one name each",
-                hint='give one a name of its own: job.feed(..., name="more-ratings")',
-            )
+        check_name(feed, self._feeds)
         self._feeds.append(feed)
         return self
 
@@ -176,7 +169,7 @@ class Job:
 
     def explain(self) -> str:
         """The program's graph, and what epochs of this job have shown: rows and seconds by task, and hot keys."""
-        return f"{explain(self._class)}\n{self._engine.rebalancer.told()}"
+        return f"{explain(self._program.made_of)}\n{self._engine.rebalancer.told()}"
 
     def on_timer(self, handler: str, *, to: Sink, rows: pa.Schema | None = None) -> Job:
         """Send what a handler of timers or windows replies to a sink, with its key; as `rows` if it is a list."""
@@ -235,7 +228,8 @@ class Job:
         )
         self._engine.anchors.close_after(query.awaitTermination)
         if self._driver.times.timed and tick_s and trigger != AVAILABLE_NOW:
-            self._start_ticks(query, tick_s)
+            self._ticker = Ticker(tick_s, self._driver.tick, lambda: bool(query.isActive), self._failed)
+            self._ticker.start()
         return query
 
     def run(self, name: str = "run", *, adopt: bool = False, close: bool | None = None) -> RunReport:
@@ -285,51 +279,25 @@ class Job:
         self._engine.anchors.wait_closed()
         by_event = any(feed.plan.time is not None for feed in self._feeds)
         handlers = self._timers.feeds(self._spark, self._work.outputs, by_event=by_event)
-        plan = ProgramPlan(
-            self._program,
-            self._driver.layout,
-            tuple(feed.plan for feed in self._feeds),
-            self._driver.storage.url,
-            self._store_root,
-            self._tuning.steps,
-            restore=self._durability.restore,
-            durability=self._driver.level,
-            bounded_loss=self._driver.bounded_loss,
-            memory_bytes=self._tuning.memory_bytes,
-        )
+        tuned, feeds = self._tuning, (feed.plan for feed in self._feeds)
+        plan = self._driver.plan(feeds, self._store_root, tuned.steps, tuned.memory_bytes, self._restore)
+        sinks = {plan.name: (sink, plan) for feed in (*self._feeds, *handlers) for sink, plan in feed.sinks}
         waiting, frames = self._work.checkpoint_area(self._local_root), ReplyFrames(self._spark, self._work)
-        sinks = _sinks([*self._feeds, *handlers])
         publisher = Publisher(self._driver.checkpoint.genesis, sinks, waiting, frames)
         sources = tuple(feed.signature for feed in self._feeds)
         self._engine.feed(self._feeds, handlers)
         self._driver.start(self._engine, plan, publisher, sources, self._loads)
         return sources
 
-    def _epoch(self, offer: Offer, rows: Batch, *, adopt: bool, ends: bool = False, last: bool = False) -> None:
+    def _epoch(self, offer: Offer, rows: Batch, **how: bool) -> None:
         try:
-            self._driver.epoch(offer, rows, adopt=adopt, ends=ends, last=last)
+            self._driver.epoch(offer, rows, **how)
         except MillpondError as error:
             self.error = error
             raise
 
-    def _start_ticks(self, query: StreamingQuery, seconds: float) -> None:
-        def alive() -> bool:
-            return bool(query.isActive)
-
-        def failed(error: MillpondError) -> None:
-            # Spark has no way to fail a query from outside.
-            self.error = error
-            query.stop()
-
-        self._ticker = Ticker(seconds, lambda: self._driver.tick(alive), alive, failed)
-        self._ticker.start()
-
-
-def _sinks(feeds: Sequence[Feed]) -> dict[str, tuple[Sink, SinkPlan]]:
-    sinks: dict[str, tuple[Sink, SinkPlan]] = {}
-    for feed in feeds:
-        plans = (feed.plan.replies, feed.plan.dead_letters, feed.plan.late)
-        for sink, plan in zip((feed.to, feed.dead_letters, feed.late), plans, strict=True):
-            if sink is not None and plan is not None:
-                sinks[plan.name] = (sink, plan)
-    return sinks
+    def _failed(self, error: MillpondError) -> None:
+        """End a query whose tick failed: Spark has no way to fail one from outside."""
+        self.error = error
+        assert self._streaming.query is not None
+        self._streaming.query.stop()

@@ -56,6 +56,13 @@ class Feed:
         parameters = ", ".join(f"{name}: {type_text(hint)}" for name, hint in self.entry.point.parameters)
         return f"{self.number} {self.plan.name}{_ARROW}{self.plan.entry}({parameters})"
 
+    @property
+    def sinks(self) -> list[tuple[Sink, SinkPlan]]:
+        """The sinks of the feed, and where their files are staged: for replies, dead letters and late rows."""
+        plans = (self.plan.replies, self.plan.dead_letters, self.plan.late)
+        pairs = zip((self.to, self.dead_letters, self.late), plans, strict=True)
+        return [(sink, plan) for sink, plan in pairs if sink is not None and plan is not None]
+
     def routed(self, layout: Layout, shape: Shape) -> DataFrame:
         """The feed's rows with their key group and their place in the order."""
         return feed_frame(
@@ -160,6 +167,17 @@ def check_sink(given: object) -> None:
             expected="parquet(path), memory(), console(), foreach_epoch(function), or a sink of your own kind",
             found=repr(given)[:80],
             hint="a class of your own derives from millpond.sinks.Sink (docs/SINKS.md)",
+        )
+
+
+def check_name(feed: Feed, others: Sequence[Feed]) -> None:
+    """Refuse a feed with the name of another one."""
+    if any(other.plan.name == feed.plan.name for other in others):
+        raise FeedError(
+            "MP507",
+            f"two feeds are named `{feed.plan.name}`",
+            expected="one name each",
+            hint='give one a name of its own: job.feed(..., name="more-ratings")',
         )
 
 

@@ -185,12 +185,15 @@ def _no_tick(expected: str, found: str) -> EpochError:
 
 
 class Ticker:
-    """A thread that ticks as long as a query is alive; if a tick fails, it tells so and ends."""
+    """A thread that ticks as long as a query is alive; if a tick fails, it tells so and ends.
+
+    A tick gets to know what says whether the query is alive: it may have to wait for its turn.
+    """
 
     def __init__(
         self,
         seconds: float,
-        tick: Callable[[], object],
+        tick: Callable[[Callable[[], bool]], object],
         alive: Callable[[], bool],
         failed: Callable[[MillpondError], None],
     ) -> None:
@@ -213,7 +216,7 @@ class Ticker:
     def _run(self) -> None:
         while not self._ended.wait(self._seconds) and self._alive():
             try:
-                self._tick()
+                self._tick(self._alive)
             except MillpondError as error:
                 self._failed(error)
                 return
