@@ -25,7 +25,7 @@ from millpond.engine.failures import leaving_out
 from millpond.engine.local_state.initialstate import LoadReport, Target
 from millpond.engine.messages import Control
 from millpond.engine.plan import EpochPlan, Excluded, Level, ProgramPlan
-from millpond.engine.time.eventtime import Judged
+from millpond.engine.time.eventtime import ParentWatermark
 from millpond.engine.time.timekeeping import Firing
 from millpond.engine.time.timers import Due, Look
 from millpond.errors import ProgramError
@@ -50,7 +50,7 @@ class Request:
     parent: Parent
     before: Mapping[str, int]
     now_us: int
-    watermark: Judged
+    watermark: ParentWatermark
     last: bool = False
 
 
@@ -141,7 +141,7 @@ def work_of_rows(plan: ProgramPlan, request: Request, run_tasks: RunTasks, sourc
             now_us=request.now_us,
             excluded=excluded,
             until=until,
-            judged=request.watermark,
+            watermark=request.watermark,
         )
         return _computed(used, epoch, request, run_tasks)
 
@@ -151,7 +151,7 @@ def work_of_rows(plan: ProgramPlan, request: Request, run_tasks: RunTasks, sourc
 def work_of_messages(plan: ProgramPlan, request: Request, run_tasks: RunTasks) -> Computed:
     """Compute an epoch over the messages that its parent left."""
     parent = request.parent
-    epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=request.now_us, judged=request.watermark)
+    epoch = EpochPlan(parent.epoch + 1, parent, continues=True, now_us=request.now_us, watermark=request.watermark)
     return _computed(plan, epoch, request, run_tasks)
 
 

@@ -262,7 +262,7 @@ class Driver(Generic[Rows, Entries]):
             left = Left(due.next_us, then.noted)
             if not due.timers:
                 return Computed(nothing_fed(request.before))
-            return self._engine.compute_timers(due, then, replace(request, watermark=then.judged(request.watermark)))
+            return self._engine.compute_timers(due, then, replace(request, watermark=then.watermark(request.watermark)))
 
         return self._commit(Offer.tick(), compute, moment, left=lambda: left, ends=ends)
 
@@ -286,7 +286,7 @@ class Driver(Generic[Rows, Entries]):
             check_elements(parent, plan.elements)
             head = self.checkpoint.head
             before = {} if head is None else head.counters
-            computed = compute(Request(parent, before, moment, self.times.judged(), self._last))
+            computed = compute(Request(parent, before, moment, self.times.watermark(), self._last))
             noted = self.times.noted(computed.work, moment, plan.element_indexes, left=left(), ends=ends)
             return self._bounded_loss.noted(noted)
 

@@ -14,7 +14,7 @@ from millpond.checkpoint.records.work import Parent
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
 from millpond.engine.local_state.openstate import Restore
 from millpond.engine.messages import Letter
-from millpond.engine.time.eventtime import FeedTime, Judged
+from millpond.engine.time.eventtime import FeedTime, ParentWatermark
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
@@ -221,7 +221,7 @@ class EpochPlan:
     microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks. `excluded` are rows that
     an earlier try found to raise: they are only tried, and leave nothing. In a relaxed program they are not even tried,
     and with `until`, only rows before that one are.
-    `judged` is the watermark that rows with event times are judged by: the one that was committed with the parent.
+    `watermark` is the one that was committed with the parent: rows with event times are late by it.
     """
 
     epoch: int
@@ -231,7 +231,7 @@ class EpochPlan:
     now_us: int = 0
     excluded: tuple[Excluded, ...] = ()
     until: Excluded | None = None
-    judged: Judged = field(default_factory=Judged)
+    watermark: ParentWatermark = field(default_factory=ParentWatermark)
 
     def source_name(self, short: str | None) -> str | None:
         """The whole name of a source that travelled without its beginning."""

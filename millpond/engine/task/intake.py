@@ -200,7 +200,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         table = table.filter(pa.array(~bad))
         columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     if timing is not None and plan.feeds[number].late is not None:
-        late = _ints(table, TIME) < epoch.judged.bound_us(timing)
+        late = _ints(table, TIME) < epoch.watermark.bound_us(timing)
         if late.any():
             intake.late.append(_late_rows(plan, epoch, number, table.filter(pa.array(late))))
             table = table.filter(pa.array(~late))
@@ -228,7 +228,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     groups = column_array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
     paths = pa.nulls(rows, pa.binary())
     happened = None if timing is None else _ints(table, TIME)
-    times = None if happened is None else np.maximum(happened, epoch.judged.floor_us)
+    times = None if happened is None else np.maximum(happened, epoch.watermark.floor_us)
     own = _source_rows(plan, number, columns, table)
     intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep, times, happened, own))
 
@@ -241,7 +241,7 @@ def _late_rows(plan: ProgramPlan, epoch: EpochPlan, feed: int, table: pa.Table) 
             columns[name] = column_array(table, keep_column(feed, place)).cast(kind)
     happened = _ints(table, TIME)
     places = (_ints(table, "ord"), source_ranks(_sources(table)), _ints(table, "pos"))
-    return LateRows(feed, late_table(columns, happened, epoch.judged, places), int(happened.max()))
+    return LateRows(feed, late_table(columns, happened, epoch.watermark, places), int(happened.max()))
 
 
 def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> npt.NDArray[np.bool_]:

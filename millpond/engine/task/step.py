@@ -75,7 +75,7 @@ class StepRun:
         crashpoint("task.started")
         self.begun = _CLOCK.ticks()
         intake = Intake()
-        times = epoch_time(self.epoch.now_us), told_until(self.epoch.judged.telling)
+        times = epoch_time(self.epoch.now_us), told_until(self.epoch.watermark.telling)
         with _no_cyclic_collection(), times[0], times[1], self._timed("task"):
             try:
                 with self._timed("read"):

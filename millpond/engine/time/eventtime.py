@@ -1,8 +1,8 @@
 """Event time: when rows happened, how far that has come, and which rows are late.
 
 Each feed has a watermark, the highest event time that its rows had, less the bound on disorder. The program's is the
-least of them, over feeds that are not idle, and it never goes back. It is committed with an epoch and judges the rows
-of the next one: so an epoch needs no second look at its rows, and one that runs again judges as it did before.
+least of them, over feeds that are not idle, and it never goes back. It is committed with an epoch, and rows of the next
+one are late by it: so an epoch needs no second look at its rows, and has the same late ones when it runs again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class FeedTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What the rows of an epoch are judged by: the watermark and the horizon of its committed parent.
+class ParentWatermark:
+    """Says which rows of an epoch are late: the watermark and the horizon of its committed parent.
 
     `telling` is there if its rows are handlers'.
     """
@@ -47,7 +47,7 @@ class Judged:
     telling: Telling | None = None
 
     @classmethod
-    def by(cls, event: EventTimes | None) -> Judged:
+    def by(cls, event: EventTimes | None) -> ParentWatermark:
         """What follows from the event times of a parent."""
         return cls() if event is None else cls(event.watermark_us, event.horizon_us)
 
@@ -104,7 +104,7 @@ class Heard:
 
 
 def advanced(last: EventTimes | None, feeds: Mapping[str, FeedTime], now_us: int, heard: Heard) -> EventTimes:
-    """The event times after an epoch at a time of the clock; `last` are those that it was judged by."""
+    """The event times after an epoch at a time of the clock; `last` are those of its parent."""
     before = EventTimes() if last is None else last
     marks = {name: _marked(before.feeds.get(name), name, now_us, heard) for name in feeds}
     natural = _least(marks, feeds, now_us)

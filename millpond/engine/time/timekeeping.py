@@ -17,7 +17,7 @@ from millpond.checkpoint.records.times import EventTimes, Times
 from millpond.checkpoint.records.work import EpochWork
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import Level
-from millpond.engine.time.eventtime import FeedTime, Heard, Judged, advanced, is_told, natural_us, told_times
+from millpond.engine.time.eventtime import FeedTime, Heard, ParentWatermark, advanced, is_told, natural_us, told_times
 from millpond.errors import EventTimeError, WindowError
 from millpond.program.semantics.epoch_time import Telling, now_us
 from millpond.state.cascade import Cascade, Round, Turn
@@ -63,13 +63,11 @@ class Firing:
     end: Firing | None = None
     once: int | None = None
 
-    def judged(self, judged: Judged) -> Judged:
-        """What rows of handlers are judged by, where other rows are judged by this."""
-        return (
-            judged
-            if self.until_us is None
-            else replace(judged, telling=Telling(self.until_us, self.told_us, self.once))
-        )
+    def watermark(self, watermark: ParentWatermark) -> ParentWatermark:
+        """The watermark that rows of handlers go by, where other rows go by this one."""
+        if self.until_us is None:
+            return watermark
+        return replace(watermark, telling=Telling(self.until_us, self.told_us, self.once))
 
     @property
     def noted(self) -> int | None:
@@ -153,9 +151,9 @@ class Timekeeper:
         """Whether the program has state that time changes, or feeds with event time."""
         return bool(self._ttls or self.handlers or self._feeds)
 
-    def judged(self) -> Judged:
-        """The watermark that the rows of the next epoch are judged by: the one that holds after the last one."""
-        return Judged.by(self.last.event) if self.by_event else Judged()
+    def watermark(self) -> ParentWatermark:
+        """The watermark by which rows of the next epoch are late: the one that holds after the last one."""
+        return ParentWatermark.by(self.last.event) if self.by_event else ParentWatermark()
 
     def check_open(self) -> None:
         """Refuse rows after the end of event time."""

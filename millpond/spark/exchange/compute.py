@@ -98,7 +98,7 @@ class EpochJob:
         return _all_steps(exchange(self.rows, plan, self.packed.shape), plan, shipment, epoch)
 
     def _gathered(self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
-        now_us, floor_us = epoch.now_us, epoch.judged.floor_us
+        now_us, floor_us = epoch.now_us, epoch.watermark.floor_us
         placement = self.placements.get(id(plan))
         if placement is None:
             placement = self.placements[id(plan)] = find_placement(self.rows, plan, shipment, now_us, floor_us)
