@@ -162,7 +162,7 @@ def _computed(plan: ProgramPlan, epoch: EpochPlan, request: Request, run_tasks: 
 
 
 def _uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | None:
-    """A plan in which the entry points of some rows run gathered, and all that are relaxed; None if they can't.
+    """Return a plan in which the entry points of some rows run gathered, and all that are relaxed; None if they can't.
 
     Where epochs are computed again from their rows they must be computed in one way.
     """

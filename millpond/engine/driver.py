@@ -142,7 +142,7 @@ class Driver(Generic[Rows, Entries]):
             self.load(load)
 
     def _up_to_date(self, plan: ProgramPlan) -> ProgramPlan:
-        """The plan with the state elements and the instances that the checkpoint has."""
+        """Return the plan with the state elements and the instances that the checkpoint has."""
         self.layout = self._instances.renewed(self.layout)
         return replace(plan, layout=self.layout, elements=self._schemas.elements)
 

@@ -101,7 +101,7 @@ class FeedPlan:
     late: SinkPlan | None = None
 
     def timed(self, time: FeedTime, late: SinkPlan | None) -> FeedPlan:
-        """The same feed with event time."""
+        """Return the same feed with event time."""
         return replace(self, time=time, late=late)
 
 
@@ -162,15 +162,15 @@ class ProgramPlan:
         return self.feeds[0].time is not None
 
     def entry_of(self, feed: int) -> CompiledEntry:
-        """The entry point that a feed goes to."""
+        """Return the entry point that a feed goes to."""
         return self.program.entries[self.feeds[feed].entry]
 
     def task_id(self, task: CompiledTask) -> int:
-        """A task's number in messages."""
+        """Return a task's number in messages."""
         return next(number for number, other in enumerate(self.tasks) if other.name == task.name)
 
     def task_of(self, entry: str, index: int) -> CompiledTask:
-        """A task of an entry point, by its index there."""
+        """Return a task of an entry point, by its index there."""
         return self.program.entries[entry].tasks[index]
 
     @property
@@ -184,7 +184,7 @@ class ProgramPlan:
         return frozenset(self.element_index(name) for name in self.bounded_loss)
 
     def element_index(self, name: str) -> int:
-        """An element's index in store keys: what the checkpoint says, else its place in the declaration."""
+        """Return an element's index in store keys: what the checkpoint says, else its place in the declaration."""
         names = [None if kept is None else kept.name for kept in self.elements] or list(self.program.elements)
         return names.index(name)
 
@@ -234,12 +234,12 @@ class EpochPlan:
     watermark: ParentWatermark = field(default_factory=ParentWatermark)
 
     def source_name(self, short: str | None) -> str | None:
-        """The whole name of a source that travelled without its beginning."""
+        """Return the whole name of a source that travelled without its beginning."""
         return self.source_prefix + (short or "") or None
 
 
 def key_parameters(task: CompiledTask) -> frozenset[str]:
-    """The parameters of a first task that are keys, or parts of one: they can't be null."""
+    """Return the parameters of a first task that are keys, or parts of one: they can't be null."""
     if task.dispatch is Dispatch.BY_KEY:
         return frozenset(task.key.split(","))
     columns = () if task.keys is None else task.keys.columns
@@ -247,5 +247,5 @@ def key_parameters(task: CompiledTask) -> frozenset[str]:
 
 
 def parameter_hints(entry: CompiledEntry) -> dict[str, Any]:
-    """The type of each parameter of an entry point."""
+    """Return the type of each parameter of an entry point."""
     return dict(entry.point.parameters)

@@ -160,7 +160,7 @@ class Simulated(Engine[Fed, pa.Table]):
     def _feeds(
         self, program: CompiledProgram, outputs: Path, policies: Mapping[str, BadRows], timing: Mapping[str, FeedTime]
     ) -> tuple[FeedPlan, ...]:
-        """A feed for each entry point, and what publishes to their sinks."""
+        """Return a feed for each entry point, and what publishes to their sinks."""
         replies = {name: SinkPlan.of(name, sink, outputs) for name, sink in self.sinks.items()}
         letters = {name: SinkPlan(f"{name}.{DEAD_LETTERS}", str(outputs)) for name in program.entries}
         late = {name: SinkPlan.of(f"{name}.{LATE}", sink, outputs) for name, sink in self.late_rows.items()}
@@ -262,7 +262,7 @@ class Simulated(Engine[Fed, pa.Table]):
         self._driver.close()
 
     def replies(self) -> dict[int, Any]:
-        """Replies in memory by the number of their row, over all epochs of this object."""
+        """Return replies in memory by the number of their row, over all epochs of this object."""
         return {number: row[REPLY] for number, row in self._held() if REPLY in row}
 
     def refusals(self) -> dict[int, str]:
@@ -372,13 +372,13 @@ class Simulated(Engine[Fed, pa.Table]):
 
 
 def number_column(point: EntryPoint) -> str:
-    """The column that tells the number of a row beside its reply: `row`, unless a parameter is called so."""
+    """Return the column that tells the number of a row beside its reply: `row`, unless a parameter is called so."""
     taken = {name for name, _ in point.parameters}
     return next(name for name in ("row" + "_" * more for more in itertools.count()) if name not in taken)
 
 
 def _kept(point: EntryPoint) -> tuple[tuple[str, pa.DataType], ...]:
-    """What replies keep: the number of their row; of handlers also the key and the moment, which nobody else has."""
+    """Choose what replies keep: the number of their row; of handlers the key and the moment, which nobody else has."""
     parameters = point.parameters if point.timer else ()
     return ((number_column(point), pa.int64()), *((name, arrow_type(hint)) for name, hint in parameters))
 
@@ -386,7 +386,7 @@ def _kept(point: EntryPoint) -> tuple[tuple[str, pa.DataType], ...]:
 def _timing(
     program: CompiledProgram, handlers: Sequence[str], given: FeedTime | Mapping[str, FeedTime] | None
 ) -> dict[str, FeedTime]:
-    """The event time of each feed; timers are never late."""
+    """Return the event time of each feed; timers are never late."""
     if given is None:
         return {}
     feeds = dict.fromkeys(program.entries, given) if isinstance(given, FeedTime) else dict(given)

@@ -116,7 +116,7 @@ class SparkEngine(Engine[Batch, DataFrame]):
         return self._fed.plan
 
     def routed(self, feeds: Sequence[Feed]) -> DataFrame:
-        """The rows of all feeds as one DataFrame, each with its key group and its place in the order."""
+        """Return the rows of all feeds as one DataFrame, each with its key group and its place in the order."""
         return union_feeds([feed.routed(self._plan.layout, self._fed.shape) for feed in feeds])
 
     def compute_rows(self, rows: Batch, request: Request) -> Computed:

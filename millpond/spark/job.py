@@ -168,8 +168,8 @@ class Job:
         return self
 
     def explain(self) -> str:
-        """The program's graph, and what epochs of this job have shown: rows and seconds by task, and hot keys."""
-        return f"{explain(self._program.made_of)}\n{self._engine.rebalancer.told()}"
+        """Get the program's graph, and what epochs of this job have shown: rows and seconds by task, and hot keys."""
+        return f"{explain(self._program.made_of)}\n{self._engine.rebalancer.summary()}"
 
     def on_timer(self, handler: str, *, to: Sink, rows: pa.Schema | None = None) -> Job:
         """Send what a handler of timers or windows replies to a sink, with its key; as `rows` if it is a list."""

@@ -76,7 +76,7 @@ class EpochReport:
     queued_rows: int | None = None
 
     def rebalanced(self, told: Rebalanced) -> EpochReport:
-        """The same epoch, with what steering tells of it."""
+        """Return the same epoch, with what the rebalancer says of it."""
         return replace(self, **{each.name: getattr(told, each.name) for each in fields(told)})
 
     @property
@@ -144,7 +144,7 @@ def report_of(committed: Committed) -> EpochReport:
 
 
 def watermark_of(counters: dict[str, int]) -> datetime | None:
-    """The watermark that holds after an epoch; None if there is none yet, or no event time."""
+    """Return the watermark that holds after an epoch; None if there is none yet, or no event time."""
     event = EventTimes.of(counters)
     return None if event is None or event.watermark_us is None else moment_of(event.watermark_us)
 

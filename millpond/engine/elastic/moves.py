@@ -58,7 +58,7 @@ class Weighed:
         return weights
 
     def balanced(self, seen: Observed) -> tuple[int, ...]:
-        """The owners that suit this load, on as many partitions as it has costs of."""
+        """Return the owners that suit this load, on as many partitions as it has costs of."""
         return balanced(seen.owners, len(self.costs), self.weights, seen.atoms, self.costs)
 
     def dealt_out(self, owners: Sequence[int]) -> tuple[int, ...] | None:
@@ -69,7 +69,7 @@ class Weighed:
         return dealt_out(held.tolist(), self.free.tolist(), self.costs)
 
     def best_move(self, seen: Observed, enough: float) -> Move:
-        """The best that can be done; state stays where it is if free rows bring the highest cost to `enough`."""
+        """Return the best that can be done; state stays where it is if free rows bring the highest cost to `enough`."""
         carriers = seen.carriers or seen.owners
         owners, dealt = seen.owners, self.dealt_out(seen.owners)
         after = self._shares(owners, dealt or carriers)

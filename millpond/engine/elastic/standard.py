@@ -98,7 +98,7 @@ class Standard:
         self._speeds = Speeds(options.reports)
 
     def decide(self, seen: Observed) -> Decision | None:
-        """The owners from the next epoch on, if something has been wrong for long enough."""
+        """Return the owners from the next epoch on, if something has been wrong for long enough."""
         self._learn(seen)
         if self._rests > 0:
             # What moved is restored in these epochs, so they tell nothing about those to come.
@@ -126,7 +126,7 @@ class Standard:
         return max(seen.seconds, default=0.0) >= self.options.ignored_s
 
     def _of_late(self, seen: Observed, partitions: int) -> Weighed:
-        """The load of late, on so many partitions; all key groups are alike as long as none had rows."""
+        """Return the load of late, on so many partitions; all key groups are alike as long as none had rows."""
         costs = self._speeds.of_late(_places(seen))[:partitions]
         costs += [1.0] * (partitions - len(costs))
         none = np.zeros(len(seen.owners))
@@ -163,7 +163,7 @@ class Standard:
         return None
 
     def _gains(self, seen: Observed, load: Weighed) -> tuple[Move, dict[Reason, float]]:
-        """The best move by a load, and what there is to gain from it, for each reason to move."""
+        """Return the best move by a load, and what there is to gain from it, for each reason to move."""
         move = load.best_move(seen, ENOUGH * self.options.uneven)
         # An executor that stays slow has what it can bear by the time that no move relieves it.
         slowest = max(load.costs) if move.relieves > 1 else 1.0
@@ -211,7 +211,7 @@ class Standard:
         return FULL if seen.epoch_s > NEVER_WAITS * seen.interval_s else 1.0
 
     def _with(self, seen: Observed, count: int, reason: Reason, why: str) -> Decision:
-        """The owners on another number of partitions."""
+        """Return the owners on another number of partitions."""
         late = self._of_late(seen, count)
         owners = late.balanced(seen)
         told = f"{reason.value} ({why}): {count} instead of {seen.partitions}"
@@ -219,7 +219,7 @@ class Standard:
 
 
 def _places(seen: Observed) -> Sequence[str]:
-    """The executor of each partition; all on one if nothing is known."""
+    """Return the executor of each partition; all on one if nothing is known."""
     return seen.places or ("",) * seen.partitions
 
 
@@ -230,7 +230,7 @@ def _gain(seen: Observed, move: Move) -> str:
 
 
 def _rows_of(seen: Observed, *, free: bool) -> Floats:
-    """The rows of tasks that are free to run anywhere by key group, or those of all others."""
+    """Return the rows of tasks that are free to run anywhere by key group, or those of all others."""
     chosen = (np.array(task.rows, dtype=np.float64) for task in seen.tasks if task.free is free)
     return sum(chosen, np.zeros(len(seen.owners)))
 

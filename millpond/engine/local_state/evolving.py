@@ -76,7 +76,7 @@ class Schemas:
         return True
 
     def _counters(self, growth: int) -> dict[str, int]:
-        """The counters of the epoch; what was over of an element is told only if its entries still expire."""
+        """Return the counters of the epoch; what was over of an element is told only if its entries still expire."""
         carried = carried_counters(self._checkpoint.head, growth)
         times = Times.of(carried)
         expiring = {index for index, kept in enumerate(self._wanted.elements) if kept and kept.name in self._expiring}

@@ -66,7 +66,7 @@ class Instances:
         return self.renewed(self.layout(said.partitions), said.owners(most))
 
     def renewed(self, layout: Layout, owners: tuple[int, ...] | None = None) -> Layout:
-        """A layout with the instances that there are now, and its owners or those given if they still can be."""
+        """Return a layout with the instances that there are now, and its owners or those given if they still can be."""
         fresh = self.layout(layout.partitions)
         wanted = layout.assigned if owners is None else owners
         if wanted is None:
@@ -97,7 +97,7 @@ class Instances:
 
 
 def carried_counters(head: Manifest | None, growth: int) -> dict[str, int]:
-    """The counters of an epoch without rows: running totals go on."""
+    """Return the counters of an epoch without rows: running totals go on."""
     before = {} if head is None else head.counters
     totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
     running = RUNNING_TOTAL + ENTRIES

@@ -346,7 +346,7 @@ class _Sorted:
 
 
 def _converted(values: list[Any], entry: str, returns: Any, places: Sequence[int]) -> pa.Array:
-    """Replies as a column; the first one that does not fit is told by its place."""
+    """Return replies as a column; the first one that does not fit is told by its place."""
     try:
         return to_arrow(values, returns)
     except Exception as error:

@@ -87,9 +87,9 @@ class StepRun:
         return batch
 
     def failed(self, error: MillpondError, intake: Intake | None = None) -> pa.RecordBatch:
-        """What a task tells that could not do its work."""
+        """Return what a task tells that could not do its work."""
         self.failures.append(failure_of(error))
-        return self._told_failure(intake or Intake())
+        return self._report_failure(intake or Intake())
 
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
@@ -125,7 +125,7 @@ class StepRun:
             moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
             self._check(view)
             if self.failures:
-                return self._told_failure(intake)
+                return self._report_failure(intake)
             told = self._finish(intake, state, delivery, storage, interim, moved, view)
             self._sweep(view)
         if self.step == 0:
@@ -216,7 +216,7 @@ class StepRun:
             with self._timed("sweep"):
                 sweep(self._store(), view, over, groups, self.epoch.parent.epoch)
 
-    def _told_failure(self, intake: Intake) -> pa.RecordBatch:
+    def _report_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
         control = Control(self.step, self.partition, intake.received, 0, failure=first)
         return Outbox().table(control, intake.control)
@@ -348,7 +348,7 @@ class StepRun:
         ).run()
 
     def _leave_out(self, work: list[Work], delivery: Delivery) -> Mask:
-        """The rows that an earlier try of the epoch found to raise; the first step writes them down."""
+        """Return the rows that an earlier try of the epoch found to raise; the first step writes them down."""
         masks = []
         for one in work:
             found = _excluded_among(self.epoch, one)
@@ -362,7 +362,7 @@ class StepRun:
         return np.concatenate(masks)
 
     def _judge(self, delivery: Delivery, raised: Raised) -> Failure | Left:
-        """What becomes of a row that raised: it stops the run, is left out here, or is told to be tried next time."""
+        """Decide what becomes of a row that raised: it stops the run, is left out here, or is tried next time."""
         one, plan = raised.prepared, self.plan
         fails = plan.feeds[one.work.feed].bad_rows is BadRows.FAIL
         # All that it did was done here; of one that is sent to all instances, others do their part elsewhere.
@@ -392,7 +392,7 @@ def _no_cyclic_collection() -> Iterator[None]:
 
 
 def _by_rank(ranks: Rows, order: Rows | None) -> Rows:
-    """The rows key by key, those of a key in order: two passes over 16 bits each, which NumPy sorts by counting."""
+    """Get the rows key by key, those of a key in order: two passes over 16 bits each, which NumPy sorts by counting."""
     ordered = ranks if order is None else ranks[order]
     low = np.argsort(ordered.astype(np.uint16), kind="stable")
     high = ordered >> 16

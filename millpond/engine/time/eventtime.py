@@ -48,7 +48,7 @@ class ParentWatermark:
 
     @classmethod
     def by(cls, event: EventTimes | None) -> ParentWatermark:
-        """What follows from the event times of a parent."""
+        """Return what follows from the event times of a parent."""
         return cls() if event is None else cls(event.watermark_us, event.horizon_us)
 
     @property
@@ -64,12 +64,12 @@ class ParentWatermark:
 
 
 def natural_us(event: EventTimes, feeds: Mapping[str, FeedTime], now_us: int) -> int | None:
-    """The watermark that follows from rows alone, also if event time has ended."""
+    """Return the watermark that follows from rows alone, also if event time has ended."""
     return _least({name: mark for name, mark in event.feeds.items() if name in feeds}, feeds, now_us)
 
 
 def told_name(step: int, partition: int, feed: str) -> str:
-    """The counter under which a task tells the highest event time of a feed's rows."""
+    """Return the counter under which a task tells the highest event time of a feed's rows."""
     return f"{_TOLD}{step}.{partition}.{feed}"
 
 
@@ -79,7 +79,7 @@ def is_told(counter: str) -> bool:
 
 
 def told_times(counters: Mapping[str, int]) -> dict[str, int]:
-    """The highest event time of each feed, of those that tasks told."""
+    """Return the highest event time of each feed, of those that tasks told."""
     highest: dict[str, int] = {}
     for name, us in counters.items():
         if is_told(name):
@@ -104,7 +104,7 @@ class Heard:
 
 
 def advanced(last: EventTimes | None, feeds: Mapping[str, FeedTime], now_us: int, heard: Heard) -> EventTimes:
-    """The event times after an epoch at a time of the clock; `last` are those of its parent."""
+    """Return the event times after an epoch at a time of the clock; `last` are those of its parent."""
     before = EventTimes() if last is None else last
     marks = {name: _marked(before.feeds.get(name), name, now_us, heard) for name in feeds}
     natural = _least(marks, feeds, now_us)
@@ -125,7 +125,7 @@ def _marked(before: FeedMark | None, name: str, now_us: int, heard: Heard) -> Fe
 
 
 def _least(marks: Mapping[str, FeedMark], feeds: Mapping[str, FeedTime], now_us: int) -> int | None:
-    """The least watermark of the feeds that are not idle; if all are, the greatest, whichever fell silent first."""
+    """Get the least watermark of the feeds that are not idle; if all are, the greatest, whichever fell silent first."""
     active: list[int | None] = []
     every: list[int] = []
     for name, mark in marks.items():

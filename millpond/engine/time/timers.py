@@ -29,17 +29,17 @@ class Due(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[Due]) -> Due:
-        """The timers of several partitions, in the order in which they fire."""
+        """Return the timers of several partitions, in the order in which they fire."""
         found = list(parts)
         later = [part.next_us for part in found if part.next_us is not None]
         return cls(sorted(timer for part in found for timer in part.timers), min(later, default=None))
 
     def times(self, floor_us: int) -> list[int]:
-        """What `self.now` says in their handlers where rows have times of their own: the moment of each."""
+        """Return what `self.now` says in their handlers where rows have times of their own: the moment of each."""
         return [max(at, floor_us) for at, _, _ in self.timers]
 
     def rows(self, handlers: Mapping[str, TimersType], until: int | None) -> list[tuple[str, tuple[Any, ...]]]:
-        """The timers that are due until a time as rows of their handlers, in the order in which they fire."""
+        """Return the timers that are due until a time as rows of their handlers, in the order in which they fire."""
         if until is None:
             return []
         known = list(handlers.items())
@@ -47,7 +47,7 @@ class Due(NamedTuple):
         return [(name, (key, moment_of(kind.told_at(at, until)))) for name, kind, key, at in found]
 
     def several(self, handlers: Mapping[str, TimersType], turn: Turn) -> list[tuple[int, Any]]:
-        """The handlers and keys that may be called at more than one moment: that is in what a key holds."""
+        """Return the handlers and keys that may be called at more than one moment: that is in what a key holds."""
         kinds = list(handlers.values())
         found = ((number, key, kinds[number]) for _, number, key in self.timers)
         return [
@@ -57,7 +57,7 @@ class Due(NamedTuple):
         ]
 
     def at_each(self, several: Sequence[tuple[int, Any]], moments: Iterable[Timer]) -> Due:
-        """The timers, those of several moments at each."""
+        """Return the timers, those of several moments at each."""
         replaced = set(several)
         others = [timer for timer in self.timers if timer[1:] not in replaced]
         return Due(sorted([*others, *moments]), self.next_us)
@@ -152,11 +152,11 @@ def _moments_in_partition(
 
 
 def handlers_of(plan: ProgramPlan) -> dict[str, TimersType]:
-    """The handlers of a program and the types of their timers, in the order of their definition."""
+    """Return the handlers of a program and the types of their timers, in the order of their definition."""
     types = {name: element.type for name, element in plan.program.elements.items()}
     return {name: kind for name, kind in types.items() if isinstance(kind, TimersType)}
 
 
 def nothing_fed(before: Mapping[str, int]) -> EpochWork:
-    """The work of an epoch that has no rows: running totals go on."""
+    """Return the work of an epoch that has no rows: running totals go on."""
     return EpochWork((), (), {name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)})

@@ -121,14 +121,14 @@ def run_messages(
 def _by_part(
     rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan, anchor: Anchor | None
 ) -> list[Control]:
-    """The steps of an epoch over rows that say by `part` which partition they are for."""
+    """Return the steps of an epoch over rows that say by `part` which partition they are for."""
     if anchor is not None:
         return _anchored_steps(rows, plan, shipment, epoch, anchor)
     return _all_steps(rows.repartitionById(plan.layout.partitions, F.col("part")), plan, shipment, epoch)
 
 
 def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
-    """The steps of an epoch, one exchange and one pass over local state each, as one job."""
+    """Return the steps of an epoch, one exchange and one pass over local state each, as one job."""
     told = rows.mapInArrow(by_task(step_function(shipment, epoch, 0)), MESSAGE_DDL)
     for step in range(1, plan.steps):
         here = told.repartitionById(plan.layout.partitions, F.col("part"))
@@ -144,7 +144,7 @@ def _all_steps(rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: Ep
 def _anchored_steps(
     rows: DataFrame, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan, anchor: Anchor
 ) -> list[Control]:
-    """The steps of an epoch, each partition on the executor where the anchor holds it."""
+    """Return the steps of an epoch, each partition on the executor where the anchor holds it."""
     told = rows
     for step in range(plan.steps):
         told = anchor.run(told, step_function(shipment, epoch, step), MESSAGE_DDL)

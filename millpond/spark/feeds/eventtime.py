@@ -21,7 +21,7 @@ _EVER_US = LAST_US - FIRST_US
 
 
 def with_event_time(feed: Feed, time: EventTime, outputs: Path) -> Feed:
-    """A feed whose rows have event times."""
+    """Return a feed whose rows have event times."""
     name = feed.plan.name
     if time.late is not None:
         check_sink(time.late)
@@ -37,7 +37,7 @@ def with_event_time(feed: Feed, time: EventTime, outputs: Path) -> Feed:
 
 
 def timer_times(plan: FeedPlan) -> FeedPlan:
-    """The feed of a handler whose timers go by event time: they have a time, and are never late."""
+    """Return the feed of a handler whose timers go by event time: they have a time, and are never late."""
     return plan.timed(FeedTime(lateness_us=None), None)
 
 

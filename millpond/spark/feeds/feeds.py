@@ -47,7 +47,7 @@ class Feed:
     late: Sink | None = None
 
     def timed(self, known: FeedTime, time: Column, late: Sink | None, late_plan: SinkPlan | None) -> Feed:
-        """The same feed with event time."""
+        """Return the same feed with event time."""
         return replace(self, plan=self.plan.timed(known, late_plan), time=time, late=late)
 
     @property
@@ -64,7 +64,7 @@ class Feed:
         return [(sink, plan) for sink, plan in pairs if sink is not None and plan is not None]
 
     def routed(self, layout: Layout, shape: Shape) -> DataFrame:
-        """The feed's rows with their key group and their place in the order."""
+        """Return the feed's rows with their key group and their place in the order."""
         return feed_frame(
             self.frame, self.number, self.plan, self.entry, self.casts, self.order, layout, shape, self.time
         )
@@ -223,5 +223,5 @@ def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bo
 
 
 def _feed_name(signature: str) -> str:
-    """The name of the feed that a signature belongs to, wherever it was declared."""
+    """Return the name of the feed that a signature belongs to, wherever it was declared."""
     return signature.partition(" ")[2].partition(_ARROW)[0]

@@ -86,7 +86,7 @@ def write_entries(frame: DataFrame, shipment: Shipment, target: Target, partitio
 
 
 def _routed(frame: DataFrame, target: Target, partitions: int) -> DataFrame:
-    """The columns of the load, with all rows of a key group in one task."""
+    """Return the columns of the load, with all rows of a key group in one task."""
     names = [f"`{name}`" for name, _ in target.columns]
     if target.one_group:
         return frame.selectExpr(*names).coalesce(1)

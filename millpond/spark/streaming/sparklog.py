@@ -23,7 +23,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 def only_file(checkpoint: Path, batch: int) -> str | None:
-    """The one file that a batch of the checkpoint's only source consists of; None if it can't be told."""
+    """Return the one file that a batch of the checkpoint's only source consists of; None if it can't be told."""
     try:
         now = _offset(checkpoint, batch)
         before = _offset(checkpoint, batch - 1) if batch else -1
@@ -42,7 +42,7 @@ def _offset(checkpoint: Path, batch: int) -> int:
 
 
 def _names(log: Path, number: int) -> list[str]:
-    """The files that the log notes under a number; every tenth log holds those of all before it too."""
+    """Return the files that the log notes under a number; every tenth log holds those of all before it too."""
     plain = log / str(number)
     text = (plain if plain.exists() else log / f"{number}.compact").read_text(encoding="utf-8")
     version, *lines = text.splitlines()
@@ -53,7 +53,7 @@ def _names(log: Path, number: int) -> list[str]:
 
 
 def queued_rows(progress: str) -> int | None:
-    """The rows that were left in the sources when the batch was cut, by Spark's report in JSON.
+    """Return the rows that were left in the sources when the batch was cut, by Spark's report in JSON.
 
     Sources that don't tell count as empty, and so do partitions of which no end is told, which are new. If no source
     tells, nothing is known.

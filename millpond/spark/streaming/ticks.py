@@ -83,7 +83,7 @@ class TimerFeeds:
         self._rows[handler] = rows
 
     def feeds(self, spark: SparkSession, outputs: Path, *, by_event: bool = False) -> list[Feed]:
-        """A feed for each handler, in their order, without rows."""
+        """Return a feed for each handler, in their order, without rows."""
         made = [
             make_feed(
                 self._program,
@@ -108,7 +108,7 @@ class TimerFeeds:
         return plan if rows is None or plan.replies is None else replace(plan, replies=replace(plan.replies, rows=rows))
 
     def _kept(self, handler: str) -> list[str] | None:
-        """What goes along with replies: all that a handler takes, or the key alone if there is more than one time."""
+        """Choose what goes along with replies: all that a handler takes, or the key alone if times are several."""
         point = self._program.entries[handler].point
         many = point.windows or self._rows.get(handler) is not None
         return [point.parameters[0][0]] if many else None
@@ -124,7 +124,7 @@ def timer_table(point: EntryPoint, rows: Sequence[tuple[Any, datetime.datetime, 
 
 
 def _place_column(point: EntryPoint) -> str:
-    """The column of places, under a name that the handler does not take."""
+    """Return the column of places, under a name that the handler does not take."""
     taken = {name for name, _ in point.parameters}
     return next(name for name in ("place", "place_", "place__") if name not in taken)
 

@@ -47,7 +47,7 @@ class WorkRoot:
     def of(
         cls, storage: Storage, work: str | Path | None, local_root: str, checkpoint_uuid: str, *, one_host: bool
     ) -> WorkRoot:
-        """The places for a checkpoint; `work` is what the user said, and else it is beside the local stores."""
+        """Return the places for a checkpoint; `work` is what the user said, and else it is beside the local stores."""
         given = None if work is None else _folder(work)
         kept = own_storage(durable(storage))
         # Its kinds with another layout are no folders to put something else into.
@@ -81,7 +81,7 @@ class WorkRoot:
         return self.folder is not None and (self.folder / SPARK / "offsets").exists()
 
     def checkpoint_area(self, temporary: str) -> CheckpointArea:
-        """The replies that wait in the checkpoint's storage."""
+        """Return the replies that wait in the checkpoint's storage."""
         return CheckpointArea(self.storage, (self.folder or Path(temporary)) / HANDED_OVER)
 
 
@@ -93,7 +93,7 @@ class ReplyFrames:
     work: WorkRoot
 
     def __call__(self, files: Sequence[Path]) -> DataFrame:
-        """The rows of all files."""
+        """Return the rows of all files."""
         small = sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX
         if small or not self.work.shares_files:
             return frame_of(self.spark, pa.concat_tables([pq.ParquetFile(path).read() for path in files]))
@@ -101,7 +101,7 @@ class ReplyFrames:
 
 
 def _beside(local_root: Path, checkpoint_uuid: str) -> Path:
-    """The work folder beside the local root, and not in it: whoever removes copies must not lose a stream's place.
+    """Get the work folder beside the local root, and not in it: whoever removes copies must not lose a stream's place.
 
     What an earlier version has put into the local root is brought here once.
     """
