@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,10 +99,6 @@ class FeedPlan:
     dead_letters: SinkPlan | None
     time: FeedTime | None = None
     late: SinkPlan | None = None
-
-    def timed(self, time: FeedTime, late: SinkPlan | None) -> FeedPlan:
-        """Return the same feed with event time."""
-        return replace(self, time=time, late=late)
 
 
 @dataclass(frozen=True, slots=True)

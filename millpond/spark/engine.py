@@ -45,26 +45,6 @@ class Batch:
     check_wanted: Callable[[], None] = lambda: None
 
 
-@dataclass(slots=True)
-class SmallEpochs:
-    """How many rows an epoch may have to be small, and how many the last one had.
-
-    On one machine a small one runs in a single task: a shuffle would cost more than a second core saves.
-    """
-
-    rows: int
-    _last: int | None = None
-
-    def note(self, rows: int) -> None:
-        """Learn that an epoch had so many rows."""
-        self._last = rows or self._last
-
-    @property
-    def one_task_rows(self) -> int:
-        """How many rows the next epoch may have to run in one task, if the last one makes that likely."""
-        return 0 if self._last is None or self._last > self.rows else self.rows * GROWTH_MAX
-
-
 class SparkEngine(Engine[Batch, DataFrame]):
     """Computes epochs on a session, and learns from each where the next one had better run.
 
@@ -89,8 +69,10 @@ class SparkEngine(Engine[Batch, DataFrame]):
         self.progress = Progress(program.name, shown=shown)
         self.rebalancer = Rebalancer(program, tuning.elastic, parallelism(spark))
         self.anchors = Anchors(spark, store_root, holding=tuning.keep_in_place and not one_host)
-        # On a cluster none is small: one task would draw the state of all partitions to one executor.
-        self._small = SmallEpochs(tuning.small_epoch * one_host)
+        # A small epoch runs in one task: a shuffle would cost more than a second core saves. On a cluster none is
+        # small, since one task would draw the state of all partitions to one executor.
+        self._small_rows = tuning.small_epoch * one_host
+        self._last_rows: int | None = None
         self._feeds: Sequence[Feed] = ()
         self._handlers: Sequence[Feed] = ()
         self._layout: Layout | None = None
@@ -121,7 +103,7 @@ class SparkEngine(Engine[Batch, DataFrame]):
 
     def compute_rows(self, rows: Batch, request: Request) -> Computed:
         """Run the tasks of an epoch over its rows."""
-        computed = self._computed(self._fed, rows.frame, request, self._small.one_task_rows, rows.only_file)
+        computed = self._computed(self._fed, rows.frame, request, self._likely_small(), rows.only_file)
         rows.check_wanted()
         return computed
 
@@ -171,7 +153,7 @@ class SparkEngine(Engine[Batch, DataFrame]):
         report = report_of(epoch)
         rebalanced = self.rebalancer.note(report.epoch, self._plan.layout, epoch.controls, report.seconds, report.rows)
         report = report.rebalanced(rebalanced)
-        self._small.note(report.rows)
+        self._last_rows = report.rows or self._last_rows
         self.anchors.note(epoch.controls, self.rebalancer.seen)
         if self.gathers:
             self.reports.append(report)
@@ -190,5 +172,10 @@ class SparkEngine(Engine[Batch, DataFrame]):
         return self.anchors.prepare(self._plan.layout.partitions, last=request.last)
 
     def _one_task(self, rows: int) -> int:
-        """How many rows may run in one task, if there are so many: all or none."""
-        return self._small.rows if rows <= self._small.rows else 0
+        """Return how many rows may run in one task, if there are so many: all or none."""
+        return self._small_rows if rows <= self._small_rows else 0
+
+    def _likely_small(self) -> int:
+        """Return how many rows the next epoch may have to run in one task, if the last one makes that likely."""
+        small = self._last_rows is not None and self._last_rows <= self._small_rows
+        return self._small_rows * GROWTH_MAX if small else 0

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import Progress
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
 from millpond.checkpoint.records.manifest import Elements, Manifest
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rewriting import Evolving
-from millpond.checkpoint.upkeep.scratch import Tell
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.local_state.rescaling import carried_counters
+from millpond.engine.local_state.rescaling import carried_counters, upkeep_bars
 from millpond.engine.schema import element_schemas
 from millpond.errors import EpochError
 from millpond.storage.contract import Storage
@@ -65,7 +60,7 @@ class Schemas:
         """Give the checkpoint the program's elements, in an epoch of its own; say if that took one."""
         if not self.change:
             return False
-        with _progress(self._name, self._shown) as (reading, writing):
+        with upkeep_bars(self._name, "bringing state elements over", self._shown) as (reading, writing):
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Offer.evolve(self._wanted.elements),
@@ -93,18 +88,4 @@ def check_elements(parent: Parent, elements: Elements) -> None:
             expected="those that this driver found",
             found=f"others since epoch {parent.epoch} or before",
             hint="nothing was committed; start this job anew, and make sure that only one uses this checkpoint",
-        )
-
-
-@contextmanager
-def _progress(name: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
-    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
-    console = Console(stderr=True)
-    hidden = not (console.is_terminal if shown is None else shown)
-    with Progress(console=console, transient=True, disable=hidden) as bars:
-        read = bars.add_task(f"{name}: reading state", total=None)
-        write = bars.add_task(f"{name}: bringing state elements over", total=None)
-        yield (
-            lambda done, total: bars.update(read, completed=done, total=total),
-            lambda done, total: bars.update(write, completed=done, total=total),
         )

@@ -82,7 +82,7 @@ class Instances:
         wanted = self.change
         if wanted is None:
             return False
-        with _progress(self._program.name, wanted, self._shown) as (reading, writing):
+        with upkeep_bars(self._program.name, f"moving to {wanted} instances", self._shown) as (reading, writing):
             rescaling = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Offer.rescale(wanted),
@@ -117,13 +117,13 @@ def check_instances(parent: Parent, layout: Layout) -> None:
 
 
 @contextmanager
-def _progress(name: str, instances: int, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
-    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
+def upkeep_bars(name: str, doing: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
+    """Show two bars on a terminal, for reading and for writing state, which go away at the end; or as `shown` says."""
     console = Console(stderr=True)
     hidden = not (console.is_terminal if shown is None else shown)
     with Progress(console=console, transient=True, disable=hidden) as bars:
         read = bars.add_task(f"{name}: reading state", total=None)
-        write = bars.add_task(f"{name}: moving to {instances} instances", total=None)
+        write = bars.add_task(f"{name}: {doing}", total=None)
         yield (
             lambda done, total: bars.update(read, completed=done, total=total),
             lambda done, total: bars.update(write, completed=done, total=total),

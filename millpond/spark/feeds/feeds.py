@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,6 @@ from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.engine.arrowtypes import arrow_type
 from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, Order, SinkPlan
 from millpond.engine.publish.replies import ABORTED, REPLY
-from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import EpochError, FeedError
 from millpond.keygroups import Layout
 from millpond.sinks.protocol import Sink
@@ -45,10 +44,6 @@ class Feed:
     dead_letters: Sink | None
     time: Column | None = None
     late: Sink | None = None
-
-    def timed(self, known: FeedTime, time: Column, late: Sink | None, late_plan: SinkPlan | None) -> Feed:
-        """Return the same feed with event time."""
-        return replace(self, plan=self.plan.timed(known, late_plan), time=time, late=late)
 
     @property
     def signature(self) -> str:
