@@ -2,6 +2,9 @@
 
 The mapping is one way and total for what it supports: a hint has one Arrow type, and any other is refused before a row
 is read.
+
+>>> to_arrow([{"mill": 2}, None], dict[str, int] | None).to_pylist()
+[[('mill', 2)], None]
 """
 
 from __future__ import annotations

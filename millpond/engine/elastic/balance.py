@@ -160,10 +160,3 @@ def cost_shares(
     units = unit_costs or [1.0] * partitions
     ideal = sum(held) / sum(1 / unit for unit in units)
     return [weight * unit / ideal if ideal else 1.0 for weight, unit in zip(held, units, strict=True)]
-
-
-def cost_spread(
-    owners: Sequence[int], partitions: int, weights: Sequence[float], unit_costs: Sequence[float] = ()
-) -> float:
-    """How far the highest cost is above the ideal one: 1 for a perfect division, 2 for twice as much as it need be."""
-    return max(cost_shares(owners, partitions, weights, unit_costs))

@@ -1,4 +1,8 @@
-"""Which keys must be together: connected components over the keys that rows share, spread over partitions."""
+"""Which keys must be together: connected components over the keys that rows share, spread over partitions.
+
+>>> connected(4, np.array([0, 2]), np.array([1, 3])).tolist()
+[0, 0, 2, 2]
+"""
 
 from __future__ import annotations
 

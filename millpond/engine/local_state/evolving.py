@@ -56,10 +56,10 @@ class Schemas:
         """The checkpoint's elements by index, once they are the program's; none before that."""
         return () if self.change else self._checkpoint.elements
 
-    def evolve(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
-        """Give the checkpoint the program's elements, in an epoch of its own; say if that took one."""
+    def evolve(self, storage: Storage, publish: Callable[[Manifest], None]) -> None:
+        """Give the checkpoint the program's elements, in an epoch of its own, unless it has them."""
         if not self.change:
-            return False
+            return
         with upkeep_bars(self._name, "bringing state elements over", self._shown) as (reading, writing):
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
@@ -68,7 +68,6 @@ class Schemas:
                 publish,
                 partitions=1,
             )
-        return True
 
     def _counters(self, growth: int) -> dict[str, int]:
         """Return the counters of the epoch; what was over of an element is told only if its entries still expire."""

@@ -74,14 +74,14 @@ class Instances:
         divided = fresh.aligned and any(len({wanted[group] for group in atom}) > 1 for atom in fresh.atoms)
         return fresh if divided else fresh.with_owners(wanted)
 
-    def rescale(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
-        """Give the checkpoint the number that was asked for, in an epoch of its own; say if that took one.
+    def rescale(self, storage: Storage, publish: Callable[[Manifest], None]) -> None:
+        """Give the checkpoint the number that was asked for, in an epoch of its own, unless it has it.
 
         Nothing may be left of the last batch: its messages are for the instances that were.
         """
         wanted = self.change
         if wanted is None:
-            return False
+            return
         with upkeep_bars(self._program.name, f"moving to {wanted} instances", self._shown) as (reading, writing):
             rescaling = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
@@ -90,7 +90,6 @@ class Instances:
                 publish,
                 partitions=1,
             )
-        return True
 
     def _counters(self, growth: int) -> dict[str, int]:
         return carried_counters(self._checkpoint.head, growth)
