@@ -31,17 +31,12 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock."""
 
+    ticks = staticmethod(time.perf_counter)
+    sleep = staticmethod(time.sleep)
+
     def now_ms(self) -> int:
         """Return milliseconds since 1970, UTC."""
         return time.time_ns() // 1_000_000
-
-    def ticks(self) -> float:
-        """Return seconds on a clock that never goes back."""
-        return time.perf_counter()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
 
 
 class ManualClock:

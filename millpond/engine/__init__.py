@@ -1,6 +1,6 @@
-"""Ways to run a compiled program: one record at a time, and simulated; all that a run on Spark is made of, too.
+"""All that a run is made of, on Spark or simulated: a driver, an engine that computes epochs, and the tasks of a step.
 
-In reading order: `options`, `plan`, `messages`, `sequential`, `simulated`, `onetask`, `assemble`, `failures`, `schema`,
-`arrowtypes`, `arrowstream`, `statetables`, `task/`, `gathered/`, `time/`, `local_state/`, `publish/`, `durability/`,
-`elastic/`.
+In reading order: `options`, `plan`, `driver`, `compute`, `simulated`, `onetask`, `task/`, `messages`, `assemble`,
+`failures`, `gathered/`, `time/`, `local_state/`, `publish/`, `durability/`, `elastic/`, `sequential`, `schema`,
+`arrowtypes`, `arrowstream`, `statetables`.
 """

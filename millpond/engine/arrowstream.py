@@ -10,7 +10,7 @@ from millpond.errors import StorageError
 
 
 def read_stream(payload: bytes, nonsense: Callable[[str], StorageError]) -> pa.Table:
-    """The table in some bytes; raises what `nonsense` makes of the reason if they hold none."""
+    """Return the table in some bytes; raises what `nonsense` makes of the reason if they hold none."""
     try:
         with pa.ipc.open_stream(payload) as reader:
             table = reader.read_all()

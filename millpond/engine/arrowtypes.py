@@ -2,6 +2,9 @@
 
 The mapping is one way and total for what it supports: a hint has one Arrow type, and any other is refused before a row
 is read.
+
+>>> to_arrow([{"mill": 2}, None], dict[str, int] | None).to_pylist()
+[[('mill', 2)], None]
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _MAPS = (dict, Vector)
 
 
 def arrow_type(hint: Any) -> pa.DataType:
-    """The Arrow type of a hint."""
+    """Return the Arrow type of a hint."""
     hint = bare_hint(hint)
     if hint in _SCALARS:
         return _SCALARS[hint]
@@ -65,7 +68,7 @@ def arrow_type(hint: Any) -> pa.DataType:
 
 
 def to_arrow(values: Sequence[Any], hint: Any) -> pa.Array:
-    """A column of Python values as Arrow, by the hint; a value that does not fit raises."""
+    """Return a column of Python values as Arrow, by the hint; a value that does not fit raises."""
     bare = bare_hint(hint)
     kind = arrow_type(bare)
     if pa.types.is_map(kind):
@@ -107,7 +110,7 @@ def _list_array(values: Sequence[Any], hint: Any) -> pa.Array:
 
 
 def _in_order(members: Collection[Any]) -> list[Any]:
-    """The members of a set as readers expect them, ascending; those that can't be compared, in their canonical order.
+    """Order the members of a set as readers expect them; those that can't be compared, in their canonical order.
 
     Sets compare by what they hold, and NaN with nothing: sorting leaves these in the order in which they came.
     """
@@ -144,7 +147,7 @@ def _spread(array: pa.Array, values: Sequence[Any]) -> pa.Array:
 
 
 def in_utc(table: pa.Table) -> pa.Table:
-    """The same moments in UTC, also inside of structs, lists and maps: Spark sends them in the zone of its session."""
+    """Bring moments to UTC, also inside of structs, lists and maps: Spark sends them in the zone of its session."""
     if not any(map(_zoned, table.schema.types)):
         return table
     columns = [column.cast(utc_type(column.type)) if _zoned(column.type) else column for column in table.columns]
@@ -159,7 +162,7 @@ def _zoned(kind: pa.DataType) -> bool:
 
 
 def utc_type(kind: pa.DataType) -> pa.DataType:
-    """A type with its moments in UTC, whose parts may be null."""
+    """Return a type with its moments in UTC, whose parts may be null."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_struct(kind):
@@ -173,7 +176,7 @@ def utc_type(kind: pa.DataType) -> pa.DataType:
 
 
 def reader(hint: Any) -> Callable[[pa.Array], list[Any]]:
-    """A function that turns an Arrow column into Python values of the hint; None stays None."""
+    """Make a function that turns an Arrow column into Python values of the hint; None stays None."""
     bare = bare_hint(hint)
     if bare in (int, float):
         return _read_numbers

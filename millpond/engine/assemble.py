@@ -86,7 +86,7 @@ def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str,
 
 
 def _part(partition: int, controls: Sequence[Control], first: int) -> PartResult:
-    """What the steps of a partition changed, from the `first` one that speaks for itself."""
+    """Return what the steps of a partition changed, from the `first` one that speaks for itself."""
     changed = [control for control in controls if control.step >= first]
     saved: list[Control | Moved] = [*changed, *(control.moved for control in controls)]
     changes = dict(pair for c in saved for pair in zip(c.keys, c.values, strict=True))

@@ -46,7 +46,7 @@ class UnfitError(RowError):
 
 
 def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
-    """A bad row under the policy `fail`."""
+    """Return a bad row under the policy `fail`."""
     return Failure(
         "RowError",
         "MP602",
@@ -59,13 +59,13 @@ def refusal(bad: BadRow, feed: FeedPlan) -> Failure:
 
 
 def failure_of(error: MillpondError, place: tuple[int, int, str | None, int] = (0, 0, None, 0)) -> Failure:
-    """An error of ours as data that can travel to the driver."""
+    """Return an error of ours as data that can travel to the driver."""
     told = (type(error).__name__, error.code, error.summary, error.expected, error.found, error.hint)
     return Failure(*told, place=place)
 
 
 def row_failure(error: BaseException, work: Work, row: int, source: str | None, values: dict[str, Any]) -> Failure:
-    """What the user's code raised on a row, with the arguments and the user's own lines."""
+    """Return what the user's code raised on a row, with the arguments and the user's own lines."""
     entry = work.task.entry
     told = {name: value for name, value in values.items() if "__" not in name and value is not Unbound.UNBOUND}
     shown = ", ".join(f"{name}={_short(value)}" for name, value in told.items())
@@ -98,13 +98,13 @@ def reason_of(error: BaseException, entry: str) -> str:
 
 
 def summary_of(error: BaseException, entry: str) -> str:
-    """What is said of a row on which the user's code raised."""
+    """Return what is said of a row on which the user's code raised."""
     text = text_of(error)
     return f"entry point `{entry}` raised {type(error).__name__}" + (f": {text}" if text else "")
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, in short."""
+    """Return what an exception says, in short."""
     try:
         return ascii_surrogates(str(error)[:300])
     except Exception as other:  # noqa: BLE001 - a class of the user may fail in any way when it tells itself
@@ -112,7 +112,7 @@ def text_of(error: BaseException) -> str:
 
 
 def letter_of(error: BaseException, task: CompiledTask) -> Letter:
-    """What a dead letter tells of an exception."""
+    """Return what a dead letter tells of an exception."""
     lines = _lines(error, task)
     more = len(lines) - LINES_FIRST - LINES_LAST
     if more > 1:
@@ -121,7 +121,7 @@ def letter_of(error: BaseException, task: CompiledTask) -> Letter:
 
 
 def _lines(error: BaseException, task: CompiledTask) -> list[str]:
-    """The lines of the user's own code, and of what it called; not those of the loop that the compiler put around."""
+    """Find the lines of the user's own code, and of what it called, without the loop that the compiler put around."""
     if isinstance(error, UnfitError):
         return []
     frames = [frame for frame in _frames(error) if frame[0] != _COMPILED]
@@ -150,7 +150,7 @@ def _user_name(name: str, task: CompiledTask) -> str:
 
 
 def as_error(failure: Failure) -> MillpondError:
-    """The failure as the error that the user sees."""
+    """Return the failure as the error that the user sees."""
     kind = getattr(errors, failure.kind, RowError)
     error: MillpondError = kind(
         failure.code, failure.summary, expected=failure.expected, found=failure.found, hint=failure.hint
@@ -184,7 +184,7 @@ class OthersRaisedError(RowError):
 
 
 def excluded_row(failure: Failure) -> Excluded:
-    """The row of a failure, as one to leave out."""
+    """Return the row of a failure, as one to leave out."""
     order, feed, source, position = failure.place
     return Excluded(order, feed, source, position, failure.tie, failure.duplicate, failure.reason, failure.letter)
 

@@ -27,9 +27,9 @@ def run_in_one_task(
     if rows and not epoch.continues and gathered_feeds(plan):
         with epoch_time(epoch.now_us):
             if placement is None:
-                placement = place_surveyed(plan, [survey(plan, waiting, epoch.judged.floor_us)])
+                placement = place_surveyed(plan, [survey(plan, waiting, epoch.watermark.floor_us)])
                 counted = placement.counters()
-            waiting = placed(plan, placement, waiting, epoch.judged.floor_us)
+            waiting = placed(plan, placement, waiting, epoch.watermark.floor_us)
     for step in range(plan.steps):
         parts = waiting.column("part").to_numpy()
         produced = [

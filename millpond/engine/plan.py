@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from millpond.checkpoint.records.work import Parent
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
 from millpond.engine.local_state.openstate import Restore
 from millpond.engine.messages import Letter
-from millpond.engine.time.eventtime import FeedTime, Judged
+from millpond.engine.time.eventtime import FeedTime, ParentWatermark
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
@@ -100,10 +100,6 @@ class FeedPlan:
     time: FeedTime | None = None
     late: SinkPlan | None = None
 
-    def timed(self, time: FeedTime, late: SinkPlan | None) -> FeedPlan:
-        """The same feed with event time."""
-        return replace(self, time=time, late=late)
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
@@ -121,10 +117,17 @@ class ProgramPlan:
     bounded_loss: frozenset[str] = frozenset()
     memory_bytes: int = 0
     tasks: tuple[CompiledTask, ...] = field(init=False)
+    steps: int = field(init=False)
+    """How many steps an epoch takes: those that some feed needs, at most `steps_max` where data decides."""
+    relaxed: bool = field(init=False)
+    """Whether rows of some feed may meet an element at any step, so that steps see what those before changed."""
 
     def __post_init__(self) -> None:
         tasks = tuple(task for entry in self.program.entries.values() for task in entry.tasks)
+        fed = [self.program.entries[feed.entry] for feed in self.feeds]
         object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "steps", max((entry.steps or self.steps_max for entry in fed), default=0))
+        object.__setattr__(self, "relaxed", any(entry.point.relaxed for entry in fed))
         # Messages name classes of the program: whoever has a plan must know them.
         learn_from(
             *(hint for element in self.program.elements.values() for hint in element.type.arguments),
@@ -137,16 +140,6 @@ class ProgramPlan:
         shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
         more = (self.steps_max, self.restore, self.durability, self.elements, self.bounded_loss, self.memory_bytes)
         return type(self), (*shape, *more)
-
-    @property
-    def steps(self) -> int:
-        """How many steps an epoch takes: those that some feed needs, at most `steps_max` where data decides."""
-        return max(self.entry_of(number).steps or self.steps_max for number in range(len(self.feeds)))
-
-    @property
-    def relaxed(self) -> bool:
-        """Whether rows of some feed may meet an element at any step, so that steps see what those before changed."""
-        return any(self.entry_of(number).point.relaxed for number in range(len(self.feeds)))
 
     @property
     def sifts(self) -> bool:
@@ -165,15 +158,15 @@ class ProgramPlan:
         return self.feeds[0].time is not None
 
     def entry_of(self, feed: int) -> CompiledEntry:
-        """The entry point that a feed goes to."""
+        """Return the entry point that a feed goes to."""
         return self.program.entries[self.feeds[feed].entry]
 
     def task_id(self, task: CompiledTask) -> int:
-        """A task's number in messages."""
+        """Return a task's number in messages."""
         return next(number for number, other in enumerate(self.tasks) if other.name == task.name)
 
     def task_of(self, entry: str, index: int) -> CompiledTask:
-        """A task of an entry point, by its index there."""
+        """Return a task of an entry point, by its index there."""
         return self.program.entries[entry].tasks[index]
 
     @property
@@ -187,7 +180,7 @@ class ProgramPlan:
         return frozenset(self.element_index(name) for name in self.bounded_loss)
 
     def element_index(self, name: str) -> int:
-        """An element's index in store keys: what the checkpoint says, else its place in the declaration."""
+        """Return an element's index in store keys: what the checkpoint says, else its place in the declaration."""
         names = [None if kept is None else kept.name for kept in self.elements] or list(self.program.elements)
         return names.index(name)
 
@@ -224,7 +217,7 @@ class EpochPlan:
     microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks. `excluded` are rows that
     an earlier try found to raise: they are only tried, and leave nothing. In a relaxed program they are not even tried,
     and with `until`, only rows before that one are.
-    `judged` is the watermark that rows with event times are judged by: the one that was committed with the parent.
+    `watermark` is the one that was committed with the parent: rows with event times are late by it.
     """
 
     epoch: int
@@ -234,15 +227,15 @@ class EpochPlan:
     now_us: int = 0
     excluded: tuple[Excluded, ...] = ()
     until: Excluded | None = None
-    judged: Judged = field(default_factory=Judged)
+    watermark: ParentWatermark = field(default_factory=ParentWatermark)
 
     def source_name(self, short: str | None) -> str | None:
-        """The whole name of a source that travelled without its beginning."""
+        """Return the whole name of a source that travelled without its beginning."""
         return self.source_prefix + (short or "") or None
 
 
 def key_parameters(task: CompiledTask) -> frozenset[str]:
-    """The parameters of a first task that are keys, or parts of one: they can't be null."""
+    """Return the parameters of a first task that are keys, or parts of one: they can't be null."""
     if task.dispatch is Dispatch.BY_KEY:
         return frozenset(task.key.split(","))
     columns = () if task.keys is None else task.keys.columns
@@ -250,5 +243,5 @@ def key_parameters(task: CompiledTask) -> frozenset[str]:
 
 
 def parameter_hints(entry: CompiledEntry) -> dict[str, Any]:
-    """The type of each parameter of an entry point."""
+    """Return the type of each parameter of an entry point."""
     return dict(entry.point.parameters)

@@ -12,7 +12,7 @@ from millpond.windowing.element import WindowsType
 
 
 def element_schemas(program: CompiledProgram) -> tuple[ElementSchema, ...]:
-    """The schema of each element, in the order of the declaration."""
+    """Return the schema of each element, in the order of the declaration."""
     return tuple(
         ElementSchema(
             name=name,
@@ -29,6 +29,6 @@ def element_schemas(program: CompiledProgram) -> tuple[ElementSchema, ...]:
 
 
 def _shape(element: ElementType) -> TypeShape | None:
-    """What values look like, unless the text of their type says all of it."""
+    """Return what values look like, unless the text of their type says all of it."""
     certain = read_type(type_text(element.value_hint)).certain
     return None if certain else shape_of(element.value_hint)

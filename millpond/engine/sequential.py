@@ -231,7 +231,7 @@ class Sequential:
         return result
 
     def state(self) -> dict[bytes, bytes]:
-        """The whole state as a checkpoint would hold it."""
+        """Return the whole state as a checkpoint would hold it."""
         held: dict[bytes, bytes] = {}
         for index, (name, element) in enumerate(self._compiled.elements.items()):
             for number, instance in enumerate(self._states[name]):
@@ -242,7 +242,7 @@ class Sequential:
         return held
 
     def _due(self, name: str, timers: TimersType) -> list[tuple[bytes, bytes]]:
-        """What orders timers by their moments."""
+        """Return what orders timers by their moments."""
         index = list(self._compiled.elements).index(name + DUE)
         moments = ((timers.moment(value), key) for key, value in dict.items(self._states[name][0].entries))
         units = [due_unit(at, key) for at, key in moments if at is not None]
@@ -284,7 +284,7 @@ class _Instance:
             self.container.clock = adding_now_us(self.container.place)
 
     def seen_by(self, task: CompiledTask, name: str) -> Any:
-        """The container that a task works on."""
+        """Return the container that a task works on."""
         if name not in task.renews:
             return self.container
         if self._rows is None:

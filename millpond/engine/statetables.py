@@ -57,7 +57,7 @@ class Column:
 
 
 def entry_columns(reader: ElementReader) -> tuple[pa.Schema, Column | None, Column | None]:
-    """The schema of an element's table, and its columns of keys and of values if it has them."""
+    """Return the schema of an element's table, and its columns of keys and of values if it has them."""
     key = _column("key", reader.key_type.hint) if reader.has_keys else None
     value = _column("value", reader.value_type.hint) if reader.has_values else None
     fields = [pa.field("instance", pa.int32())] if reader.partial else []
@@ -75,7 +75,7 @@ def entry_batches(reader: ElementReader, entries: Iterable[Entry]) -> Iterator[p
 
 
 def change_columns(reader: ElementReader) -> tuple[pa.Schema, Column | None, tuple[Column, ...]]:
-    """The schema of a table of changes, its column of keys, and those of old and new values."""
+    """Return the schema of a table of changes, its column of keys, and those of old and new values."""
     key = _column("key", reader.key_type.hint) if reader.has_keys else None
     values = tuple(_column(name, reader.value_type.hint) for name in ("old", "new")) if reader.has_values else ()
     fields = [pa.field("epoch", pa.int64()), pa.field("change", pa.string())]
@@ -85,7 +85,7 @@ def change_columns(reader: ElementReader) -> tuple[pa.Schema, Column | None, tup
 
 
 def change_batches(reader: ElementReader, changes: Iterable[Change]) -> Iterator[pa.RecordBatch]:
-    """Changes as batches of a table."""
+    """Make batches of a table of changes."""
     schema, key, values = change_columns(reader)
     for some in _chunks(changes):
         arrays = [

@@ -64,7 +64,7 @@ def _same_place(one: str, other: str) -> bool:
 
 
 def _first_missing(python: str) -> str:
-    """The first module that another Python lacks; a program that is no Python lacks all of them."""
+    """Return the first module that another Python lacks; a program that is no Python lacks all of them."""
     try:
         done = subprocess.run(  # noqa: S603 - Spark starts it, too
             [python, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True
@@ -81,7 +81,7 @@ def check_hash_seed() -> None:
 
 
 def worker_refusal(text: str) -> SetupError | None:
-    """The error that a worker failed with, if its Python is at fault; `text` is what Spark tells of it."""
+    """Return the error that a worker failed with, if its Python is at fault; `text` is what Spark tells of it."""
     if f"SetupError: {_AT_RANDOM} " in text:
         told = re.search(rf"{HASH_SEED}=(\S+)", text.partition("found")[2])
         return _at_random(told[1] if told else None)

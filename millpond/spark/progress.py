@@ -8,13 +8,13 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from millpond.checkpoint.commit.checkpoint import EpochOutcome
 from millpond.checkpoint.read.plain import printable
 from millpond.checkpoint.records.manifest import Loss
 from millpond.checkpoint.records.times import EventTimes
+from millpond.engine.compute import Committed
 from millpond.engine.elastic.observed import HotKey, TaskLoad
 from millpond.engine.elastic.rebalancer import Rebalanced
-from millpond.engine.messages import BYTES_IN, Control, Found
+from millpond.engine.messages import BYTES_IN, Found
 from millpond.engine.plan import Level
 from millpond.program.semantics.epoch_time import moment_of
 
@@ -76,7 +76,7 @@ class EpochReport:
     queued_rows: int | None = None
 
     def rebalanced(self, told: Rebalanced) -> EpochReport:
-        """The same epoch, with what steering tells of it."""
+        """Return the same epoch, with what the rebalancer says of it."""
         return replace(self, **{each.name: getattr(told, each.name) for each in fields(told)})
 
     @property
@@ -102,22 +102,24 @@ class RunReport:
         return sum(epoch.rows for epoch in self.epochs)
 
 
-def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) -> EpochReport:
+def report_of(committed: Committed) -> EpochReport:
     """Put an epoch into figures."""
-    counters = outcome.manifest.counters
-    timings = outcome.timings
+    outcome = committed.outcome
+    counters, timings = outcome.manifest.counters, outcome.timings
     spent: dict[str, float] = {}
-    for control in controls:
+    for control in committed.controls:
         for name, took in control.spent.items():
             spent[name] = max(spent.get(name, 0.0), took)
-    seen = [control.seen for control in controls]
+    if committed.consolidation_s is not None:
+        spent["consolidation"] = committed.consolidation_s
+    seen = [control.seen for control in committed.controls]
     return EpochReport(
         epoch=outcome.manifest.epoch,
         rows=_sum(counters, "fed."),
         bad_rows=_sum(counters, "bad."),
         replies=_sum(counters, "replies."),
         entries=counters.get("total.entries", 0),
-        seconds=seconds,
+        seconds=committed.seconds,
         commit_seconds=timings.segment_s + timings.commit_s + timings.publish_s,
         task_seconds=spent,
         snapshot_epoch=outcome.manifest.snapshot_epoch,
@@ -142,7 +144,7 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
 
 
 def watermark_of(counters: dict[str, int]) -> datetime | None:
-    """The watermark that holds after an epoch; None if there is none yet, or no event time."""
+    """Return the watermark that holds after an epoch; None if there is none yet, or no event time."""
     event = EventTimes.of(counters)
     return None if event is None or event.watermark_us is None else moment_of(event.watermark_us)
 

@@ -66,7 +66,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._sets: dict[int, tuple[int, Any]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
-        """A set by its number, the first time with its members in order; None for all else, which goes as usual."""
+        """Get a set by its number, the first time with its members in order; None for all else, which goes as usual."""
         if type(obj) is not set and type(obj) is not frozenset:
             return None
         known = self._sets.get(id(obj))
@@ -137,7 +137,7 @@ def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
 
 
 def unpack(shipment: Shipment) -> ProgramPlan:
-    """The plan, from memory if this worker has met it; MP704 if this is no worker to run it on."""
+    """Return the plan, from memory if this worker has met it; MP704 if this is no worker to run it on."""
     plan = _held.get(shipment.digest)
     if plan is None:
         check_hash_seed()

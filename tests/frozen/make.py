@@ -19,6 +19,7 @@ from millpond.checkpoint.records.manifest import decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.compiler.compile import compile_program
+from millpond.engine.driver import Driver
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.storage.backends.files import FileStorage
@@ -69,7 +70,7 @@ def simulated(folder: Path, program: str, make, *, instances=(2,), epochs=EPOCHS
         run = Simulated(compiled, folder, 1 + epoch % 3, KEY_GROUPS, count, **options)
         fed.append(rows_of(make, epoch, rows))
         # A relaxed program is left as if its driver had died right after the epoch.
-        with mock.patch.object(Simulated, "_finish", return_value=None) if epoch == epochs - 1 else nullcontext():
+        with mock.patch.object(Driver, "_finish", return_value=None) if epoch == epochs - 1 else nullcontext():
             run.epoch(fed[-1])
     settle(folder, FileStorage(folder / "checkpoint"), program=program, fed=fed, instances=instances[-1])
 

@@ -17,7 +17,7 @@ from millpond.compiler import CompiledProgram, compile_program
 from millpond.compiler.compiled import CompiledTask
 from millpond.engine.plan import STEPS_MAX
 from millpond.engine.sequential import Sequential
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.engine.task.spill import ROW_BYTES
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.ids import InstanceId
@@ -213,9 +213,9 @@ class _Shuffled(Simulated):
 
     seed = 0
 
-    def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
-        dice = Dice(self.seed + len(rows))
-        batches = super()._route(rows)
+    def _route(self, fed: Fed) -> list[pa.RecordBatch]:
+        dice = Dice(self.seed + len(fed.rows))
+        batches = super()._route(fed)
         return [batch.take(pa.array(dice.shuffled(range(batch.num_rows)), pa.int64())) for batch in batches]
 
 

@@ -449,6 +449,20 @@ RUNTIME = (
         "        if store_version.held is None and getattr(store_version.stamp, 'epoch', 0) == wanted.epoch:\n",
     ),
     mutant(
+        "instances change below what is unsynced",
+        "engine/driver.py",
+        "unit/engine/test_driver.py::test_what_timers_left_unsynced_at_a_start_is_durable_before_instances_change",
+        "            self._settle()\n            self._instances.rescale(",
+        "            self._instances.rescale(",
+    ),
+    mutant(
+        "timers that are owed are forgotten at a start",
+        "engine/driver.py",
+        "unit/engine/test_driver.py::test_a_start_goes_on_where_the_last_run_died",
+        "        self._finish(self.times.going_on())\n        self._fire_owed()\n",
+        "        self._finish(self.times.going_on())\n",
+    ),
+    mutant(
         "assembling: a task may tell twice",
         "engine/assemble.py",
         "unit/engine/test_assemble.py::test_a_report_that_comes_twice_is_noticed",

@@ -258,7 +258,7 @@ def test_a_full_queue_leaves_the_newest_out_or_nothing(tmp_path, overflow):
     for number in range(6):
         with epoch_time((number + 1) * SECOND):
             run.epoch([("add", (number, 1.0)), ("add", (0, 1.0)), ("add", (1, 1.0))])
-    dirty = run._saving._saver.dirty_keys
+    dirty = run._driver._bounded_loss._saving._saver.dirty_keys
     counters = run.epoch([]).manifest.counters
     if overflow == "wait":
         assert dirty == 0
@@ -284,7 +284,7 @@ def test_a_key_that_nobody_meets_again_is_saved_in_time(tmp_path):
     for second in range(10):
         with epoch_time((second + 1) * SECOND):
             run.epoch([("add", (second % 3 + 3 if second else 1, 1.0))])
-        book = run._saving._saver
+        book = run._driver._bounded_loss._saving._saver
         assert (key_of(Totals, ("add", (1, 1.0))) in book._book) == (second < 5)
 
 
@@ -292,12 +292,12 @@ def test_saving_in_a_thread_gives_the_same_and_ends_clean(tmp_path):
     rng = random.Random(fresh_seed())
     settings = BoundedLoss(events=2, within=timedelta(seconds=0.05), queue=3)
     run = start(Totals, tmp_path, durability=settings)
-    run._saving = Saving(both(tmp_path), {0: settings})
+    run._driver._bounded_loss._saving = Saving(both(tmp_path), {0: settings})
     rows = random_rows(Totals, rng.randrange(1_000), 90)
     for at in range(0, 90, 6):
         run.epoch(rows[at : at + 6])
-    run._saving.close()
-    run._saving = None
+    run._driver._bounded_loss._saving.close()
+    run._driver._bounded_loss._saving = None
     lose(tmp_path)
     run = start(Totals, tmp_path, durability=settings)
     assert read_state(kept(tmp_path)) == oracle(Totals, rows).state
@@ -308,10 +308,10 @@ def test_a_saver_that_can_not_read_what_is_near_stops_the_run(tmp_path):
     settings = BoundedLoss(events=3, within=timedelta(seconds=NEVER))
     run = start(Totals, tmp_path, durability=settings)
     run.epoch([("add", (1, 1.0)), ("add", (2, 1.0)), ("add", (2, 1.0))])
-    saver = run._saving._saver
+    saver = run._driver._bounded_loss._saving._saver
     saver._due = dict.fromkeys(saver._book)
     saver._near = UnsyncedStorage(kept(tmp_path), tmp_path / "elsewhere")
-    run._saving._work()
+    run._driver._bounded_loss._saving._work()
     assert code_of(lambda: run.epoch([("add", (1, 1.0))])) == "MP498"
 
 

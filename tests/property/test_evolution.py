@@ -16,7 +16,7 @@ from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import elements_of
 from millpond.checkpoint.snapshots import snapshots
-from millpond.engine import schema, simulated
+from millpond.engine import driver, schema
 from millpond.engine.local_state import evolving
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
@@ -436,7 +436,7 @@ def test_a_checkpoint_that_knows_only_the_name_of_a_class_goes_on_and_can_be_mig
     def as_before(program):
         return tuple(msgspec.structs.replace(element, shape=None) for element in bare(program))
 
-    monkeypatch.setattr(simulated, "element_schemas", as_before)
+    monkeypatch.setattr(driver, "element_schemas", as_before)
     monkeypatch.setattr(evolving, "element_schemas", as_before)
     Simulated(compile_once(Shop), tmp_path, key_groups=16, instances=4).epoch(ROWS)
     monkeypatch.undo()
@@ -465,7 +465,7 @@ class Looping(Program):
 def test_state_is_not_changed_below_messages_that_are_left(tmp_path):
     running = Simulated(compile_once(Looping), tmp_path, steps_max=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_finish", lambda moment: None)
+        patch.setattr(running._driver, "_finish", lambda moment: None)
         running.epoch([("go", (9,))])
     assert History(FileStorage(tmp_path / "checkpoint")).point().manifest.pending
     with pytest.raises(MillpondError) as caught:
@@ -547,8 +547,8 @@ def test_a_driver_whose_elements_another_one_changed_stops(shop):
         sleeper.epoch([("nothing", (1,))])
     assert caught.value.code == "MP408"
     late = start(shop, kept(carts=None), adopt=True)
-    before = late._plan
-    late._plan = dataclasses.replace(before, elements=before.elements[:2])
+    before = late._driver._plan
+    late._driver._plan = dataclasses.replace(before, elements=before.elements[:2])
     with pytest.raises(MillpondError) as caught:
         late.epoch([("nothing", (1,))])
     assert caught.value.code == "MP445"

@@ -10,6 +10,7 @@ import pytest
 from millpond import Counter, List, Map, Partial, Partitioned, Program, Set, Value, entry
 from millpond.checkpoint.upkeep.rescale import Rescale
 from millpond.engine import simulated as simulated_module
+from millpond.engine.driver import Driver
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, ProgramError, StateError
@@ -203,7 +204,7 @@ def test_messages_that_are_left_are_worked_on_by_the_old_instances_first(tmp_pat
     rows = [("walk", (n % 5, 6)) for n in range(8)]
     Simulated(compiled, tmp_path, 3, KEY_GROUPS, 4, steps_max=2)
     with monkeypatch.context() as patch:
-        patch.setattr(Simulated, "_finish", lambda self, moment: None)
+        patch.setattr(Driver, "_finish", lambda self, moment: None)
         left = Simulated(compiled, tmp_path, 3, steps_max=2)
         assert left.epoch(rows).manifest.pending
     after = Simulated(compiled, tmp_path, 2, instances=8, steps_max=3)

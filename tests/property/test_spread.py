@@ -14,7 +14,7 @@ from millpond.engine.messages import decode_control
 from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import EpochPlan
 from millpond.engine.sequential import Sequential
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
 from tests.property.test_ownership import random_owners
@@ -79,7 +79,7 @@ def test_rows_without_state_run_where_the_layout_says_and_others_with_their_stat
     simulated.assign([0, 0, 0, 1, 1, 1, 1, 1, 1], 3, spread)
     rows = [("add", ("x" * number,)) for number in range(40)]
     parent = simulated._checkpoint.parent
-    told = run_in_one_task(simulated._plan, EpochPlan(parent.epoch + 1, parent), simulated._route(rows))
+    told = run_in_one_task(simulated._plan, EpochPlan(parent.epoch + 1, parent), simulated._route(Fed(rows)))
     controls = [decode_control(body) for body in told.column("body").to_pylist()]
     parse, count = task_loads(simulated.layout, controls, {"add.0"})
     assert (parse.free, count.free) == (True, False)

@@ -232,8 +232,8 @@ def test_of_equal_rows_the_right_one_is_left_out(tmp_path, partitions):
 class Unnumbered(Simulated):
     """Rows that all have the same place in the input."""
 
-    def _batch_of(self, rows, partition, chosen):
-        batch = super()._batch_of(rows, partition, chosen)
+    def _batch_of(self, fed, partition, chosen):
+        batch = super()._batch_of(fed, partition, chosen)
         for at, name in enumerate(batch.schema.names):
             if name == "ord" or name.startswith("k"):
                 batch = batch.set_column(at, name, pa.array([0] * batch.num_rows, pa.int64()))

@@ -87,7 +87,7 @@ def main(folder: Path, master: str) -> None:
     program, resizes = NAMED[options.pop("program", Gated.__name__)], options.pop("resizes", False)
     options["tuning"] = Tuning(**options["tuning"])
     job = program.on(spark, checkpoint=folder / "ck", **options)
-    job._progress = Telling(folder, job, resizes=resizes)
+    job._engine.progress = Telling(folder, job, resizes=resizes)
     fed(job, program, spark, folder).run(close=program is Corrected)
     (folder / "stores.after").write_text(json.dumps(stores_of(job)))
     spark.stop()

@@ -82,7 +82,7 @@ def main(folder: Path, master: str) -> None:
     job = Heavy.on(
         spark, checkpoint=folder / "ck", tuning=Tuning(elastic=elastic, retries=20), **options.get("job", {})
     )
-    job._progress = Telling(folder)
+    job._engine.progress = Telling(folder)
     feed_all(job, Heavy, streams(spark, Heavy, folder / "in"), folder / "out").run()
     spark.stop()
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import EventTime, Tuning, memory, parquet
+from millpond.engine import compute
 from millpond.errors import FeedError
-from millpond.spark.exchange import compute
 from tests.regression.raising import Chain
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.mending import Broken, Late, Mended, Mild

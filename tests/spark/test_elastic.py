@@ -127,7 +127,7 @@ def test_a_query_that_runs_gets_other_numbers_of_partitions_without_a_restart(sp
     )
     manifests, counts = tmp_path / "ck" / "manifests", []
     wanted = iter((4, 1, 3))
-    told = job._progress.epoch
+    told = job._engine.progress.epoch
 
     def watch(report):
         counts.append((report.partitions, report.groups_moved))
@@ -135,7 +135,7 @@ def test_a_query_that_runs_gets_other_numbers_of_partitions_without_a_restart(sp
             job.resize(next(wanted))
         told(report)
 
-    job._progress.epoch = watch
+    job._engine.progress.epoch = watch
     query = job.start()
     wait_for(lambda: len(counts) == 6 or job.error or not query.isActive, "six epochs")
     query.stop()

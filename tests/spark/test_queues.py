@@ -62,7 +62,7 @@ def test_an_epoch_tells_how_many_rows_the_batch_before_it_left_in_the_source(spa
     job = job_of(spark, Visits, tmp_path)
     job.feed("visit", spark.readStream.format("millpond-topic").load(), order_by="at")
     told = []
-    job._progress.epoch = lambda report: told.append((report.rows, report.queued_rows))
+    job._engine.progress.epoch = lambda report: told.append((report.rows, report.queued_rows))
     query = job.start()
     wait_for(lambda: len(told) == 3 or job.error or not query.isActive, "three epochs")
     query.stop()

@@ -13,7 +13,7 @@ import pytest
 from millpond import Durability, foreach_epoch, memory, parquet
 from millpond.checkpoint.recovery import read_state
 from millpond.errors import EpochError, FeedError, RowError, StorageError
-from millpond.spark.streaming import handing
+from millpond.spark.streaming import workroot
 from millpond.storage.open import open_storage
 from millpond.storage.secret import FILE_VARIABLE
 from tests.contract import s3_server as s3
@@ -129,7 +129,7 @@ def test_replies_for_memory_wait_in_the_checkpoint_and_are_gone_when_they_are_ou
 
 @pytest.mark.parametrize("size_max", [0, 4 << 20])
 def test_an_epoch_that_was_not_handed_over_outlives_the_work_folder(tmp_path, job, monkeypatch, size_max):
-    monkeypatch.setattr(handing, "LOCAL_BYTES_MAX", size_max)
+    monkeypatch.setattr(workroot, "LOCAL_BYTES_MAX", size_max)
     write_rows(tmp_path / "in", (0, 1))
     handed = []
 

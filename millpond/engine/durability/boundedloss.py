@@ -219,8 +219,9 @@ class Saving:
 class BoundedLossRun:
     """The elements of a job with bounded loss: what a start finds of them, and who saves them while it runs."""
 
-    def __init__(self, settings: Mapping[str, BoundedLoss]) -> None:
+    def __init__(self, settings: Mapping[str, BoundedLoss], *, threaded: bool = True) -> None:
         self.settings = settings
+        self._threaded = threaded
         self.loss: Loss | None = None
         self._saving: Saving | None = None
 
@@ -244,7 +245,8 @@ class BoundedLossRun:
     def begin(self, near: UnsyncedStorage, plan: ProgramPlan) -> None:
         """Begin to save what epochs change."""
         if self.settings:
-            self._saving = Saving(near, {plan.element_index(name): one for name, one in self.settings.items()})
+            settings = {plan.element_index(name): one for name, one in self.settings.items()}
+            self._saving = Saving(near, settings, threaded=self._threaded)
 
     def noted(self, work: EpochWork) -> EpochWork:
         """An epoch's work, with what was saved since the last one."""

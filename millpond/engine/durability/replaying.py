@@ -83,11 +83,6 @@ def _unfit(program: CompiledProgram) -> str:
     return f"state that time changes: {', '.join(timed)}" if timed else ""
 
 
-def has_input(head: Manifest | None) -> bool:
-    """Whether some epoch may have to be computed again."""
-    return head is not None and any(delta.input is not None for delta in head.deltas)
-
-
 def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tell: Tell = _tell_nobody) -> int:
     """Compute every epoch since the last snapshot whose changes are lost; return how many there were."""
     head = checkpoint.head

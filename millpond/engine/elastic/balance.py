@@ -80,7 +80,7 @@ def balanced(
     unit_costs: Sequence[float] = (),
     tolerance: float = TOLERANCE,
 ) -> tuple[int, ...]:
-    """The owner of every key group on so many partitions, from those that there are now.
+    """Return the owner of every key group on so many partitions, from those that there are now.
 
     Atoms whose owner is gone are dealt out, the heaviest first. Then the partition of the highest cost gives atoms away
     as long as that lowers the highest cost of the two by more than nothing. So no cost is above the ideal one by more
@@ -146,24 +146,17 @@ def _best(donor: _Share, receiver: _Share) -> int | None:
 
 
 def _place(share: _Share, weight: float) -> int:
-    """The place of the heaviest atom that is not above a weight, and of those of equal weight the last one."""
+    """Return the place of the heaviest atom that is not above a weight, and of those of equal weight the last one."""
     return max(0, bisect_right(share.atoms, share.steps(weight), key=lambda atom: atom[0]) - 1)
 
 
 def cost_shares(
     owners: Sequence[int], partitions: int, weights: Sequence[float], unit_costs: Sequence[float] = ()
 ) -> list[float]:
-    """The cost of each partition by the ideal one: all 1 for a perfect division."""
+    """Return the cost of each partition by the ideal one: all 1 for a perfect division."""
     held = [0.0] * partitions
     for group, owner in enumerate(owners):
         held[owner] += weights[group]
     units = unit_costs or [1.0] * partitions
     ideal = sum(held) / sum(1 / unit for unit in units)
     return [weight * unit / ideal if ideal else 1.0 for weight, unit in zip(held, units, strict=True)]
-
-
-def cost_spread(
-    owners: Sequence[int], partitions: int, weights: Sequence[float], unit_costs: Sequence[float] = ()
-) -> float:
-    """How far the highest cost is above the ideal one: 1 for a perfect division, 2 for twice as much as it need be."""
-    return max(cost_shares(owners, partitions, weights, unit_costs))

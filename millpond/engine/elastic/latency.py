@@ -33,12 +33,12 @@ class Waits:
     waits: npt.NDArray[np.float64]
 
     def latency(self, rows: Floats) -> Floats:
-        """The mean latency of a row of each task element, among so many rows."""
+        """Return the mean latency of a row of each task element, among so many rows."""
         told: Floats = self.own + self.waits @ rows
         return told
 
     def total(self, rows: Floats) -> float:
-        """The latencies of so many rows together."""
+        """Return the latencies of so many rows together."""
         return float(self.latency(rows) @ rows)
 
 
@@ -51,7 +51,7 @@ def accepts(donor: Waits, receiver: Waits, donor_rows: Floats, receiver_rows: Fl
 def less_waiting(
     owners: Sequence[int], atoms: Sequence[Atom], rows: npt.NDArray[np.float64], waits: Sequence[Waits]
 ) -> tuple[int, ...]:
-    """The owners after one round: the fastest partition takes from the slowest, the second from the second slowest.
+    """Get the owners after one round: the fastest partition takes from the slowest, the second from the second slowest.
 
     `rows` are by task element and key group. The heaviest atoms of a donor are tried first; it keeps one.
     """
@@ -76,7 +76,7 @@ def less_waiting(
 
 
 def measured(seen: Observed) -> list[Waits]:
-    """What the rows of each partition take.
+    """Return what the rows of each partition take.
 
     The rows of an epoch are there at its beginning: so each waits for half of the others, on average. A partition
     without rows of a task element is taken to be as fast as all together.
@@ -103,7 +103,7 @@ class Latency:
     _seen: int = field(default=0)
 
     def decide(self, seen: Observed) -> Decision | None:
-        """The owners with which rows wait less, if these are worth the moves."""
+        """Return the owners with which rows wait less, if these are worth the moves."""
         self._seen += 1
         if self._seen % self.reports or not seen.rows.any() or seen.partitions < 2:
             return None
@@ -119,7 +119,7 @@ class Latency:
 
 
 def mean_latency(owners: Sequence[int], rows: npt.NDArray[np.float64], waits: Sequence[Waits]) -> float:
-    """The mean latency of a row, by the model."""
+    """Return the mean latency of a row, by the model."""
     numbers = np.array(owners)
     total = sum(wait.total(rows[:, numbers == at].sum(1)) for at, wait in enumerate(waits))
     return total / float(rows.sum())

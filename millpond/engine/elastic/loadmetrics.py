@@ -42,7 +42,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def keyed_load(task: str, units: Sequence[Any] | Ints, groups: Ints, codes: Ints) -> Load:
-    """The rows of a task by key group, from the distinct keys and which of them each row has."""
+    """Return the rows of a task by key group, from the distinct keys and which of them each row has."""
     counts = np.bincount(codes, minlength=len(units))
     enough = max(HOT_ROWS_MIN, HOT_SHARE * len(codes))
     hot = [(_text(units[at]), int(counts[at])) for at in np.flatnonzero(counts >= enough).tolist()]
@@ -51,7 +51,7 @@ def keyed_load(task: str, units: Sequence[Any] | Ints, groups: Ints, codes: Ints
 
 
 def gathered_load(plan: ProgramPlan, task: str, found: TouchedKeys) -> Load:
-    """The keys of an element that gathered rows of a task touch, by key group: a row counts for each of them."""
+    """Return the keys of an element that gathered rows of a task touch, by key group: a row counts for each of them."""
     groups = groups_of(pa.array(store_keys(plan, found), pa.binary()))
     if plan.program.elements[found.element].type.single:
         # Everybody meets the only key: no program is the wiser for hearing that it is hot.
@@ -64,7 +64,7 @@ def _text(unit: Any) -> str:
 
 
 def work_load(work: Work, layout: Layout, partition: PartitionId) -> Load:
-    """The rows of a task without keys; one that is for all instances counts for each that is here."""
+    """Return the rows of a task without keys; one that is for all instances counts for each that is here."""
     if work.task.dispatch is Dispatch.ONE_TO_ALL:
         homes = [layout.home_of(InstanceId(number)) for number in layout.instances_of(partition)]
         return _load(work.task.name, np.array(homes, dtype=np.int64), np.full(len(homes), len(work)))
@@ -110,7 +110,7 @@ class _Sums:
 
 
 def task_loads(layout: Layout, controls: Sequence[Control], free: Collection[str] = ()) -> tuple[TaskLoad, ...]:
-    """What each task element had to do, over all partitions; some are `free` to run anywhere."""
+    """Return what each task element had to do, over all partitions; some are `free` to run anywhere."""
     sums: dict[str, _Sums] = defaultdict(lambda: _Sums.of(layout))
     times = _times(controls)
     for control in controls:
@@ -155,7 +155,7 @@ def observed(
     fed_rows: int = 0,
     queued_rows: int | None = None,
 ) -> Observed:
-    """An epoch as policies see it; some tasks are `free` to run anywhere."""
+    """Return an epoch as policies see it; some tasks are `free` to run anywhere."""
     seconds, places = [0.0] * layout.partitions, [""] * layout.partitions
     for (partition, _), took in _times(controls).items():
         seconds[partition] += took

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millpond.engine.elastic.balance import balanced, cost_shares
+from millpond.engine.elastic.balance import Cheapest, balanced, cost_shares
 from millpond.engine.elastic.observed import Floats, Observed
-from millpond.engine.elastic.spread import dealt_out
 
 WORTH = 0.9
 """Key groups move if the highest cost becomes this much of what it was, or less."""
@@ -59,7 +58,7 @@ class Weighed:
         return weights
 
     def balanced(self, seen: Observed) -> tuple[int, ...]:
-        """The owners that suit this load, on as many partitions as it has costs of."""
+        """Return the owners that suit this load, on as many partitions as it has costs of."""
         return balanced(seen.owners, len(self.costs), self.weights, seen.atoms, self.costs)
 
     def dealt_out(self, owners: Sequence[int]) -> tuple[int, ...] | None:
@@ -70,7 +69,7 @@ class Weighed:
         return dealt_out(held.tolist(), self.free.tolist(), self.costs)
 
     def best_move(self, seen: Observed, enough: float) -> Move:
-        """The best that can be done; state stays where it is if free rows bring the highest cost to `enough`."""
+        """Return the best that can be done; state stays where it is if free rows bring the highest cost to `enough`."""
         carriers = seen.carriers or seen.owners
         owners, dealt = seen.owners, self.dealt_out(seen.owners)
         after = self._shares(owners, dealt or carriers)
@@ -85,3 +84,18 @@ class Weighed:
     def _shares(self, owners: Sequence[int], carriers: Sequence[int]) -> list[float]:
         weights = (*self.weights, *self.free.tolist())
         return cost_shares((*owners, *carriers), len(self.costs), weights, self.costs)
+
+
+def dealt_out(held: Sequence[float], free: Sequence[float], unit_costs: Sequence[float]) -> tuple[int, ...]:
+    """Choose a partition for the free rows of every key group, so that partitions cost the same.
+
+    `held` is the weight of the rows that each partition has anyway, `free` that of the free rows of each key group. The
+    heaviest go first, each to where the cost is lowest then. So no cost is above the ideal one by more than that of one
+    key group, unless what is held is above it already. Groups without rows go the same way, as if they had few.
+    """
+    cheapest = Cheapest(held, unit_costs)
+    least = min((weight for weight in free if weight > 0), default=1.0) / 2
+    chosen = [0] * len(free)
+    for group in sorted(range(len(free)), key=lambda group: (-free[group], group)):
+        chosen[group] = cheapest.take(free[group] or least)
+    return tuple(chosen)

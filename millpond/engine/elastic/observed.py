@@ -134,5 +134,5 @@ class Policy(Protocol):
     """Decides after each epoch; it may remember what it was told before."""
 
     def decide(self, seen: Observed) -> Decision | None:
-        """The owners from the next epoch on; None if all is well."""
+        """Return the owners from the next epoch on; None if all is well."""
         ...

@@ -65,7 +65,7 @@ class Elastic:
 
 
 def elastic_of(given: Mode | Elastic) -> Elastic:
-    """The options that a word stands for."""
+    """Return the options that a word stands for."""
     return given if isinstance(given, Elastic) else Elastic(mode=given)
 
 

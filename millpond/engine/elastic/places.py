@@ -52,7 +52,7 @@ class PartitionLoads:
             self._recent.append((usual_rows(seen), np.array(seen.seconds)))
 
     def of_late(self, partitions: int) -> Loads | None:
-        """What so many partitions have to do; None if too few epochs have shown it."""
+        """Return what so many partitions have to do; None if too few epochs have shown it."""
         if len(self._recent) < REPORTS or any(len(rows) != partitions for rows, _ in self._recent):
             return None
         rows, seconds = np.median(np.array(self._recent), axis=0).tolist()
@@ -112,7 +112,7 @@ def _share(held: Mapping[str, float], place: str) -> float:
 
 
 def _swap(places: Sequence[str], rows: Sequence[float]) -> tuple[int, int] | None:
-    """A partition of the fullest executor and one of another, whose change of places makes these two the most even."""
+    """Find a partition of the fullest executor and one of another whose exchange makes these two the most even."""
     held = _held(places, rows)
     donor = max(held, key=lambda place: (held[place], place))
     step = STEP * sum(held.values()) / len(held)

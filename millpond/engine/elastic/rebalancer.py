@@ -1,4 +1,4 @@
-"""Steering: after each epoch, who owns which key groups from the next one on, and what people are told about it."""
+"""Rebalancing: after each epoch, who owns which key groups from the next one on, and what people are told about it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Rebalancer:
             self._asked = partitions
 
     def take(self, layout: Layout) -> Layout:
-        """The layout for the next epoch: as it is, or as it was decided or asked for since the last one."""
+        """Return the layout for the next epoch: as it is, or as it was decided or asked for since the last one."""
         with self._lock:
             asked, self._asked = self._asked, None
             decided, self._decided = self._decided, None
@@ -133,8 +133,8 @@ class Rebalancer:
         """What the last epoch showed."""
         return self._last
 
-    def told(self) -> str:
-        """What the last epoch showed, in lines below those of the program's graph."""
+    def summary(self) -> str:
+        """Describe what the last epoch showed, in lines below those of the program's graph."""
         seen = self._last
         if seen is None:
             return "seen so far: no epoch\n"
@@ -154,7 +154,7 @@ class Rebalancer:
 
 
 def hot_key_advice(program: CompiledProgram, hot: HotKey) -> str:
-    """What a program can do about a key that has more rows than a partition's share: no owner can divide it."""
+    """Return what a program can do about a key that has more rows than a partition's share: no owner can divide it."""
     tasks = (task for entry in program.entries.values() for task in entry.tasks if task.name == hot.task)
     touched = {access.state for task in tasks for access in task.accesses}
     elements = [element for name, element in program.elements.items() if name in touched and not element.partial]

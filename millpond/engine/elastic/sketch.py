@@ -58,7 +58,7 @@ class Sketch:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[str, float]], counters: int = COUNTERS) -> Sketch:
-        """The sketch of some additions."""
+        """Return the sketch of some additions."""
         sketch = cls(counters)
         for key, rows in keys:
             sketch.add(key, rows)

@@ -63,11 +63,11 @@ class Speeds:
             self._fixed = (fixed_rows(self._pairs),)
 
     def now(self, places: Sequence[str]) -> list[float]:
-        """What a row costs each partition by the last epoch alone, by the executor it is on; 1 is as with most."""
+        """Get what a row costs each partition by the last epoch alone, by the executor it is on; 1 is as with most."""
         return self._costs(places, {place: [spent] for place, spent in self._now.items()})
 
     def of_late(self, places: Sequence[str]) -> list[float]:
-        """The same by the median of the last reports, which one that is out of line does not change."""
+        """Return the same by the median of the last reports, which one that is out of line does not change."""
         return self._costs(places, self._recent)
 
     def _costs(self, places: Sequence[str], known: Mapping[str, Iterable[Spent]]) -> list[float]:
@@ -91,13 +91,13 @@ def _ratios(places: Sequence[str], known: Mapping[str, Iterable[Spent]], fixed: 
 
 
 def _middle(figures: Iterable[float]) -> float:
-    """The median, and the lower one of two: else an executor could never be twice as slow as the only other."""
+    """Return the median, and the lower one of two: else an executor could never be twice as slow as the only other."""
     ordered = sorted(figures)
     return ordered[(len(ordered) - 1) // 2]
 
 
 def fixed_rows(pairs: Iterable[tuple[Spent, Spent]]) -> float:
-    """The fixed cost by which seconds changed as they did, from epoch to epoch of one executor.
+    """Return the fixed cost by which seconds changed as they did, from epoch to epoch of one executor.
 
     The least sum of errors wins, not of their squares: if an executor became slow together with its rows, that is one
     voice among many.
@@ -110,7 +110,7 @@ def fixed_rows(pairs: Iterable[tuple[Spent, Spent]]) -> float:
 
 
 def _spent(seen: Observed) -> dict[str, Spent]:
-    """What a task of each executor took, where there was something to do."""
+    """Return what a task of each executor took, where there was something to do."""
     by_place: dict[str, list[int]] = {}
     for number, place in enumerate(seen.places):
         by_place.setdefault(place, []).append(number)
@@ -120,7 +120,7 @@ def _spent(seen: Observed) -> dict[str, Spent]:
 
 
 def row_s(tasks: Iterable[TaskLoad]) -> float:
-    """What a row of some tasks took, on average; 0 if that is not known."""
+    """Return what a row of some tasks took, on average; 0 if that is not known."""
     every = list(tasks)
     rows = sum(task.total_rows for task in every)
     return sum(sum(task.seconds) for task in every) / rows if rows else 0.0

@@ -15,7 +15,6 @@ from millpond.engine.elastic.detect import Consecutive
 from millpond.engine.elastic.moves import Move, Weighed
 from millpond.engine.elastic.observed import Decision, Floats, Observed, Reason
 from millpond.engine.elastic.options import Elastic
-from millpond.engine.elastic.queue import Queue
 from millpond.engine.elastic.speeds import Speeds, row_s
 
 FORGET = 0.5
@@ -40,6 +39,35 @@ to an epoch, or Spark that takes the time."""
 
 ENOUGH = 0.8
 """State stays where it is if rows that may run anywhere bring the highest cost below so much of what is uneven."""
+
+
+GROWS = 0.05
+"""A queue grows if it became longer by more than this part of an epoch's rows: less than that is when one looks."""
+
+LONG_EPOCHS = 3
+"""A queue is long if it takes more epochs than this, as large as the last one, and no other row comes."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Follows the queue of the sources: rows that wait for an epoch.
+
+    Where nobody tells of one, it neither grows nor is it long.
+    """
+
+    rows: int | None = None
+    grows: bool = False
+    long: bool = False
+
+    def learn(self, seen: Observed) -> None:
+        """Take what an epoch tells."""
+        if not seen.fed_rows:
+            # Timers that fire, and messages that were left: no source was asked.
+            return
+        before, self.rows = self.rows, seen.queued_rows
+        now = self.rows or 0
+        self.grows = before is not None and now - before > GROWS * seen.fed_rows
+        self.long = now > LONG_EPOCHS * seen.fed_rows
 
 
 @dataclass(slots=True)
@@ -70,7 +98,7 @@ class Standard:
         self._speeds = Speeds(options.reports)
 
     def decide(self, seen: Observed) -> Decision | None:
-        """The owners from the next epoch on, if something has been wrong for long enough."""
+        """Return the owners from the next epoch on, if something has been wrong for long enough."""
         self._learn(seen)
         if self._rests > 0:
             # What moved is restored in these epochs, so they tell nothing about those to come.
@@ -98,7 +126,7 @@ class Standard:
         return max(seen.seconds, default=0.0) >= self.options.ignored_s
 
     def _of_late(self, seen: Observed, partitions: int) -> Weighed:
-        """The load of late, on so many partitions; all key groups are alike as long as none had rows."""
+        """Return the load of late, on so many partitions; all key groups are alike as long as none had rows."""
         costs = self._speeds.of_late(_places(seen))[:partitions]
         costs += [1.0] * (partitions - len(costs))
         none = np.zeros(len(seen.owners))
@@ -135,7 +163,7 @@ class Standard:
         return None
 
     def _gains(self, seen: Observed, load: Weighed) -> tuple[Move, dict[Reason, float]]:
-        """The best move by a load, and what there is to gain from it, for each reason to move."""
+        """Return the best move by a load, and what there is to gain from it, for each reason to move."""
         move = load.best_move(seen, ENOUGH * self.options.uneven)
         # An executor that stays slow has what it can bear by the time that no move relieves it.
         slowest = max(load.costs) if move.relieves > 1 else 1.0
@@ -183,7 +211,7 @@ class Standard:
         return FULL if seen.epoch_s > NEVER_WAITS * seen.interval_s else 1.0
 
     def _with(self, seen: Observed, count: int, reason: Reason, why: str) -> Decision:
-        """The owners on another number of partitions."""
+        """Return the owners on another number of partitions."""
         late = self._of_late(seen, count)
         owners = late.balanced(seen)
         told = f"{reason.value} ({why}): {count} instead of {seen.partitions}"
@@ -191,7 +219,7 @@ class Standard:
 
 
 def _places(seen: Observed) -> Sequence[str]:
-    """The executor of each partition; all on one if nothing is known."""
+    """Return the executor of each partition; all on one if nothing is known."""
     return seen.places or ("",) * seen.partitions
 
 
@@ -202,7 +230,7 @@ def _gain(seen: Observed, move: Move) -> str:
 
 
 def _rows_of(seen: Observed, *, free: bool) -> Floats:
-    """The rows of tasks that are free to run anywhere by key group, or those of all others."""
+    """Return the rows of tasks that are free to run anywhere by key group, or those of all others."""
     chosen = (np.array(task.rows, dtype=np.float64) for task in seen.tasks if task.free is free)
     return sum(chosen, np.zeros(len(seen.owners)))
 

@@ -1,5 +1,4 @@
 """Rows over several keys: which keys they touch, where they run together, each all or nothing.
 
-In reading order: `keysets`, `components`, `gatheredplacement`, `partitionedview`, `transactions`, `links`, `uncut`,
-`keycodes`.
+In reading order: `keysets`, `components`, `gatheredplacement`, `partitionedview`, `transactions`, `links`, `keycodes`.
 """

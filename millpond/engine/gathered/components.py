@@ -1,4 +1,8 @@
-"""Which keys must be together: connected components over the keys that rows share, spread over partitions."""
+"""Which keys must be together: connected components over the keys that rows share, spread over partitions.
+
+>>> connected(4, np.array([0, 2]), np.array([1, 3])).tolist()
+[0, 0, 2, 2]
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ def neighbours(owners: Ints, nodes: Ints) -> tuple[Ints, Ints]:
 
 
 def packed(weights: Ints, partitions: int) -> Ints:
-    """A partition for each component, so that all have about the same weight: large ones first, small ones in bulk."""
+    """Choose a partition for each component, so that all weigh about the same: large ones first, small ones in bulk."""
     placed = np.zeros(len(weights), dtype=np.int64)
     order = np.argsort(-weights, kind="stable")
     share = float(weights.sum()) / partitions

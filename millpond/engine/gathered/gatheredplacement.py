@@ -58,7 +58,7 @@ class Placement:
     parts: npt.NDArray[np.int32] | None = None
 
     def counters(self) -> dict[str, int]:
-        """What is told of an epoch's components."""
+        """Return what is told of an epoch's components."""
         told = {"surveyed": self.surveyed, "components": self.components, "largest": self.largest}
         return {LATEST + name: count for name, count in told.items()}
 
@@ -68,7 +68,7 @@ _decoder = msgspec.msgpack.Decoder(Survey)
 
 
 def encode_survey(survey: Survey) -> bytes:
-    """A survey as bytes."""
+    """Return a survey as bytes."""
     return _encoder.encode(survey)
 
 
@@ -78,7 +78,7 @@ def decode_survey(data: bytes) -> Survey:
 
 
 def gathered_feeds(plan: ProgramPlan) -> list[int]:
-    """The feeds whose entry points are gathered."""
+    """Return the feeds whose entry points are gathered."""
     return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.GATHERED]
 
 
@@ -137,7 +137,7 @@ def place_surveyed(plan: ProgramPlan, surveys: Sequence[Survey]) -> Placement:
 
 
 def _home(plan: ProgramPlan, keys: pa.Array) -> PartitionId:
-    """The partition that owns most of some keys: the fewest values travel there."""
+    """Return the partition that owns most of some keys: the fewest values travel there."""
     return PartitionId(int(np.bincount(owners_of(plan.layout, keys)).argmax()))
 
 
@@ -190,7 +190,7 @@ def _targets(plan: ProgramPlan, placement: Placement, found: TouchedKeys) -> npt
 
 
 def _rows_of(plan: ProgramPlan, table: pa.Table) -> list[tuple[int, npt.NDArray[np.intp]]]:
-    """The gathered feeds that a table has rows of, and which rows they are."""
+    """Return the gathered feeds that a table has rows of, and which rows they are."""
     wanted = gathered_feeds(plan)
     if "feed" not in table.column_names:
         return [(0, np.arange(table.num_rows))] if wanted and table.num_rows else []

@@ -29,7 +29,7 @@ class KeyCodes:
         return self._size
 
     def encode(self, columns: Sequence[pa.ChunkedArray]) -> Codes:
-        """The numbers of rows' keys; new keys get the next ones."""
+        """Return the numbers of rows' keys; new keys get the next ones."""
         # Keys that are known stand before the rows: they are the first to come, and so get their numbers again.
         whole = [_behind(known, column) for known, column in zip(self._known, columns, strict=True)]
         codes, size = _encode(whole[0])
@@ -43,7 +43,7 @@ class KeyCodes:
         return codes[before:]
 
     def decode(self, codes: Codes) -> list[pa.Array]:
-        """The keys of numbers, a column each."""
+        """Return the keys of numbers, a column each."""
         places = pa.array(codes)
         return [known.take(places) for known in self._known if known is not None]
 
@@ -59,7 +59,7 @@ def _encode(column: pa.Array) -> tuple[Codes, int]:
 
 
 def _first_rows(column: pa.Array, codes: Codes, size: int) -> pa.Array:
-    """The key of each number: that of the row in which it comes first."""
+    """Return the key of each number: that of the row in which it comes first."""
     first = np.empty(size, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return column.take(pa.array(first))

@@ -54,7 +54,7 @@ def touched(
     *,
     bad: dict[int, RowError] | None = None,
 ) -> list[TouchedKeys]:
-    """The keys that `count` rows touch, by element, the pairs of an element in the order of the rows.
+    """Return the keys that `count` rows touch, by element, the pairs of an element in the order of the rows.
 
     Keys may follow from the `times` of rows, if they have their own. Rows whose keys can't be brought together touch
     nothing, if they may be told in `bad`.
@@ -85,7 +85,7 @@ def _by_function(
     times: Ints | None,
     bad: dict[int, RowError] | None,
 ) -> list[TouchedKeys]:
-    """The keys that the compiler's function finds.
+    """Return the keys that the compiler's function finds.
 
     What can't be a key, None or of another type, is left out: a row may touch it in a branch that it does not take,
     and if it does, it fails there as in plain Python.
@@ -117,7 +117,7 @@ def _by_function(
 
 
 def _usable(codec: KeyCodec, listed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """The pairs of a row and a unit whose unit can be a key."""
+    """Return the pairs of a row and a unit whose unit can be a key."""
     try:
         codec.encode_many([unit for _, unit in listed])
     except StateError:
@@ -134,7 +134,7 @@ def _is_key(codec: KeyCodec, unit: Any) -> bool:
 
 
 def _own_values(column: Column) -> list[Any]:
-    """The values of a column, for code that may change them: rows run with the same objects later."""
+    """Return the values of a column, for code that may change them: rows run with the same objects later."""
     values = column.take(None)
     return copy.deepcopy(values) if isinstance(column, ListColumn) and column.may_change else values
 
@@ -148,7 +148,7 @@ class FeedKeys:
 
 
 def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table, floor_us: int) -> FeedKeys:
-    """The keys that rows of a gathered feed touch; rows whose arguments do not fit have none.
+    """Return the keys that rows of a gathered feed touch; rows whose arguments do not fit have none.
 
     No row with an event time goes by a time before `floor_us`.
     """
@@ -173,14 +173,14 @@ def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table, floor_us: int) -> F
 
 
 def survey_parameters(task: CompiledTask) -> list[str]:
-    """The parameters that the keys of a gathered task follow from."""
+    """Return the parameters that the keys of a gathered task follow from."""
     assert task.keys is not None
     keys = key_parameters(task)
     return [name for name in task.inputs if task.keys.function is not None or name in keys]
 
 
 def store_keys(plan: ProgramPlan, found: TouchedKeys) -> list[bytes]:
-    """The name of each unit in the store, in the order of the units; a single element's is where all of it lies."""
+    """Get the name of each unit in the store, in the order of the units; a single element's is where all of it lies."""
     layout: Layout = plan.layout
     index = plan.element_index(found.element)
     element = plan.program.elements[found.element].type

@@ -60,18 +60,18 @@ class Links:
         return np.array(numbered, dtype=np.int64)
 
     def touched(self, start: int, end: int) -> list[Entry]:
-        """The entries that rows from `start` to `end` touch."""
+        """Return the entries that rows from `start` to `end` touch."""
         found = np.unique(self._of_row[self._row_starts[start] : self._row_starts[end]])
         return [self.entries[number] for number in found.tolist()]
 
     def needed_again(self, start: int, end: int) -> list[Entry]:
-        """The entries that rows from `start` to `end` touch, and later ones too."""
+        """Return the entries that rows from `start` to `end` touch, and later ones too."""
         # Mostly a few rows of fewer entries: that is no work for NumPy.
         found = sorted(set(self._of_row[self._row_starts[start] : self._row_starts[end]].tolist()))
         return [self.entries[number] for number in found if self._rows[self._entry_starts[number + 1] - 1] >= end]
 
     def joined(self, start: int, first: int, last: int) -> tuple[list[Entry], list[int]]:
-        """What rows from `first` to `last` touch, and the rows since `start` that touch it, or what these touch, ..."""
+        """Find what rows from `first` to `last` touch, and the rows since `start` that touch it, and so on."""
         entries: set[int] = set()
         rows: set[int] = set()
         waiting = list(range(first, last))

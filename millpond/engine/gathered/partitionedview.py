@@ -18,7 +18,7 @@ from millpond.state.local.storeview import StoreView
 
 
 def groups_of(keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The key group of each of many store keys."""
+    """Return the key group of each of many store keys."""
     first, end = GROUP_BYTES
     groups = pc.binary_slice(keys, first, end).cast(pa.binary(end - first))
     numbers = np.frombuffer(groups.buffers()[1], dtype=">u2", count=len(keys), offset=groups.offset * (end - first))
@@ -26,7 +26,7 @@ def groups_of(keys: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def owners_of(layout: Layout, keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The partition that owns each of many store keys."""
+    """Return the partition that owns each of many store keys."""
     owners: npt.NDArray[np.int64] = np.array(layout.owners(), dtype=np.int64)[groups_of(keys)]
     return owners
 
@@ -62,7 +62,7 @@ class PartitionedView:
         return self._home(key).get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of different `keys`, None where there is none."""
+        """Return the values of different `keys`, None where there is none."""
         owners = owners_of(self._layout, pa.array(keys, pa.binary()))
         found: list[bytes | None] = [None] * len(keys)
         for partition in np.unique(owners).tolist():

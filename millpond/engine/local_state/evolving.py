@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import Progress
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
 from millpond.checkpoint.records.manifest import Elements, Manifest
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rewriting import Evolving
-from millpond.checkpoint.upkeep.scratch import Tell
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.local_state.rescaling import carried_counters
+from millpond.engine.local_state.rescaling import carried_counters, upkeep_bars
 from millpond.engine.schema import element_schemas
 from millpond.errors import EpochError
 from millpond.storage.contract import Storage
@@ -61,11 +56,11 @@ class Schemas:
         """The checkpoint's elements by index, once they are the program's; none before that."""
         return () if self.change else self._checkpoint.elements
 
-    def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
-        """Give the checkpoint the program's elements, in an epoch of its own; say if that took one."""
+    def evolve(self, storage: Storage, publish: Callable[[Manifest], None]) -> None:
+        """Give the checkpoint the program's elements, in an epoch of its own, unless it has them."""
         if not self.change:
-            return False
-        with _progress(self._name, self._shown) as (reading, writing):
+            return
+        with upkeep_bars(self._name, "bringing state elements over", self._shown) as (reading, writing):
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Offer.evolve(self._wanted.elements),
@@ -73,10 +68,9 @@ class Schemas:
                 publish,
                 partitions=1,
             )
-        return True
 
     def _counters(self, growth: int) -> dict[str, int]:
-        """The counters of the epoch; what was over of an element is told only if its entries still expire."""
+        """Return the counters of the epoch; what was over of an element is told only if its entries still expire."""
         carried = carried_counters(self._checkpoint.head, growth)
         times = Times.of(carried)
         expiring = {index for index, kept in enumerate(self._wanted.elements) if kept and kept.name in self._expiring}
@@ -93,18 +87,4 @@ def check_elements(parent: Parent, elements: Elements) -> None:
             expected="those that this driver found",
             found=f"others since epoch {parent.epoch} or before",
             hint="nothing was committed; restart this job, and make sure that only one uses this checkpoint",
-        )
-
-
-@contextmanager
-def _progress(name: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
-    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
-    console = Console(stderr=True)
-    hidden = not (console.is_terminal if shown is None else shown)
-    with Progress(console=console, transient=True, disable=hidden) as bars:
-        read = bars.add_task(f"{name}: reading state", total=None)
-        write = bars.add_task(f"{name}: bringing state elements over", total=None)
-        yield (
-            lambda done, total: bars.update(read, completed=done, total=total),
-            lambda done, total: bars.update(write, completed=done, total=total),
         )

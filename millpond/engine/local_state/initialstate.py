@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import eq
-from typing import Any, Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -43,6 +43,19 @@ KEY, VALUE = "key", "value"
 
 Into = Literal["first", "all"]
 """Which instances of a partial element are filled."""
+
+
+Entries = TypeVar("Entries")
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Generic[Entries]):
+    """Keys and values for a state element, and the name under which they are loaded once: by default the element's."""
+
+    element: Element
+    entries: Entries
+    into: Into | None
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +94,12 @@ class LoadReport(msgspec.Struct, frozen=True):
 
 
 def bare_type(element: Element) -> Any:
-    """The type of an element as the program sees it, whatever is stored besides its values."""
+    """Return the type of an element as the program sees it, whatever is stored besides its values."""
     return element.type.bare_type if isinstance(element.type, AgedType) else element.type
 
 
 def load_columns(element: Element) -> tuple[tuple[str, Any], ...]:
-    """The columns of a load: `key` unless the element is a `Value`, and `value` unless it is a `Set`."""
+    """Return the columns of a load: `key` unless the element is a `Value`, and `value` unless it is a `Set`."""
     seen = bare_type(element)
     key = () if seen.container is Value else ((KEY, seen.key_hint),)
     value = () if seen.container is Set else ((VALUE, seen.value_hint),)
@@ -94,7 +107,7 @@ def load_columns(element: Element) -> tuple[tuple[str, Any], ...]:
 
 
 def loadable(program: CompiledProgram, name: str) -> Element:
-    """An element of a program as it is stored; timers are set by rows alone."""
+    """Return an element of a program as it is stored; timers are set by rows alone."""
     own = {key: element for key, element in program.elements.items() if not isinstance(element.type, TimersType)}
     if name not in own:
         raise StateError(
@@ -134,7 +147,7 @@ def load_rows(storage: Storage, target: Target, rows: pa.Table) -> LoadReport:
 
 
 def load_work(checkpoint: Checkpoint, reports: Sequence[LoadReport]) -> EpochWork:
-    """The work of a load's epoch, from all reports; raises the first problem."""
+    """Return the work of a load's epoch, from all reports; raises the first problem."""
     for report in reports:
         if report.problem is not None:
             code, summary, expected, found, hint = report.problem
@@ -146,7 +159,7 @@ def load_work(checkpoint: Checkpoint, reports: Sequence[LoadReport]) -> EpochWor
 
 
 def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Offer | None:
-    """The offer of a load; None if it was loaded before. One without a name of its own comes before any rows."""
+    """Return the offer of a load; None if it was loaded before. One without a name of its own comes before any rows."""
     head = checkpoint.head
     own = element if name is None else name
     if head is not None and own in head.loads:
@@ -281,7 +294,7 @@ def _check_distinct(target: Target, keys: list[bytes]) -> None:
 
 
 def _check_positions(target: Target, units: Any) -> None:
-    """The positions of a list are 0, 1, 2, ...: each there, since none is there twice."""
+    """Check that the positions of a list are 0, 1, 2, ...: each there, since none is there twice."""
     if target.element.type.container is List and len(units) and (min(units) != 0 or max(units) != len(units) - 1):
         raise StateError(
             "MP275",

@@ -51,7 +51,7 @@ def store_path(local_root: str, uuid: str, partition: PartitionId) -> Path:
 
 
 def default_local_root(checkpoint_url: str, temporary: str) -> str:
-    """A directory for local stores that no other checkpoint uses."""
+    """Return a directory for local stores that no other checkpoint uses."""
     digest = hashlib.sha256(checkpoint_url.encode()).hexdigest()[:16]
     return str(Path(temporary) / f"millpond-{os.getuid()}-{digest}")
 
@@ -64,7 +64,7 @@ def open_state(
     partition: PartitionId,
     restore: Restore = "on_demand",
 ) -> StoreView:
-    """A frozen view of the partition's state at the parent; the store is advanced or rebuilt first if it must be."""
+    """Open a frozen view of a partition's state at the parent; the store is advanced or rebuilt first if it must be."""
     store = LocalStore.at(store_path(local_root, parent.uuid, partition))
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
     groups = layout.groups_of(partition)
@@ -79,14 +79,14 @@ def open_state(
             crashpoint("store.advanced")
             continue
         if store_version.stamp != wanted or store_version.whole != ours:
-            _bring(store, store_version, wanted, storage, parent, groups)
+            _restore(store, store_version, wanted, storage, parent, groups)
             crashpoint("store.advanced")
             continue
         lacking = sorted(set(groups) - groups_in(store_version.held or ()))
         if restore == "eager" or Restoring(storage, parent, lacking).size_bytes <= AT_ONCE_BYTES_MAX:
-            _bring_all(store, wanted, Restoring(storage, parent, groups))
+            _restore_all(store, wanted, Restoring(storage, parent, groups))
             continue
-        view = OnDemandView(store, groups, partial(Restoring(storage, parent, groups).bring, store, wanted))
+        view = OnDemandView(store, groups, partial(Restoring(storage, parent, groups).restore, store, wanted))
         if (view.stamp, view.store_version.whole) == (wanted, ours):
             return view
         view.close()
@@ -112,7 +112,7 @@ def _handed_over(
     return store.hand_over(store_version, groups) or _store_version(store) != store_version
 
 
-def _bring(
+def _restore(
     store: LocalStore,
     store_version: StoreVersion,
     wanted: Stamp,
@@ -209,7 +209,7 @@ def _is_folder(folder: Path) -> bool:
 
 
 def _missed(store_version: StoreVersion, parent: Parent, groups: Sequence[int]) -> tuple[StateFile, ...] | None:
-    """The deltas between a store and the parent; None if these do not lead there."""
+    """Return the deltas between a store and the parent; None if these do not lead there."""
     origin = store_version.origin
     if origin is None or origin.uuid != parent.uuid:
         return None
@@ -238,16 +238,16 @@ def _advance(
     return store.advance(store_version, wanted, list(_load(storage, missing, ranges)))
 
 
-def _bring_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:
-    """Bring in all ranges, each in a transaction of its own: a start after a kill goes on where this one was."""
+def _restore_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:
+    """Restore all ranges, each in a transaction of its own: a start after a kill goes on where this one was."""
     for groups in restoring.ranges:
-        if not restoring.bring(store, stamp, groups[0]):
+        if not restoring.restore(store, stamp, groups[0]):
             return
         crashpoint("store.advanced")
 
 
 def _load(storage: Storage, files: tuple[StateFile, ...], ranges: Ranges) -> Iterator[Loaded]:
-    """What files change in some key groups; those that reach into none of them are not read."""
+    """Return what files change in some key groups; those that reach into none of them are not read."""
     for state_file in files:
         reached = [each for each in ranges if state_file.overlaps(*each)]
         if reached:

@@ -66,7 +66,7 @@ class Instances:
         return self.renewed(self.layout(said.partitions), said.owners(most))
 
     def renewed(self, layout: Layout, owners: tuple[int, ...] | None = None) -> Layout:
-        """A layout with the instances that there are now, and its owners or those given if they still can be."""
+        """Return a layout with the instances that there are now, and its owners or those given if they still can be."""
         fresh = self.layout(layout.partitions)
         wanted = layout.assigned if owners is None else owners
         if wanted is None:
@@ -74,30 +74,29 @@ class Instances:
         divided = fresh.aligned and any(len({wanted[group] for group in atom}) > 1 for atom in fresh.atoms)
         return fresh if divided else fresh.with_owners(wanted)
 
-    def bring(self, storage: Storage, publish: Callable[[Manifest], None]) -> bool:
-        """Give the checkpoint the number that was asked for, in an epoch of its own; say if that took one.
+    def rescale(self, storage: Storage, publish: Callable[[Manifest], None]) -> None:
+        """Give the checkpoint the number that was asked for, in an epoch of its own, unless it has it.
 
         Nothing may be left of the last batch: its messages are for the instances that were.
         """
         wanted = self.change
         if wanted is None:
-            return False
-        with _progress(self._program.name, wanted, self._shown) as (reading, writing):
-            rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
+            return
+        with upkeep_bars(self._program.name, f"moving to {wanted} instances", self._shown) as (reading, writing):
+            rescaling = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Offer.rescale(wanted),
-                lambda parent: rescale.compute(storage, parent, self._counters),
+                lambda parent: rescaling.compute(storage, parent, self._counters),
                 publish,
                 partitions=1,
             )
-        return True
 
     def _counters(self, growth: int) -> dict[str, int]:
         return carried_counters(self._checkpoint.head, growth)
 
 
 def carried_counters(head: Manifest | None, growth: int) -> dict[str, int]:
-    """The counters of an epoch without rows: running totals go on."""
+    """Return the counters of an epoch without rows: running totals go on."""
     before = {} if head is None else head.counters
     totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
     running = RUNNING_TOTAL + ENTRIES
@@ -117,13 +116,13 @@ def check_instances(parent: Parent, layout: Layout) -> None:
 
 
 @contextmanager
-def _progress(name: str, instances: int, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
-    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
+def upkeep_bars(name: str, doing: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
+    """Show two bars on a terminal, for reading and for writing state, which go away at the end; or as `shown` says."""
     console = Console(stderr=True)
     hidden = not (console.is_terminal if shown is None else shown)
     with Progress(console=console, transient=True, disable=hidden) as bars:
         read = bars.add_task(f"{name}: reading state", total=None)
-        write = bars.add_task(f"{name}: moving to {instances} instances", total=None)
+        write = bars.add_task(f"{name}: {doing}", total=None)
         yield (
             lambda done, total: bars.update(read, completed=done, total=total),
             lambda done, total: bars.update(write, completed=done, total=total),

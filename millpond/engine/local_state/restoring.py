@@ -54,13 +54,13 @@ class Restoring:
         """The ranges of key groups that are brought in at once, in order; together they hold all groups."""
         return [range(first, end) for first, end in pairwise([*self._starts, self._groups.stop])]
 
-    def bring(self, store: LocalStore, stamp: Stamp, group: int) -> bool:
+    def restore(self, store: LocalStore, stamp: Stamp, group: int) -> bool:
         """Bring the range of a key group into a store; False if the store no longer stands at the stamp."""
         found = self.ranges[bisect_right(self._starts, group) - 1]
         return store.take(stamp, found, self.read, self._whole)
 
     def read(self, ranges: Ranges) -> Iterator[Loaded]:
-        """The entries of some key groups, file by file in the order in which they apply."""
+        """Return the entries of some key groups, file by file in the order in which they apply."""
         for state in self._files:
             reached = [each for each in ranges if state.overlaps(*each)]
             if reached:
@@ -79,7 +79,7 @@ class Restoring:
 
 
 def kept_names(files: Sequence[StateFile]) -> frozenset[str]:
-    """The files that are worth keeping in memory: the last ones, which are deltas if there are any."""
+    """Return the files that are worth keeping in memory: the last ones, which are deltas if there are any."""
     kept: set[str] = set()
     room = KEPT_BYTES_MAX
     for state in reversed(files):
@@ -108,7 +108,7 @@ def range_starts(
 
 
 def _wide_enough(starts: list[int], groups: range, total: int) -> list[int]:
-    """The starts, without those whose range would hold much less than a file does."""
+    """Return the starts, without those whose range would hold much less than a file does."""
     count = max(1, round(total / FILE_BYTES))
     width = len(groups) / count
     chosen = [starts[0]]

@@ -74,7 +74,7 @@ class BadRow:
 
 
 def letter_table(letters: Sequence[BadRow], feed: str, entry: str, epoch: int, *, ordered: bool) -> pa.Table:
-    """The dead letters of a feed in input order; rows of one place by what they say, so that retries agree."""
+    """Return the dead letters of a feed in input order; rows of one place by what they say, so that retries agree."""
     told = sorted(letters, key=lambda bad: (bad.order, bad.source or "", bad.position, bad.row))
     columns: dict[str, list[Any]] = {
         "feed": [feed] * len(told),
@@ -96,13 +96,13 @@ def letter_table(letters: Sequence[BadRow], feed: str, entry: str, epoch: int, *
 
 
 def row_text(columns: Mapping[str, pa.Array], row: int) -> str:
-    """A row as JSON, for people and for a second try."""
+    """Return a row as JSON, for people and for a second try."""
     values = {name: _plain(as_python(column, row), column.type) for name, column in columns.items()}
     return _JSON.encode(values)
 
 
 def as_python(column: pa.Array, row: int) -> Any:
-    """A value of a column, also if it is a text that is none."""
+    """Return a value of a column, also if it is a text that is none."""
     try:
         return column[row].as_py()
     except UnicodeDecodeError:
@@ -118,7 +118,7 @@ def columns_of(texts: Sequence[str], kinds: Mapping[str, pa.DataType]) -> dict[s
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value as JSON has it."""
+    """Return a value as JSON has it."""
     if value is None or isinstance(value, str):
         return value
     if pa.types.is_dictionary(kind):
@@ -141,7 +141,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 
 def _value(told: Any, kind: pa.DataType) -> Any:
-    """What JSON has, as a value that Arrow takes for one of its type."""
+    """Return what JSON has, as a value that Arrow takes for one of its type."""
     if told is None:
         return None
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):

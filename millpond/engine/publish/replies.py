@@ -73,7 +73,7 @@ def stage(sink: SinkPlan, table: pa.Table, place: str, checkpoint: Storage | Non
 
 
 def unfolded(table: pa.Table, rows: pa.Schema) -> pa.Table:
-    """Replies that are lists of tuples, each as a row: the columns that are kept, then the parts of the tuple."""
+    """Get replies that are lists of tuples, each as a row: the columns that are kept, then the parts of the tuple."""
     replies = table[REPLY].combine_chunks()
     kept = table.drop_columns([REPLY]).take(pc.list_parent_indices(replies))
     columns: list[pa.ChunkedArray | pa.Array] = []
@@ -84,7 +84,7 @@ def unfolded(table: pa.Table, rows: pa.Schema) -> pa.Table:
 
 
 def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:
-    """The columns of a Parquet file, by their paths; lists and maps are left to the defaults."""
+    """Return the columns of a Parquet file, by their paths; lists and maps are left to the defaults."""
     for field in fields:
         if pa.types.is_struct(field.type):
             yield from _leaves(field.type, f"{above}{field.name}.")
@@ -98,7 +98,7 @@ def reply_table(
     replies: pa.Array | None,
     reasons: Sequence[str | None] | None = None,
 ) -> pa.Table:
-    """The columns that replies keep, the replies, and why rows were refused if the entry point can refuse them."""
+    """Get the columns that replies keep, the replies, and why rows were refused if the entry point can refuse them."""
     columns = {name: array.cast(kind) for (name, kind), array in zip(keep, kept, strict=True)}
     if replies is not None:
         columns[REPLY] = replies

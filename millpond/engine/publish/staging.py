@@ -185,7 +185,7 @@ class CheckpointArea:
 
     @contextmanager
     def taken(self, outputs: Outputs) -> Iterator[list[Path]]:
-        """Copies of files, which are gone afterwards."""
+        """Copy files; the copies are gone afterwards."""
         make_private(self._scratch)
         with tempfile.TemporaryDirectory(prefix="handed-", dir=self._scratch) as folder:
             yield [self._brought(output, Path(folder)) for output in outputs]
@@ -223,12 +223,12 @@ class CheckpointArea:
 
 
 def handed_note(manifest: Manifest, sink: str, outputs: Outputs) -> str:
-    """The name of the note that a sink has got these files of an epoch; after a repair, the epoch may have others."""
+    """Name the note that a sink has got these files of an epoch; after a repair, the epoch may have others."""
     return _note(manifest, "\0".join((sink, *(output.file.name for output in outputs))))
 
 
 def old_handed_note(manifest: Manifest, sink: str) -> str:
-    """The name of the note as older versions made it, for whatever files the epoch had."""
+    """Return the name of the note as older versions made it, for whatever files the epoch had."""
     return _note(manifest, sink)
 
 

@@ -57,7 +57,7 @@ def _faults(name: str, column: pa.Array, hint: Any, *, is_key: bool) -> list[tup
 
 
 def _limits(hint: Any) -> list[msgspec.Meta]:
-    """What `Annotated` says of a value itself, also within `| None`."""
+    """Return what `Annotated` says of a value itself, also within `| None`."""
     if get_origin(hint) is typing.Annotated:
         inner, *metadata = get_args(hint)
         return [*_limits(inner), *(part for part in metadata if isinstance(part, msgspec.Meta))]
@@ -71,7 +71,7 @@ def _limits_more(limits: msgspec.Meta) -> bool:
 
 
 def _garbled(column: pa.Array) -> Mask | None:
-    """The rows with text that is not UTF-8, at any depth; None if there are none."""
+    """Return the rows with text that is not UTF-8, at any depth; None if there are none."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:

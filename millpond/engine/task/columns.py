@@ -32,11 +32,11 @@ class Column(Protocol):
     """One variable of many rows."""
 
     def take(self, rows: Picked) -> list[Any]:
-        """The values of some rows, or of all."""
+        """Return the values of some rows, or of all."""
         ...
 
     def distinct(self) -> Coded:
-        """The distinct values, and which of them each row has."""
+        """Return the distinct values, and which of them each row has."""
         ...
 
 
@@ -47,7 +47,7 @@ class ListColumn:
         self._values = values
 
     def take(self, rows: Picked) -> list[Any]:
-        """The values of some rows, or of all."""
+        """Return the values of some rows, or of all."""
         if rows is None or isinstance(rows, slice):
             return list(self._values if rows is None else self._values[rows])
         values = self._values
@@ -59,7 +59,7 @@ class ListColumn:
         return not _FIXED.issuperset(map(type, self._values))
 
     def distinct(self) -> Coded:
-        """The distinct values, and which of them each row has."""
+        """Return the distinct values, and which of them each row has."""
         known: dict[Any, int] = {}
         codes = [known.setdefault(value, len(known)) for value in self._values]
         return list(known), np.array(codes, dtype=np.int64)
@@ -72,7 +72,7 @@ class NumberColumn:
         self._values = values
 
     def take(self, rows: Picked) -> list[Any]:
-        """The values of some rows, or of all."""
+        """Return the values of some rows, or of all."""
         values: list[Any] = (self._values if rows is None else self._values[rows]).tolist()
         return values
 
@@ -81,7 +81,7 @@ class NumberColumn:
         return self._values
 
     def distinct(self) -> Coded:
-        """The distinct values, and which of them each row has."""
+        """Return the distinct values, and which of them each row has."""
         # By hashing, since sorting all rows to find the distinct ones costs several times as much.
         coded = pa.array(self._values).dictionary_encode()
         return coded.dictionary.to_numpy(zero_copy_only=False), coded.indices.to_numpy(zero_copy_only=False)
@@ -96,12 +96,12 @@ class TextColumn:
         self._words = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
 
     def take(self, rows: Picked) -> list[Any]:
-        """The values of some rows, or of all."""
+        """Return the values of some rows, or of all."""
         values: list[Any] = self._words[self._codes if rows is None else self._codes[rows]].tolist()
         return values
 
     def distinct(self) -> Coded:
-        """The distinct values, and which of them each row has."""
+        """Return the distinct values, and which of them each row has."""
         return self._words[:-1].tolist(), self._codes
 
 
@@ -113,7 +113,7 @@ class ArrowColumn:
         self._read = read
 
     def take(self, rows: Picked) -> list[Any]:
-        """The values of some rows, or of all."""
+        """Return the values of some rows, or of all."""
         if rows is None or isinstance(rows, slice):
             return self._read(self._array if rows is None else self._array[rows])
         return self._read(self._array.take(pa.array(rows)))
@@ -130,7 +130,7 @@ class ArrowColumn:
         return numbers
 
     def distinct(self) -> Coded:
-        """The distinct values, and which of them each row has."""
+        """Return the distinct values, and which of them each row has."""
         return ListColumn(self.take(None)).distinct()
 
 
@@ -141,13 +141,13 @@ class KeptColumn:
         self._array = array
 
     def arrow(self, rows: Picked) -> pa.Array:
-        """Some rows, or all, as Arrow."""
+        """Make Arrow of some rows, or of all."""
         if rows is None or isinstance(rows, slice):
             return self._array if rows is None else self._array[rows]
         return self._array.take(pa.array(rows))
 
     def take(self, rows: Picked) -> list[Any]:
-        """Some rows, or all, as values that can travel in a message."""
+        """Make values that can travel in a message of some rows, or of all."""
         return list(self.arrow(rows).to_pylist())
 
 
@@ -158,16 +158,16 @@ class TupleColumn:
         self._parts = parts
 
     def take(self, rows: Picked) -> list[Any]:
-        """The tuples of some rows, or of all."""
+        """Return the tuples of some rows, or of all."""
         return list(zip(*(part.take(rows) for part in self._parts), strict=True))
 
     def distinct(self) -> Coded:
-        """The distinct tuples, and which of them each row has."""
+        """Return the distinct tuples, and which of them each row has."""
         return ListColumn(self.take(None)).distinct()
 
 
 def column_of(array: pa.Array, hint: Any, *, key: bool = False) -> Column:
-    """The cheapest column for an Arrow array of a hint; the distinct values of a key are asked for."""
+    """Return the cheapest column for an Arrow array of a hint; the distinct values of a key are asked for."""
     bare = bare_hint(hint)
     if bare in (int, float) and not array.null_count:
         return NumberColumn(array.to_numpy(zero_copy_only=False))

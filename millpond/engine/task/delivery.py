@@ -73,7 +73,7 @@ class Delivery:
         self, plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId, portion: int = 0
     ) -> None:
         self._plan = plan
-        self._judged = epoch.judged
+        self._watermark = epoch.watermark
         self._epoch = epoch.epoch
         self._task = step, partition
         self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
@@ -114,7 +114,7 @@ class Delivery:
         feed = self._plan.feeds[work.feed]
         assert feed.time is not None, feed.name
         self._tell_time(work.feed, int(happened.max()))
-        late = int((happened < self._judged.bound_us(feed.time)).sum())
+        late = int((happened < self._watermark.bound_us(feed.time)).sum())
         if late:
             self.counters[f"late.{feed.name}"] += late
 
@@ -346,7 +346,7 @@ class _Sorted:
 
 
 def _converted(values: list[Any], entry: str, returns: Any, places: Sequence[int]) -> pa.Array:
-    """Replies as a column; the first one that does not fit is told by its place."""
+    """Return replies as a column; the first one that does not fit is told by its place."""
     try:
         return to_arrow(values, returns)
     except Exception as error:

@@ -204,7 +204,7 @@ class InOrder:
     # --- results that can't be handed over
 
     def _unfit(self, chunk: _Chunk) -> tuple[int, Raised] | None:
-        """The position of the first row that has run whose result can't be handed over."""
+        """Return the position of the first row that has run whose result can't be handed over."""
         found: list[tuple[int, Raised]] = []
         for own, one in enumerate(chunk.prepared):
             try:
@@ -235,7 +235,7 @@ class InOrder:
     # --- running
 
     def _of(self, positions: Rows | slice) -> list[Rows]:
-        """The rows of each work among those at some positions."""
+        """Return the rows of each work among those at some positions."""
         owners, rows = self._owners[positions], self._rows[positions]
         if len(self._work) == 1:
             return [rows]
@@ -256,7 +256,7 @@ class InOrder:
         return None
 
     def _runs(self, owners: Rows) -> Iterator[tuple[int, int]]:
-        """The stretches of rows of one work."""
+        """Return the stretches of rows of one work."""
         if len(self._work) == 1:
             return iter([(0, len(owners))])
         ends = (np.flatnonzero(np.diff(owners)) + 1).tolist()

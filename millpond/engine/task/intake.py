@@ -46,7 +46,7 @@ class Bodies:
     collected: int = 0
 
     def rows(self, picked: Rows | None) -> list[list[Any]]:
-        """The values of some rows, or of all."""
+        """Return the values of some rows, or of all."""
         if self.answers is None:
             bodies = self.column if picked is None else self.column.take(pa.array(picked))
             return [decode_values(body) for body in bodies.to_pylist()]
@@ -92,14 +92,14 @@ class Work:
         return [*self.variables.values(), *self.keep, *times]
 
     def renewed(self) -> Work:
-        """The same rows as they came, whatever the task's code did to what they carry."""
+        """Return the same rows as they came, whatever the task's code did to what they carry."""
         if self.carried is None:
             return self
         columns = self.fresh(np.arange(len(self)))
         return replace(self, variables={name: ListColumn(column) for name, column in columns.items()})
 
     def fresh(self, rows: Rows) -> dict[str, list[Any]]:
-        """The variables of some rows as they came."""
+        """Return the variables of some rows as they came."""
         names = self.task.inputs
         if self.carried is None:
             return {name: self.variables[name].take(rows) for name in names}
@@ -107,7 +107,7 @@ class Work:
         return {name: [body[at] for body in bodies] for at, name in enumerate(names)}
 
     def bad_row(self, row: int, epoch: EpochPlan, reason: str, letter: Letter | None = None) -> BadRow:
-        """A row of a first task that is left out."""
+        """Return a row of a first task that is left out."""
         assert self.source is not None, self.task.name
         name = epoch.source_name(self.sources[row].as_py())
         place = int(self.places.order[row]), name, int(self.places.position[row])
@@ -115,14 +115,14 @@ class Work:
         return BadRow(self.feed, reason, text, *place, time_us, letter)
 
     def key_column(self) -> Column:
-        """The column of dispatch keys of a BY_KEY task."""
+        """Return the column of dispatch keys of a BY_KEY task."""
         names = self.task.key.split(",")
         if len(names) == 1:
             return self.variables[names[0]]
         return TupleColumn([self.variables[name] for name in names])
 
     def coded_keys(self) -> Coded:
-        """The distinct dispatch keys of a BY_KEY task, and which of them each row has."""
+        """Return the distinct dispatch keys of a BY_KEY task, and which of them each row has."""
         if self._coded is None:
             self._coded = self.key_column().distinct()
         return self._coded
@@ -144,12 +144,12 @@ class Intake:
 
 
 def feed_column(feed: int, name: str) -> str:
-    """The name of a parameter's column among the columns of all feeds."""
+    """Return the name of a parameter's column among the columns of all feeds."""
     return f"f{feed}_{name}"
 
 
 def keep_column(feed: int, place: int) -> str:
-    """The name of a kept column that is no parameter: by its place, since its own name may be anything."""
+    """Return the name of a kept column that is no parameter: by its place, since its own name may be anything."""
     return f"k{feed}_{place}"
 
 
@@ -200,7 +200,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
         table = table.filter(pa.array(~bad))
         columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     if timing is not None and plan.feeds[number].late is not None:
-        late = _ints(table, TIME) < epoch.judged.bound_us(timing)
+        late = _ints(table, TIME) < epoch.watermark.bound_us(timing)
         if late.any():
             intake.late.append(_late_rows(plan, epoch, number, table.filter(pa.array(late))))
             table = table.filter(pa.array(~late))
@@ -228,7 +228,7 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     groups = column_array(table, "grp").to_numpy(zero_copy_only=False) if "grp" in table.column_names else None
     paths = pa.nulls(rows, pa.binary())
     happened = None if timing is None else _ints(table, TIME)
-    times = None if happened is None else np.maximum(happened, epoch.judged.floor_us)
+    times = None if happened is None else np.maximum(happened, epoch.watermark.floor_us)
     own = _source_rows(plan, number, columns, table)
     intake.work.append(Work(task, number, places, groups, sources, paths, variables, keep, times, happened, own))
 
@@ -241,7 +241,7 @@ def _late_rows(plan: ProgramPlan, epoch: EpochPlan, feed: int, table: pa.Table) 
             columns[name] = column_array(table, keep_column(feed, place)).cast(kind)
     happened = _ints(table, TIME)
     places = (_ints(table, "ord"), source_ranks(_sources(table)), _ints(table, "pos"))
-    return LateRows(feed, late_table(columns, happened, epoch.judged, places), int(happened.max()))
+    return LateRows(feed, late_table(columns, happened, epoch.watermark, places), int(happened.max()))
 
 
 def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> npt.NDArray[np.bool_]:
@@ -320,7 +320,7 @@ def _as_sent(table: pa.Table) -> pa.RecordBatch:
 
 
 def _message_places(table: pa.Table, feeds: npt.NDArray[np.int32]) -> Places:
-    """The places of all messages, ranked together, so that those of different tasks can be compared."""
+    """Return the places of all messages, ranked together, so that those of different tasks can be compared."""
     return Places(
         order=_ints(table, "ord"),
         feed=feeds.astype(np.int64),
@@ -360,7 +360,7 @@ def _read_task(
 
 
 def _answered(plan: ProgramPlan, places: Places) -> npt.NDArray[np.intp]:
-    """The answers to rows that got all of them: a row that raised at one instance lacks some, and is left out next."""
+    """Pick the answers to rows that got all of them: a row that raised at one instance lacks some, and is left out."""
     every = np.arange(len(places))
     if not plan.sifts or not len(places):
         return every
@@ -375,7 +375,7 @@ def _answered(plan: ProgramPlan, places: Places) -> npt.NDArray[np.intp]:
 
 
 def _gather(plan: ProgramPlan, task: CompiledTask, places: Places) -> npt.NDArray[np.intp]:
-    """The answers of all instances to each row, in the order of the instances."""
+    """Return the answers of all instances to each row, in the order of the instances."""
     width = plan.layout.instances
     sorting = places.sorting()
     rows = np.arange(len(places)) if sorting is None else sorting
@@ -392,7 +392,7 @@ def _gather(plan: ProgramPlan, task: CompiledTask, places: Places) -> npt.NDArra
 
 
 def column_array(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table, in one piece."""
+    """Return a column of a table, in one piece."""
     column = table.column(name)
     chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(chunk, pa.ChunkedArray):

@@ -14,7 +14,7 @@ from millpond.graph.model import Dispatch
 
 
 def merge_order(plan: ProgramPlan, work: list[Work]) -> tuple[Rows | None, Rows, Rows]:
-    """The rows of all works in one order: as an order of the concatenation, and as (work, row) pairs."""
+    """Return the rows of all works in one order: as an order of the concatenation, and as (work, row) pairs."""
     places = join_places([one.places for one in work])
     order = _sorted_with_ties(plan, work, places)
     if len(work) == 1:

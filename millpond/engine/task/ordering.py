@@ -33,7 +33,7 @@ def content_tie(values: tuple[Any, ...]) -> int:
 
 
 def _bare(value: Any) -> Any:
-    """A value with dataclasses and named tuples as plain tuples."""
+    """Return a value with dataclasses and named tuples as plain tuples."""
     if dataclasses.is_dataclass(value):
         return tuple(_bare(getattr(value, field.name)) for field in dataclasses.fields(value))
     if isinstance(value, tuple):
@@ -46,7 +46,7 @@ def _bare(value: Any) -> Any:
 
 
 def source_ranks(sources: pa.Array) -> Ints:
-    """Sources (file paths, topic partitions) as numbers in the order of their names; no source is -1."""
+    """Return sources (file paths, topic partitions) as numbers in the order of their names; no source is -1."""
     coded = sources if pa.types.is_dictionary(sources.type) else sources.dictionary_encode()
     names = coded.dictionary.to_pylist()
     if len(names) <= 1 and not coded.null_count:
@@ -60,7 +60,7 @@ def source_ranks(sources: pa.Array) -> Ints:
 
 
 def path_ranks(paths: pa.Array) -> Ints:
-    """The paths of messages as numbers in their order; no path comes first."""
+    """Return the paths of messages as numbers in their order; no path comes first."""
     return source_ranks(paths)
 
 
@@ -78,18 +78,18 @@ class Places:
     instance: Ints
 
     def columns(self) -> tuple[Ints, ...]:
-        """The columns, most significant first."""
+        """Return the columns, most significant first."""
         return (self.order, self.feed, self.source, self.position, self.tie, self.duplicate, self.turn, self.instance)
 
     def __len__(self) -> int:
         return len(self.order)
 
     def take(self, rows: npt.NDArray[np.intp]) -> Places:
-        """The places of some rows."""
+        """Return the places of some rows."""
         return Places(*(column[rows] for column in self.columns()))
 
     def sorting(self) -> npt.NDArray[np.intp] | None:
-        """The rows in order; None if they are in order already."""
+        """Return the rows in order; None if they are in order already."""
         varying = [column for column in self.columns() if len(column) and _varies(column)]
         if not varying:
             return None
@@ -99,7 +99,7 @@ class Places:
         return np.lexsort(varying[::-1])
 
     def tied(self) -> npt.NDArray[np.intp]:
-        """The rows whose place equals that of a neighbour; rows must be in order."""
+        """Return the rows whose place equals that of a neighbour; rows must be in order."""
         if len(self) < 2:
             return np.empty(0, dtype=np.intp)
         same = np.ones(len(self) - 1, dtype=bool)

@@ -55,7 +55,7 @@ class RowBatch:
         return None if self.work.times is None else self.work.times[self.rows].tolist()
 
     def next_rows(self, count: int) -> Rows | slice:
-        """The next `count` rows of the work, which still are to run."""
+        """Return the next `count` rows of the work, which still are to run."""
         start = len(self.results)
         if isinstance(self.rows, slice):
             return slice(self.rows.start + start, self.rows.start + start + count)
@@ -71,7 +71,7 @@ class RowBatch:
         self._left_out += result is LEFT_OUT
 
     def next_columns(self, count: int) -> list[list[Any]]:
-        """The columns of the next `count` rows."""
+        """Return the columns of the next `count` rows."""
         start = len(self.results)
         if start == 0 and count == self.count:
             return self._columns
@@ -82,11 +82,11 @@ class RowBatch:
         return nullcontext() if self._times is None else row_times(self._times, self.results)
 
     def row(self, at: int) -> int:
-        """The number in the work of one of the rows."""
+        """Return the number in the work of one of the rows."""
         return self.rows.start + at if isinstance(self.rows, slice) else int(self.rows[at])
 
     def values(self, at: int) -> dict[str, Any]:
-        """What the task's code was given of one of the rows."""
+        """Return what the task's code was given of one of the rows."""
         return {name: column[at] for name, column in zip(self.work.task.inputs, self._columns, strict=False)}
 
     def failure(self, error: BaseException, at: int, epoch: EpochPlan) -> Failure:

@@ -99,7 +99,7 @@ class _Cost:
         self._row_bytes = ROW_BYTES + OBJECTS_BY_BYTES * entry_bytes
 
     def of(self, batch: pa.RecordBatch) -> int:
-        """What the rows of a batch take."""
+        """Return what the rows of a batch take."""
         rows: int = batch.num_rows
         return rows * self._row_bytes + OBJECTS_BY_BYTES * content_bytes(pa.Table.from_batches([batch]))
 
@@ -144,7 +144,7 @@ def _pieces(key_groups: int, owned: Sequence[int]) -> Pieces:
 
 
 def _groups(plan: ProgramPlan, table: pa.Table) -> Pieces:
-    """The key group of each row: told, or found from its key; a row without a key is a bad one, and goes anywhere."""
+    """Find the key group of each row: in it, or by its key; a row without a key is a bad one, and goes anywhere."""
     if "grp" in table.column_names:
         told: Pieces = column_array(table, "grp").to_numpy(zero_copy_only=False).astype(np.int64)
         return told
@@ -221,7 +221,7 @@ class _Waiting:
 
 
 def _as_one(told: Sequence[pa.RecordBatch], step: int, partition: PartitionId) -> pa.RecordBatch:
-    """What the portions of a task tell, as the task would."""
+    """Return what the portions of a task tell, as the task would."""
     whole = pa.Table.from_batches(told).combine_chunks()
     numbers = column_array(whole, "task").to_numpy()
     bodies = column_array(whole.filter(pa.array(numbers == CONTROL_TASK)), "body").to_pylist()
@@ -236,7 +236,7 @@ def _as_one(told: Sequence[pa.RecordBatch], step: int, partition: PartitionId) -
 
 
 def join_controls(controls: Sequence[Control]) -> Control:
-    """What portions of one task of a step did, as one: each worked on key groups of its own."""
+    """Return what portions of one task of a step did, as one: each worked on key groups of its own."""
     first = controls[0]
     received = sum(one.received for one in controls)
     failures = [one.failure for one in controls if one.failure is not None]
@@ -273,7 +273,7 @@ def join_controls(controls: Sequence[Control]) -> Control:
 
 
 def _join_counters(told: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Counts are added; of moments the latest of what happened counts, and the first of what is due."""
+    """Add counts; of moments keep the latest of what happened, and the first of what is due."""
     joined: dict[str, int] = {}
     for counters in told:
         for name, count in counters.items():

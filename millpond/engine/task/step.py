@@ -25,12 +25,11 @@ from millpond.engine.gathered.partitionedview import PartitionedView
 from millpond.engine.gathered.transactions import Transactions, left_out
 from millpond.engine.local_state.openstate import drop_gone, open_state, store_path
 from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
-from millpond.engine.plan import BadRows, EpochPlan, Level, ProgramPlan
+from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery
 from millpond.engine.task.inorder import InOrder, Left, Mask, Raised
 from millpond.engine.task.intake import Intake, Work, read_feeds, read_messages
-from millpond.engine.task.leftout import excluded_among
 from millpond.engine.task.merging import mark_ties, merge_order
 from millpond.engine.task.rowbatch import LEFT_OUT
 from millpond.engine.task.working import WorkingState
@@ -76,7 +75,7 @@ class StepRun:
         crashpoint("task.started")
         self.begun = _CLOCK.ticks()
         intake = Intake()
-        times = epoch_time(self.epoch.now_us), firing_until(self.epoch.judged.firing)
+        times = epoch_time(self.epoch.now_us), firing_until(self.epoch.watermark.firing)
         with _no_cyclic_collection(), times[0], times[1], self._timed("task"):
             try:
                 with self._timed("read"):
@@ -88,9 +87,9 @@ class StepRun:
         return batch
 
     def failed(self, error: MillpondError, intake: Intake | None = None) -> pa.RecordBatch:
-        """What a task tells that could not do its work."""
+        """Return what a task tells that could not do its work."""
         self.failures.append(failure_of(error))
-        return self._told_failure(intake or Intake())
+        return self._report_failure(intake or Intake())
 
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
@@ -126,7 +125,7 @@ class StepRun:
             moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
             self._check(view)
             if self.failures:
-                return self._told_failure(intake)
+                return self._report_failure(intake)
             told = self._finish(intake, state, delivery, storage, interim, moved, view)
             self._sweep(view)
         if self.step == 0:
@@ -217,7 +216,7 @@ class StepRun:
             with self._timed("sweep"):
                 sweep(self._store(), view, over, groups, self.epoch.parent.epoch)
 
-    def _told_failure(self, intake: Intake) -> pa.RecordBatch:
+    def _report_failure(self, intake: Intake) -> pa.RecordBatch:
         first = min(self.failures, key=lambda failure: place_key(failure.place))
         control = Control(self.step, self.partition, intake.received, 0, failure=first)
         return Outbox().table(control, intake.control)
@@ -349,10 +348,10 @@ class StepRun:
         ).run()
 
     def _leave_out(self, work: list[Work], delivery: Delivery) -> Mask:
-        """The rows that an earlier try of the epoch found to raise; the first step writes them down."""
+        """Return the rows that an earlier try of the epoch found to raise; the first step writes them down."""
         masks = []
         for one in work:
-            found = excluded_among(self.epoch, one)
+            found = _excluded_among(self.epoch, one)
             if one.task.index == 0 and self._counts(one.feed):
                 for row, why in found.items():
                     if self.plan.feeds[one.feed].bad_rows is not BadRows.FAIL:
@@ -363,7 +362,7 @@ class StepRun:
         return np.concatenate(masks)
 
     def _judge(self, delivery: Delivery, raised: Raised) -> Failure | Left:
-        """What becomes of a row that raised: it stops the run, is left out here, or is told to be tried next time."""
+        """Decide what becomes of a row that raised: it stops the run, is left out here, or is tried next time."""
         one, plan = raised.prepared, self.plan
         fails = plan.feeds[one.work.feed].bad_rows is BadRows.FAIL
         # All that it did was done here; of one that is sent to all instances, others do their part elsewhere.
@@ -393,7 +392,7 @@ def _no_cyclic_collection() -> Iterator[None]:
 
 
 def _by_rank(ranks: Rows, order: Rows | None) -> Rows:
-    """The rows key by key, those of a key in order: two passes over 16 bits each, which NumPy sorts by counting."""
+    """Get the rows key by key, those of a key in order: two passes over 16 bits each, which NumPy sorts by counting."""
     ordered = ranks if order is None else ranks[order]
     low = np.argsort(ordered.astype(np.uint16), kind="stable")
     high = ordered >> 16
@@ -412,3 +411,25 @@ def _lane_mask(plan: ProgramPlan, work: list[Work], lane: int) -> list[Any]:
             assert one.groups is not None, one.task.name
             masks.append(one.groups.astype(np.int64) * layout.instances // layout.key_groups == lane)
     return masks
+
+
+def _excluded_among(epoch: EpochPlan, work: Work) -> dict[int, Excluded]:
+    """Find the rows, or turns of their loops, that an earlier try of the epoch found to raise, by their numbers."""
+    own = {(_numbers(row), row.source): row for row in epoch.excluded if row.feed == work.feed}
+    if not own:
+        return {}
+    columns = (work.places.order, work.places.position, work.places.tie, work.places.duplicate)
+    alike = np.ones(len(work), dtype=bool)
+    for at, column in enumerate(columns):
+        alike &= np.isin(column, [numbers[at] for numbers, _ in own])
+    found: dict[int, Excluded] = {}
+    for row in np.flatnonzero(alike).tolist():
+        numbers = tuple(int(column[row]) for column in columns)
+        excluded = own.get((numbers, epoch.source_name(work.sources[row].as_py())))
+        if excluded is not None:
+            found[row] = excluded
+    return found
+
+
+def _numbers(row: Excluded) -> tuple[int, ...]:
+    return row.order, row.position, row.tie, row.duplicate

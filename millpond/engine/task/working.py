@@ -85,7 +85,7 @@ class WorkingState:
         self._has_lanes = any(plan.program.elements[name].partial for name in here)
 
     def lanes(self) -> list[int | None]:
-        """The instances that this partition runs one after the other; a single None where nothing is partial."""
+        """Return the instances that this partition runs one after the other; a single None where nothing is partial."""
         if not self._has_lanes:
             return [None]
         return list(self._plan.layout.instances_of(self._partition))
@@ -125,7 +125,7 @@ class WorkingState:
         return [name for name in names if not self._plan.program.elements[name].type.single]
 
     def reach(self, work: Work, lane: int | None) -> Reach:
-        """What the rows of a task may touch: its keys, and instances and elements of a single key as a whole."""
+        """Return what the rows of a task may touch: its keys, and instances and elements of a single key as a whole."""
         names = self._keyed_names(work.task)
         keyed: list[tuple[KeyedOverlay, TouchedKeys]] = []
         if names:
@@ -136,7 +136,7 @@ class WorkingState:
         return Reach(keyed, [self._whole_overlay(access.state, access.mode, lane) for access in others])
 
     def containers(self, task: CompiledTask, lane: int | None) -> list[Any]:
-        """What the task's code works on, in the order of its accesses."""
+        """Return what the task's code works on, in the order of its accesses."""
         self._written |= task.writes
         overlays = [(access.state, self._overlay(access.state, access.mode, lane)) for access in task.accesses]
         return [self._renewed(name, one) if name in task.renews else one.container for name, one in overlays]
@@ -153,7 +153,7 @@ class WorkingState:
         return self._on_demand_overlay(name, self._plan.layout.home_of(InstanceId(lane)))
 
     def _renewed(self, name: str, overlay: KeyedOverlay | OnDemandOverlay) -> Any:
-        """The container of rows whose code makes values of what they touched when they end."""
+        """Return the container of rows whose code makes values of what they touched when they end."""
         container = self._rows.get(id(overlay))
         if container is None:
             element = self._plan.program.elements[name].type
@@ -161,7 +161,7 @@ class WorkingState:
         return container
 
     def keyed_overlay(self, name: str) -> KeyedOverlay:
-        """The entries of a partitioned element, by key."""
+        """Return the entries of a partitioned element, by key."""
         overlay = self._keyed.get(name)
         if overlay is None:
             overlay = self._keyed[name] = self._make_keyed(name)
@@ -191,7 +191,7 @@ class WorkingState:
         return Aging(ttl, now_us(), floor)
 
     def single_overlay(self, name: str) -> OnDemandOverlay:
-        """The entries of an element of a single key."""
+        """Return the entries of an element of a single key."""
         return self._on_demand_overlay(name, self._plan.layout.group_of(THE_KEY))
 
     def _on_demand_overlay(self, name: str, group: int) -> OnDemandOverlay:
@@ -253,7 +253,7 @@ class WorkingState:
         return Saved([], [], self._write_by_home(self._kept(storage), keys, values), self._growth(), near)
 
     def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, UnsyncedChanges]:
-        """What changed, and what of it stays near the host."""
+        """Return what changed, and what of it stays near the host."""
         changed = self.changes()
         if not self._plan.bounded_loss:
             return changed, _NONE_NEAR

@@ -17,7 +17,7 @@ class Expression(Protocol):
     """An expression over the columns of a DataFrame: a `Column` of PySpark, which this room does not know."""
 
     def cast(self, dataType: Any) -> Any:  # noqa: N803 - as PySpark calls it
-        """The expression as another type."""
+        """Return the expression as another type."""
         ...
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from millpond.engine.publish.deadletters import row_text
 from millpond.engine.task.badrows import Mask
-from millpond.engine.time.eventtime import FIRST_US, LAST_US, Judged
+from millpond.engine.time.eventtime import FIRST_US, LAST_US, ParentWatermark
 
 TIME: Final = "time"
 """The column of event times among the columns of all feeds, in microseconds since 1970."""
@@ -50,11 +50,13 @@ def untimed(times: pa.Array, bad: Mask, reasons: list[str]) -> tuple[Mask, list[
     return bad | null | outside, [why[row] for row in sorted(why)]
 
 
-def late_table(columns: Mapping[str, pa.Array], happened: Ints, judged: Judged, places: tuple[Ints, ...]) -> pa.Table:
+def late_table(
+    columns: Mapping[str, pa.Array], happened: Ints, parent: ParentWatermark, places: tuple[Ints, ...]
+) -> pa.Table:
     """Late rows in input order, with how late they are; rows of one place by what they say, so that retries agree."""
     order = _in_order(columns, happened, places)
     # Rows can be late without a watermark if it was taken back by other settings: then the horizon tells.
-    watermark = judged.floor_us if judged.watermark_us is None else judged.watermark_us
+    watermark = parent.floor_us if parent.watermark_us is None else parent.watermark_us
     own = {name: column.take(pa.array(order)) for name, column in columns.items()}
     own[EVENT_TIME] = pa.array(happened[order], pa.timestamp("us", tz="UTC"))
     own[LATE_BY] = pa.array((watermark - happened[order]) / 1e6, pa.float64())

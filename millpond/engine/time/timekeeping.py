@@ -17,7 +17,7 @@ from millpond.checkpoint.records.times import EventTimes, Times
 from millpond.checkpoint.records.work import EpochWork
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import Level
-from millpond.engine.time.eventtime import FeedTime, Heard, Judged, advanced, is_told, natural_us, told_times
+from millpond.engine.time.eventtime import FeedTime, Heard, ParentWatermark, advanced, is_told, natural_us, told_times
 from millpond.errors import EventTimeError, WindowError
 from millpond.program.semantics.epoch_time import FireUntil, now_us
 from millpond.state.cascade import Cascade, Round, Turn
@@ -30,7 +30,7 @@ _ROWS: Final = ("fed.", "bad.", "late.")
 
 
 def soonest_name(step: int, partition: int, *, gathered: bool) -> str:
-    """The counter under which a task tells when the first timer is due that it set."""
+    """Return the counter under which a task tells when the first timer is due that it set."""
     return f"{_SET}{step}.{partition}.{'gathered' if gathered else 'own'}"
 
 
@@ -63,13 +63,11 @@ class Firing:
     end: Firing | None = None
     once: int | None = None
 
-    def judged(self, judged: Judged) -> Judged:
-        """What rows of handlers are judged by, where other rows are judged by this."""
-        return (
-            judged
-            if self.until_us is None
-            else replace(judged, firing=FireUntil(self.until_us, self.told_us, self.once))
-        )
+    def watermark(self, watermark: ParentWatermark) -> ParentWatermark:
+        """Return the watermark that rows of handlers go by, where other rows go by this one."""
+        if self.until_us is None:
+            return watermark
+        return replace(watermark, firing=FireUntil(self.until_us, self.told_us, self.once))
 
     @property
     def noted(self) -> int | None:
@@ -79,11 +77,11 @@ class Firing:
         return None if self.end is None else 2 * self.end.turn.number + self.end.closing
 
     def then(self, found: Round) -> Firing:
-        """The same when a round is over."""
+        """Return the same when a round is over."""
         return replace(self, turn=found.turn, once=found.once)
 
     def done(self) -> Firing:
-        """The same when nobody is left to be called."""
+        """Return the same when nobody is left to be called."""
         return replace(self, turn=Turn(self.last + 1))
 
 
@@ -153,9 +151,9 @@ class Timekeeper:
         """Whether the program has state that time changes, or feeds with event time."""
         return bool(self._ttls or self.handlers or self._feeds)
 
-    def judged(self) -> Judged:
-        """The watermark that the rows of the next epoch are judged by: the one that holds after the last one."""
-        return Judged.by(self.last.event)
+    def watermark(self) -> ParentWatermark:
+        """Return the watermark by which rows of the next epoch are late: the one that holds after the last one."""
+        return ParentWatermark.by(self.last.event) if self.by_event else ParentWatermark()
 
     def check_open(self) -> None:
         """Refuse rows after the end of event time."""
@@ -182,24 +180,27 @@ class Timekeeper:
         return Times() if head is None else Times.of(head.counters)
 
     def moment(self) -> int:
-        """The time of the next epoch: now, but later than the last one."""
-        now, last = now_us(), self.last.now_us
-        return now if not self.timed or last is None else max(now, last + 1)
+        """Return the time of the next epoch: now, but later than the last one."""
+        now, last = now_us(), self.last.now_us if self.timed else None
+        return now if last is None else max(now, last + 1)
 
     def going_on(self) -> int:
-        """The time of an epoch that belongs to the last one: its own, if it is known."""
-        last = self.last.now_us
-        return now_us() if not self.timed or last is None else last
+        """Return the time of an epoch that belongs to the last one: its own, if it is known."""
+        last = self.last.now_us if self.timed else None
+        return now_us() if last is None else last
 
     def owed(self) -> int | None:
-        """The time at which timers of the last epoch are still to fire: its end is not over before they did."""
-        head, last = self._head(), self.last
-        if head is None or head.pending or not self.handlers or (head.offer.ticks and last.turn is None):
+        """Return the time at which timers of the last epoch are still to fire: its end is not over before they did."""
+        head = self._head() if self.handlers else None
+        if head is None or head.pending:
+            return None
+        last = self.last
+        if head.offer.ticks and last.turn is None:
             return None
         return last.now_us if _is_due(last.soonest_us, last.reached_us) else None
 
     def reached(self, moment: int, *, ends: bool = False) -> int | None:
-        """The time up to which timers are due in an epoch without rows: its moment, or the watermark that it has."""
+        """Return the time up to which timers are due in an epoch without rows: its moment, or its watermark."""
         return moment if not self.by_event else self._advanced(moment, ends=ends).watermark_us
 
     def _advanced(self, moment: int, *, ends: bool) -> EventTimes:
@@ -249,7 +250,7 @@ class Timekeeper:
         left: Left | None = None,
         ends: bool = False,
     ) -> EpochWork:
-        """An epoch's work with its time; of one that calls handlers, also what is `left` to do.
+        """Return an epoch's work with its time; of one that calls handlers, also what is `left` to do.
 
         `indexes` are the elements' in store keys. The epoch of a bounded run may end event time.
         """
@@ -280,7 +281,7 @@ class Timekeeper:
         return replace(work, counters=times.noted(others))
 
     def _over(self, last: Times, reached: int | None, indexes: Mapping[str, int]) -> dict[int, int]:
-        """What is over by element; what was over stays over, also if entries live longer from now on."""
+        """Return what is over by element; what was over stays over, also if entries live longer from now on."""
         over: dict[int, int] = {}
         for name, ttl in self._ttls.items():
             index = indexes[name]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.engine.assemble import RUNNING_TOTAL
@@ -29,17 +29,17 @@ class Due(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[Due]) -> Due:
-        """The timers of several partitions, in the order in which they fire."""
+        """Return the timers of several partitions, in the order in which they fire."""
         found = list(parts)
         later = [part.next_us for part in found if part.next_us is not None]
         return cls(sorted(timer for part in found for timer in part.timers), min(later, default=None))
 
     def times(self, floor_us: int) -> list[int]:
-        """What `self.now` says in their handlers where rows have times of their own: the moment of each."""
+        """Return what `self.now` says in their handlers where rows have times of their own: the moment of each."""
         return [max(at, floor_us) for at, _, _ in self.timers]
 
     def rows(self, handlers: Mapping[str, TimersType], until: int | None) -> list[tuple[str, tuple[Any, ...]]]:
-        """The timers that are due until a time as rows of their handlers, in the order in which they fire."""
+        """Return the timers that are due until a time as rows of their handlers, in the order in which they fire."""
         if until is None:
             return []
         known = list(handlers.items())
@@ -47,7 +47,7 @@ class Due(NamedTuple):
         return [(name, (key, moment_of(kind.fires_at(at, until)))) for name, kind, key, at in found]
 
     def several(self, handlers: Mapping[str, TimersType], turn: Turn) -> list[tuple[int, Any]]:
-        """The handlers and keys that may be called at more than one moment: that is in what a key holds."""
+        """Return the handlers and keys that may be called at more than one moment: that is in what a key holds."""
         kinds = list(handlers.values())
         found = ((number, key, kinds[number]) for _, number, key in self.timers)
         return [
@@ -57,7 +57,7 @@ class Due(NamedTuple):
         ]
 
     def at_each(self, several: Sequence[tuple[int, Any]], moments: Iterable[Timer]) -> Due:
-        """The timers, those of several moments at each."""
+        """Return the timers, those of several moments at each."""
         replaced = set(several)
         others = [timer for timer in self.timers if timer[1:] not in replaced]
         return Due(sorted([*others, *moments]), self.next_us)
@@ -69,25 +69,24 @@ class Due(NamedTuple):
         return Due(list(called), min([*left, *([] if self.next_us is None else [self.next_us])], default=None))
 
 
-class Looking(Protocol):
-    """Looks into the stores of partitions: for what is due at a time, and for the moments of handlers and keys."""
-
-    def due(self, until: int | None) -> Due:
-        """What is due, each key at its first moment."""
-        ...
-
-    def moments(self, several: Sequence[tuple[int, Any]], until: int) -> list[Timer]:
-        """All moments up to a time at which handlers are called with a key."""
-        ...
+Look = Callable[[ProgramPlan, Storage, Parent, PartitionId], Due]
+"""Looks for timers into the store of a partition, as it is at a parent."""
 
 
-def due_in_turn(handlers: Mapping[str, TimersType], looking: Looking, firing: Firing) -> tuple[Due, Firing]:
-    """What is called in the next round of a firing, and how far it is then."""
+def look_here(plan: ProgramPlan, storage: Storage, parent: Parent, look: Look) -> list[Due]:
+    """Look into the stores of all partitions from this process."""
+    return [look(plan, storage, parent, PartitionId(one)) for one in range(plan.layout.partitions)]
+
+
+def due_in_turn(plan: ProgramPlan, firing: Firing, ask: Callable[[Look], Iterable[Due]]) -> tuple[Due, Firing]:
+    """Find what is called in the next round of a firing, and how far it is then; `ask` looks into all stores."""
+    handlers = handlers_of(plan)
     cascade = Cascade(handlers)
     while True:
-        due = looking.due(firing.until_us)
+        due = Due.together(ask(partial(_due_in_partition, until=firing.until_us)))
         if firing.until_us is not None and (several := due.several(handlers, firing.turn)):
-            due = due.at_each(several, looking.moments(several, firing.until_us))
+            moments = ask(partial(_moments_in_partition, owned=_by_owner(plan, several), until=firing.until_us))
+            due = due.at_each(several, [timer for part in moments for timer in part.timers])
         found = cascade.next_round(due.timers, firing.turn, ends=firing.closing)
         if found is not None:
             return due.only(handlers, found.timers), firing.then(found)
@@ -96,47 +95,23 @@ def due_in_turn(handlers: Mapping[str, TimersType], looking: Looking, firing: Fi
         firing = firing.end
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """Looks into the stores of all partitions from here."""
-
-    plan: ProgramPlan
-    storage: Storage
-    parent: Parent
-
-    def due(self, until: int | None) -> Due:
-        """What is due, each key at its first moment."""
-        partitions = range(self.plan.layout.partitions)
-        found = (due_in_partition(self.plan, self.storage, self.parent, PartitionId(one), until) for one in partitions)
-        return Due.together(found)
-
-    def moments(self, several: Sequence[tuple[int, Any]], until: int) -> list[Timer]:
-        """All moments up to a time at which handlers are called with a key."""
-        by_owner = owned_by(self.plan, several)
-        found = (
-            moments_in_partition(self.plan, self.storage, self.parent, PartitionId(partition), own, until)
-            for partition, own in by_owner.items()
-        )
-        return [timer for part in found for timer in part]
-
-
-def due_in_partition(
-    plan: ProgramPlan, storage: Storage, parent: Parent, partition: PartitionId, now: int | None
+def _due_in_partition(
+    plan: ProgramPlan, storage: Storage, parent: Parent, partition: PartitionId, until: int | None
 ) -> Due:
-    """The timers that are due at a time, of those that a partition keeps in order; None is before all times."""
+    """Find the timers that are due at a time, each key at its first moment; None is before all times."""
     groups = plan.layout.groups_of(partition)
     parts = []
     with open_state(storage, plan.local_root, parent, plan.layout, partition, plan.restore) as view:
         for number, (name, element) in enumerate(handlers_of(plan).items()):
-            until = FIRST_US - 1 if now is None else element.until_us(now)
-            due, later = scan_due(view, element, plan.element_index(name + DUE), groups, until)
+            last = FIRST_US - 1 if until is None else element.until_us(until)
+            due, later = scan_due(view, element, plan.element_index(name + DUE), groups, last)
             next_us = None if later is None else element.waits_until(later)
             parts.append(Due([(at, number, key) for at, key in due], next_us))
         view.check()
     return Due.together(parts)
 
 
-def owned_by(plan: ProgramPlan, several: Sequence[tuple[int, Any]]) -> dict[int, list[tuple[int, Any]]]:
+def _by_owner(plan: ProgramPlan, several: Sequence[tuple[int, Any]]) -> dict[int, list[tuple[int, Any]]]:
     """Handlers and keys by the partition that has what the keys hold."""
     found: dict[int, list[tuple[int, Any]]] = {}
     for number, key in several:
@@ -145,16 +120,19 @@ def owned_by(plan: ProgramPlan, several: Sequence[tuple[int, Any]]) -> dict[int,
     return found
 
 
-def moments_in_partition(
+def _moments_in_partition(
     plan: ProgramPlan,
     storage: Storage,
     parent: Parent,
     partition: PartitionId,
-    several: Sequence[tuple[int, Any]],
+    owned: Mapping[int, list[tuple[int, Any]]],
     until: int,
-) -> list[Timer]:
-    """All moments up to a time at which handlers are called with keys that a partition has."""
+) -> Due:
+    """Find all moments up to a time at which handlers are called with keys that a partition has."""
     found: list[Timer] = []
+    several = owned.get(partition)
+    if several is None:
+        return Due(found, None)
     with open_state(storage, plan.local_root, parent, plan.layout, partition, plan.restore) as view:
         for number, (name, element) in enumerate(handlers_of(plan).items()):
             keys = [key for own, key in several if own == number]
@@ -170,15 +148,15 @@ def moments_in_partition(
                 moments = windows.moments(element.values.decode(value), element.until_us(until))
                 found += [(at, number, key) for at in moments]
         view.check()
-    return found
+    return Due(found, None)
 
 
 def handlers_of(plan: ProgramPlan) -> dict[str, TimersType]:
-    """The handlers of a program and the types of their timers, in the order of their definition."""
+    """Return the handlers of a program and the types of their timers, in the order of their definition."""
     types = {name: element.type for name, element in plan.program.elements.items()}
     return {name: kind for name, kind in types.items() if isinstance(kind, TimersType)}
 
 
-def nothing_fed(before: dict[str, int]) -> EpochWork:
-    """The work of an epoch that has no rows: running totals go on."""
+def nothing_fed(before: Mapping[str, int]) -> EpochWork:
+    """Return the work of an epoch that has no rows: running totals go on."""
     return EpochWork((), (), {name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)})

@@ -30,7 +30,7 @@ def expires(plan: ProgramPlan) -> bool:
 
 
 def over_at(plan: ProgramPlan, parent: Parent) -> Over:
-    """What was over at the committed parent; nothing for a program without a time to live, which costs nothing."""
+    """Get what was over at the committed parent; nothing for a program without a time to live, which costs nothing."""
     if parent.epoch == 0 or not expires(plan):
         return {}
     return _over_at(plan.storage_url, parent.epoch, parent.hash)
@@ -52,13 +52,13 @@ def _over_at(storage_url: str, epoch: int, digest: ManifestHash) -> Over:
 
 
 def swept_groups(groups: Sequence[int], epoch: int) -> range:
-    """The key groups of a partition that are swept after an epoch: one at a time, all in turn."""
+    """Return the key groups of a partition that are swept after an epoch: one at a time, all in turn."""
     at = groups[epoch % len(groups)] if groups else 0
     return range(at, at + 1 if groups else at)
 
 
 def find_over(view: Base, over: Over, groups: range) -> list[bytes]:
-    """The keys of entries in some key groups whose time was over at the parent."""
+    """Return the keys of entries in some key groups whose time was over at the parent."""
     return [
         key
         for index in over

@@ -71,7 +71,7 @@ def unmeasured(rows: DataFrame) -> Iterator[None]:
 
 
 def row_width(schema: T.StructType) -> int | None:
-    """The most bytes that a row takes in a batch; None if that is not known."""
+    """Return the most bytes that a row takes in a batch; None if that is not known."""
     total = 0
     for column in schema.fields:
         width = _SOURCE_WIDTH if column.name == _SOURCE else _WIDTHS.get(type(column.dataType))
@@ -103,6 +103,6 @@ def _put_back(lifted: _Lifted) -> None:
 
 
 def _bytes(limit: str) -> int:
-    """What Spark shows of a limit: a number and `b`; anything else counts as no limit that is known to be high."""
+    """Get what Spark shows of a limit: a number and `b`; anything else counts as no limit that is known to be high."""
     number = limit.removesuffix("b")
     return int(number) if number.isdecimal() else 0

@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 
 
 def collect(frame: DataFrame) -> list[Row]:
-    """The rows of a frame."""
+    """Return the rows of a frame."""
     return list(running(frame.collect))
 
 
 def running(job: Callable[[], Result]) -> Result:
-    """What a job gives; one that Spark gives up is a `JobAborted`."""
+    """Return what a job gives; one that Spark gives up is a `JobAborted`."""
     try:
         return job()
     except AnalysisException:

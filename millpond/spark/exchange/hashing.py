@@ -14,12 +14,12 @@ from millpond.keygroups import CHAIN_FACTOR, HIGH_FACTOR, LOW_FACTOR, PRIME, SHI
 
 
 def hash_column(name: str, hint: Any) -> str:
-    """The hash of a column of one type; null where the column is null."""
+    """Return the hash of a column of one type; null where the column is null."""
     return _hash(f"`{name}`", hint)
 
 
 def hash_columns(names: Sequence[str], hints: Sequence[Any]) -> str:
-    """The hash of a tuple of columns."""
+    """Return the hash of a tuple of columns."""
     return _chain([hash_column(name, hint) for name, hint in zip(names, hints, strict=True)])
 
 

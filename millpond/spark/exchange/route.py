@@ -86,7 +86,7 @@ def _unordered(frame: DataFrame, feed: str, entry: str) -> FeedError:
 
 
 def _dropped(frame: DataFrame) -> list[str]:
-    """The columns of Kafka's rows that the source of a frame has, and the frame has no more.
+    """Return the columns of Kafka's rows that the source of a frame has, and the frame has no more.
 
     Told by asking for them in a condition: Spark finds columns for it below the selects that dropped them.
     """
@@ -156,7 +156,7 @@ class Shape:
 
     @classmethod
     def of(cls, entries: Sequence[CompiledEntry], orders: Sequence[RowOrder], layout: Layout) -> Shape:
-        """The least that keeps the rows of these feeds apart, in order, and with their state."""
+        """Return the least that keeps the rows of these feeds apart, in order, and with their state."""
         kinds = [order.kind for order in orders]
         located = any(order.located for order in orders)
         # One step by key finds the groups of its keys by itself, once per key instead of once per row; gathered rows go
@@ -211,7 +211,7 @@ def union_feeds(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], str]) -> str:
-    """The key group of a row as SQL; 0 for a row without a key, which is a bad one."""
+    """Return the key group of a row as SQL; 0 for a row without a key, which is a bad one."""
     task = entry.tasks[0]
     parameters = dict(entry.point.parameters)
     if task.dispatch is Dispatch.BY_KEY:
@@ -248,7 +248,7 @@ def place(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
 
 
 def _target(plan: ProgramPlan, shape: Shape) -> str:
-    """The partition of a row as SQL; of a row for all instances, one of them."""
+    """Return the partition of a row as SQL; of a row for all instances, one of them."""
     owner, free = _owner(plan, shape), _free(plan)
     if plan.layout.spread is None or not free:
         return owner
@@ -278,14 +278,14 @@ def _owner(plan: ProgramPlan, shape: Shape) -> str:
 
 
 def _free(plan: ProgramPlan) -> list[int]:
-    """The feeds whose rows begin with a task without state, where these run elsewhere than with their owners."""
+    """Return the feeds whose rows begin with a task without state, where these run elsewhere than with their owners."""
     if plan.layout.spread is None:
         return []
     return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].free]
 
 
 def _to_all(plan: ProgramPlan) -> list[int]:
-    """The feeds whose rows are for all instances."""
+    """Return the feeds whose rows are for all instances."""
     return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.ONE_TO_ALL]
 
 

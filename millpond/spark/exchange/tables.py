@@ -9,7 +9,7 @@ from millpond.spark.feeds.columntypes import spark_schema
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A table as a DataFrame; through Connect, Spark does not look at the types of one without rows."""
+    """Return a table as a DataFrame; through Connect, Spark does not look at the types of one without rows."""
     if table.num_rows:
         return spark.createDataFrame(table)
     return spark.createDataFrame(table, spark_schema(table.schema))

@@ -40,7 +40,7 @@ _CAME = frozenset({Found.CAUGHT_UP, Found.RESTORED})
 
 
 def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> PartitionFunction:
-    """The function for one step of one epoch."""
+    """Make the function for one step of one epoch."""
 
     def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(shipment)
@@ -55,7 +55,7 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> PartitionF
 
 
 def by_task(function: PartitionFunction) -> StepFunction:
-    """A partition's function for tasks whose number is that of their partition."""
+    """Return a partition's function for tasks whose number is that of their partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -68,7 +68,7 @@ def by_task(function: PartitionFunction) -> StepFunction:
 def epoch_function(
     shipment: Shipment, epoch: EpochPlan, rows_max: float, placement: Placement | None = None
 ) -> StepFunction:
-    """The function for all partitions and steps of one epoch, in a single task; with more rows it does nothing."""
+    """Make the function for all partitions and steps of one epoch, in a single task; with more rows it does nothing."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
@@ -85,7 +85,7 @@ def epoch_function(
 
 
 def survey_function(shipment: Shipment, now_us: int, floor_us: int) -> StepFunction:
-    """The function that looks at the keys of gathered rows; keys may follow from the time of the epoch."""
+    """Make the function that looks at the keys of gathered rows; keys may follow from the time of the epoch."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = [batch for batch in batches if batch.num_rows]
@@ -98,7 +98,7 @@ def survey_function(shipment: Shipment, now_us: int, floor_us: int) -> StepFunct
 
 
 def place_function(shipment: Shipment, placement: Placement, now_us: int, floor_us: int) -> StepFunction:
-    """The function that says of gathered rows in which partition they run."""
+    """Make the function that says of gathered rows in which partition they run."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(shipment)
@@ -111,7 +111,7 @@ def place_function(shipment: Shipment, placement: Placement, now_us: int, floor_
 
 
 def _own(batches: Iterable[pa.RecordBatch], partition: PartitionId, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """The batches, each checked to be meant for this partition: state must never meet another's rows.
+    """Return the batches, each checked to be meant for this partition: state must never meet another's rows.
 
     Rows that travel without their group are checked when their keys are loaded.
     """

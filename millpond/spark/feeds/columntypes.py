@@ -38,7 +38,7 @@ _PLACE: Final = pa.struct([pa.field("srid", pa.int32(), nullable=False), pa.fiel
 
 
 def arrow_of(kind: T.DataType) -> pa.DataType:
-    """The Arrow type of a column as Python workers get it; MP501 for a type that they do not get."""
+    """Return the Arrow type of a column as Python workers get it; MP501 for a type that they do not get."""
     for known, plain in _PLAIN:
         if isinstance(kind, known):
             return plain
@@ -64,7 +64,7 @@ def arrow_of(kind: T.DataType) -> pa.DataType:
 
 
 def spark_of(kind: pa.DataType) -> T.DataType:
-    """The type of the column that Spark makes of an Arrow column; MP501 if it makes none."""
+    """Return the type of the column that Spark makes of an Arrow column; MP501 if it makes none."""
     for known, plain in _PLAIN:
         if kind.equals(plain):
             return known()
@@ -89,7 +89,7 @@ def spark_of(kind: pa.DataType) -> T.DataType:
 
 
 def spark_schema(schema: pa.Schema) -> T.StructType:
-    """The schema of the DataFrame that Spark makes of an Arrow table."""
+    """Return the schema of the DataFrame that Spark makes of an Arrow table."""
     return T.StructType([T.StructField(each.name, spark_of(each.type), each.nullable) for each in schema])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -21,24 +22,24 @@ _EVER_US = LAST_US - FIRST_US
 
 
 def with_event_time(feed: Feed, time: EventTime, outputs: Path) -> Feed:
-    """A feed whose rows have event times."""
+    """Return a feed whose rows have event times."""
     name = feed.plan.name
     if time.late is not None:
         check_sink(time.late)
         _check_late_columns(feed)
     idle_us = time.idle_us
-    plan = FeedTime(
+    known = FeedTime(
         disorder_us=min(time.disorder_us, _EVER_US),
         lateness_us=min(time.lateness_us, _EVER_US),
         idle_us=None if idle_us is None else min(idle_us, _EVER_US),
     )
-    late = sink_plan(f"{name}.{LATE}", time.late, outputs)
-    return feed.timed(plan, _micros(feed.frame, name, time.column), time.late, late)
+    plan = replace(feed.plan, time=known, late=sink_plan(f"{name}.{LATE}", time.late, outputs))
+    return replace(feed, plan=plan, time=_micros(feed.frame, name, time.column), late=time.late)
 
 
 def timer_times(plan: FeedPlan) -> FeedPlan:
-    """The feed of a handler whose timers go by event time: they have a time, and are never late."""
-    return plan.timed(FeedTime(lateness_us=None), None)
+    """Return the feed of a handler whose timers go by event time: they have a time, and are never late."""
+    return replace(plan, time=FeedTime(lateness_us=None), late=None)
 
 
 def _micros(frame: DataFrame, feed: str, time: str | Expression) -> Column:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer
+from millpond.checkpoint.commit.machine import Head, Reason
+from millpond.checkpoint.commit.refusal import refusal
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.engine.arrowtypes import arrow_type
-from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, SinkPlan
+from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, Order, SinkPlan
 from millpond.engine.publish.replies import ABORTED, REPLY
-from millpond.engine.time.eventtime import FeedTime
-from millpond.errors import FeedError
+from millpond.errors import EpochError, FeedError
 from millpond.keygroups import Layout
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.route import RowOrder, Shape, feed_frame, row_order
@@ -26,11 +28,6 @@ OnBadRow = Literal["fail", "skip"] | Sink
 """What happens to a bad row: fail, skip and count, or a dead-letter sink."""
 
 _ARROW = " -> "
-
-
-def feed_name(signature: str) -> str:
-    """The name of the feed that a signature belongs to, wherever it was declared."""
-    return signature.partition(" ")[2].partition(_ARROW)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +45,21 @@ class Feed:
     time: Column | None = None
     late: Sink | None = None
 
-    def timed(self, known: FeedTime, time: Column, late: Sink | None, late_plan: SinkPlan | None) -> Feed:
-        """The same feed with event time."""
-        return replace(self, plan=self.plan.timed(known, late_plan), time=time, late=late)
-
     @property
     def signature(self) -> str:
         """What identifies the feed between restarts: a changed signature is another source."""
         parameters = ", ".join(f"{name}: {type_text(hint)}" for name, hint in self.entry.point.parameters)
         return f"{self.number} {self.plan.name}{_ARROW}{self.plan.entry}({parameters})"
 
+    @property
+    def sinks(self) -> list[tuple[Sink, SinkPlan]]:
+        """The sinks of the feed, and where their files are staged: for replies, dead letters and late rows."""
+        plans = (self.plan.replies, self.plan.dead_letters, self.plan.late)
+        pairs = zip((self.to, self.dead_letters, self.late), plans, strict=True)
+        return [(sink, plan) for sink, plan in pairs if sink is not None and plan is not None]
+
     def routed(self, layout: Layout, shape: Shape) -> DataFrame:
-        """The feed's rows with their key group and their place in the order."""
+        """Return the feed's rows with their key group and their place in the order."""
         return feed_frame(
             self.frame, self.number, self.plan, self.entry, self.casts, self.order, layout, shape, self.time
         )
@@ -163,3 +163,60 @@ def check_sink(given: object) -> None:
             found=repr(given)[:80],
             hint="a class of your own derives from millpond.sinks.Sink (docs/SINKS.md)",
         )
+
+
+def check_name(feed: Feed, others: Sequence[Feed]) -> None:
+    """Refuse a feed with the name of another one."""
+    if any(other.plan.name == feed.plan.name for other in others):
+        raise FeedError(
+            "MP507",
+            f"two feeds are named `{feed.plan.name}`",
+            expected="one name each",
+            hint='give one a name of its own: job.feed(..., name="more-ratings")',
+        )
+
+
+def check_feeds(feeds: Sequence[Feed], *, streaming: bool) -> None:
+    """Refuse feeds of both kinds, or of the other kind than is run, or without a common order."""
+    if not feeds:
+        raise FeedError("MP508", "the job has no feeds", expected='job.feed("entry", df) before start or run')
+    kinds = {feed.frame.isStreaming for feed in feeds}
+    if kinds != {streaming}:
+        raise FeedError(
+            "MP509",
+            "streaming and batch DataFrames can't be mixed, nor one kind run as the other",
+            expected="streaming DataFrames for start(), all of one kind for run()",
+            found=", ".join(f"{f.plan.name}: {'streaming' if f.frame.isStreaming else 'batch'}" for f in feeds),
+            hint="read all sources with spark.readStream, or all with spark.read",
+        )
+    ordered = {feed.plan.order is Order.COLUMN for feed in feeds}
+    if len(ordered) > 1:
+        raise FeedError(
+            "MP515",
+            "some feeds have order_by and some have not, so their rows have no common order",
+            expected="order_by for every feed, or for none",
+            found=", ".join(f"{f.plan.name}: {f.plan.order.value}" for f in feeds),
+            hint="name an order column of the same kind for each feed",
+        )
+
+
+def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bool, resumes: bool) -> None:
+    """Refuse changed feeds before Spark trips over them with an error of its own, if it `resumes` its checkpoint."""
+    last = None if checkpoint.head is None else checkpoint.head.stream
+    if last is None or last.sources == sources or not resumes:
+        return
+    if not adopt:
+        raise refusal(Reason.SOURCES_CHANGED, Head(checkpoint.epoch, last), Offer(last.query, 0, sources))
+    if {_feed_name(source) for source in last.sources} != {_feed_name(source) for source in sources}:
+        raise EpochError(
+            "MP437",
+            "Spark can't go on from its own checkpoint with more or fewer feeds",
+            expected=", ".join(last.sources),
+            found=", ".join(sources),
+            hint="give start() a new spark_checkpoint= besides adopt=True: all sources are read from their start",
+        )
+
+
+def _feed_name(signature: str) -> str:
+    """Return the name of the feed that a signature belongs to, wherever it was declared."""
+    return signature.partition(" ")[2].partition(_ARROW)[0]

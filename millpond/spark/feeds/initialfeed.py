@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import get_args, get_origin
 
 import msgspec
@@ -11,27 +10,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import in_utc
 from millpond.engine.local_state.initialstate import (
     KEY,
     Into,
+    Load,
     LoadReport,
     Target,
-    check_empty,
     load_columns,
-    load_offer,
     load_rows,
-    load_work,
     loadable,
-    target_of,
 )
-from millpond.engine.plan import ProgramPlan
-from millpond.engine.publish.publish import Publisher
-from millpond.engine.time.timekeeping import Timekeeper
 from millpond.errors import FeedError, StateError
-from millpond.program.declare import Element
 from millpond.program.entries import EntryPoint
 from millpond.spark.exchange.collecting import collect
 from millpond.spark.exchange.hashing import hash_column, hash_columns
@@ -48,24 +39,14 @@ _PART = "_millpond_part"
 _decoder = msgspec.msgpack.Decoder(LoadReport)
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A DataFrame for a state element, and the name under which it is loaded once."""
-
-    element: Element
-    frame: DataFrame
-    into: Into | None
-    name: str | None
-
-
 def make_load(
     program: CompiledProgram,
     element: str,
     frame: DataFrame,
     into: Into | None,
     name: str | None,
-    others: Iterable[Load],
-) -> Load:
+    others: Iterable[Load[DataFrame]],
+) -> Load[DataFrame]:
     """Check a load and describe it."""
     declared = loadable(program, element)
     if name == "" or any((other.name or other.element.name) == (name or element) for other in others):
@@ -97,34 +78,15 @@ def make_load(
     return Load(declared, frame, into, name)
 
 
-def run_load(
-    load: Load,
-    plan: ProgramPlan,
-    shipment: Shipment,
-    checkpoint: Checkpoint,
-    times: Timekeeper,
-    publisher: Publisher,
-    retries: int,
-) -> None:
-    """Load a DataFrame in an epoch of its own, unless that was done before."""
-    name, storage = load.element.name, open_storage(plan.storage_url)
-    offer = load_offer(checkpoint, name, load.name)
-    if offer is None:
-        return
-    target = target_of(load.element, plan.element_index(name), plan.layout, load.into, times.moment())
-
-    def compute(parent: Parent) -> EpochWork:
-        check_empty(storage, parent, target.index, name)
-        rows = _routed(load.frame, target, plan.layout.partitions)
-        told = collect(rows.mapInArrow(_load_function(shipment, target), CONTROL_DDL))
-        work = load_work(checkpoint, [_decoder.decode(bytes(row.body)) for row in told])
-        return times.noted(work, target.moment_us, plan.element_indexes)
-
-    checkpoint.run_epoch(offer, compute, publisher.publish, partitions=1, retries=retries)
+def write_entries(frame: DataFrame, shipment: Shipment, target: Target, partitions: int) -> list[LoadReport]:
+    """Write the entries of a load, each range of key groups in a task."""
+    rows = _routed(frame, target, partitions)
+    reported = collect(rows.mapInArrow(_load_function(shipment, target), CONTROL_DDL))
+    return [_decoder.decode(bytes(row.body)) for row in reported]
 
 
 def _routed(frame: DataFrame, target: Target, partitions: int) -> DataFrame:
-    """The columns of the load, with all rows of a key group in one task."""
+    """Return the columns of the load, with all rows of a key group in one task."""
     names = [f"`{name}`" for name, _ in target.columns]
     if target.one_group:
         return frame.selectExpr(*names).coalesce(1)

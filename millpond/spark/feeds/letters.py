@@ -35,7 +35,7 @@ _PLACE = pa.schema(
 def letter_feeds(
     spark: SparkSession, feeds: Sequence[Feed], letters: DataFrame | Sink, query: StreamingQuery | None
 ) -> list[Feed]:
-    """The feeds of a job with dead letters in the place of their rows; they run in the order in which they came."""
+    """Get the feeds of a job with dead letters in the place of their rows; they run in the order in which they came."""
     if query is not None and query.isActive:
         raise FeedError(
             "MP529",
@@ -76,7 +76,7 @@ def _letters(spark: SparkSession, letters: DataFrame | Sink) -> DataFrame:
 
 
 def _input_order(feeds: Sequence[str]) -> list[Column]:
-    """What the rows of all letters are ordered by: as they were in the input, epoch by epoch."""
+    """Return what the rows of all letters are ordered by: as they were in the input, epoch by epoch."""
     places = F.array(*(F.lit(name) for name in feeds))
     return [
         F.col("epoch"),
@@ -108,7 +108,7 @@ def _letter_feed(spark: SparkSession, feed: Feed, letters: DataFrame) -> Feed:
 def _reading(
     kinds: Mapping[str, pa.DataType], schema: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that makes rows of letters, where these are."""
+    """Make the function that makes rows of letters, where these are."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

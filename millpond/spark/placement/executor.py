@@ -38,13 +38,13 @@ _PARENT, _STARTED = 1, 19
 
 
 def executor_name() -> str:
-    """A name of the executor that this process works for: no other one ever has it. "" outside of Spark."""
+    """Return a name of the executor that this process works for: no other one ever has it. "" outside of Spark."""
     folders = _spark_folders()
     return f"{socket.gethostname()}/{folders[0].name}" if folders else ""
 
 
 def root_on_executor(checkpoint_url: str, token: str) -> str:
-    """The local root of a job whose stores are on the executors; `token` tells it from all other jobs."""
+    """Return the local root of a job whose stores are on the executors; `token` tells it from all other jobs."""
     digest = hashlib.sha256(checkpoint_url.encode()).hexdigest()[:16]
     return f"{ON_EXECUTOR}{digest}-{token}"
 
@@ -94,7 +94,7 @@ def register_folder() -> Path:
 
 
 def _own_register() -> Path:
-    """The same, made or seen to be ours alone."""
+    """Return the same, made or seen to be ours alone."""
     return own_folder(register_folder())
 
 
@@ -148,7 +148,7 @@ def _register(stores: Path) -> None:
 
 
 def _owner() -> str | None:
-    """The process of the executor; None where the kernel does not tell of processes."""
+    """Return the process of the executor; None where the kernel does not tell of processes."""
     try:
         parent = os.getppid()
         if _DAEMON in (_PROCESSES / str(parent) / "cmdline").read_text(errors="replace"):
@@ -159,7 +159,7 @@ def _owner() -> str | None:
 
 
 def _identity(process: int) -> str:
-    """A process by its number and its start: numbers come again."""
+    """Return a process by its number and its start: numbers come again."""
     return f"{process}-{_told(process)[_STARTED]}"
 
 

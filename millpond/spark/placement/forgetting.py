@@ -17,7 +17,7 @@ _CLOCK = SystemClock()
 
 
 def spread_tasks(spark: SparkSession, tasks: int, forgotten: str = "") -> DataFrame:
-    """A row of each task: the `place` it ran at, where the stores of a local root are `forgotten`."""
+    """Return a row of each task: the `place` it ran at, where the stores of a local root are `forgotten`."""
     frame = spark.range(0, tasks, 1, tasks)
     return frame.select(telling(HOLD_S, forgotten)(F.col("id")).alias("place"))
 
@@ -29,7 +29,7 @@ def forget_stores(spark: SparkSession, local_root: str, tasks: int) -> None:
 
 
 def telling(hold_s: float, forgotten: str = "") -> Callable[..., Column]:
-    """A column that tells on which executor it was computed, where the stores of a root are `forgotten`."""
+    """Return a column that tells on which executor it was computed, where the stores of a root are `forgotten`."""
 
     def tell(_: int) -> str:
         forget(forgotten)

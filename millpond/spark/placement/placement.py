@@ -61,7 +61,7 @@ class Anchor:
     places: tuple[str, ...]
 
     def taking(self, chosen: Sequence[int]) -> Anchor:
-        """The same table with other rows for partitions: for each the number of the one whose row it takes."""
+        """Return the same table with other rows for partitions: for each the number of the one whose row it takes."""
         return Anchor(self.frame, tuple(self.slots[at] for at in chosen), tuple(self.places[at] for at in chosen))
 
     def run(self, rows: DataFrame, function: PartitionFunction, ddl: str) -> DataFrame:
@@ -88,7 +88,7 @@ class Anchors:
         self._closing: threading.Thread | None = None
 
     def prepare(self, partitions: int, *, last: bool = False) -> Anchor | None:
-        """The anchor for the next epoch; None if none is wanted, or all partitions are on one executor anyway.
+        """Return the anchor for the next epoch; None if none is wanted, or all partitions are on one executor anyway.
 
         Nor is one built for the `last` epoch, since no other one gains by it.
         """
@@ -177,7 +177,7 @@ class Anchors:
             self._places = dict(enumerate(anchor.places))
 
     def _executors(self) -> set[str]:
-        """The executors that tasks are given to now."""
+        """Return the executors that tasks are given to now."""
         frame = spread_tasks(self._spark, 2 * self._partitions)
         return {row.place for row in running(frame.collect)}
 
@@ -225,7 +225,7 @@ def _spread(places: Iterable[str], executors: Iterable[str]) -> int:
 
 
 def _at_slot(function: PartitionFunction, slots: tuple[int, ...]) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """A partition's function, for Spark's cogroup of its row of the anchor with its rows."""
+    """Return a partition's function, for Spark's cogroup of its row of the anchor with its rows."""
 
     def run(anchor: pa.Table, rows: pa.Table) -> pa.Table:
         assert anchor.num_rows == 1, "each slot has its row in the anchor, and rows have no other slots"

@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from millpond.errors import EpochError, MillpondError
 from millpond.spark.streaming.connect import OnBatch, Relay, over_connect, start_patiently
-from millpond.spark.streaming.queues import queued_rows
+from millpond.spark.streaming.sparklog import queued_rows
 
 START_SECONDS_MAX = 120
 """How long a first batch waits for Spark to name its query."""

@@ -8,59 +8,46 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from millpond.checkpoint.records.work import EpochWork, Parent
+from millpond.checkpoint.records.work import Parent
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, to_arrow
-from millpond.engine.messages import Control
 from millpond.engine.plan import FeedPlan, ProgramPlan
 from millpond.engine.task.intake import feed_column
-from millpond.engine.time.eventtime import Judged
 from millpond.engine.time.laterows import TIME
-from millpond.engine.time.timekeeping import Firing, Left
-from millpond.engine.time.timers import (
-    Due,
-    Looking,
-    Stores,
-    due_in_partition,
-    due_in_turn,
-    handlers_of,
-    moments_in_partition,
-    nothing_fed,
-    owned_by,
-)
+from millpond.engine.time.timers import Due, Look, handlers_of
 from millpond.errors import EpochError, MillpondError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 from millpond.lengths import Length, length_us
+from millpond.program.entries import EntryPoint
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.collecting import collect
-from millpond.spark.exchange.compute import compute_epoch
+from millpond.spark.exchange.compute import Packed
 from millpond.spark.exchange.route import Shape
 from millpond.spark.exchange.tables import frame_of
-from millpond.spark.exchange.worker import CONTROL_DDL, PartitionFunction, by_task
+from millpond.spark.exchange.worker import CONTROL_DDL, by_task
 from millpond.spark.feeds.eventtime import timer_times
 from millpond.spark.feeds.feeds import Feed, make_feed
 from millpond.spark.placement.placement import Anchor
-from millpond.spark.ship import Shipment, unpack
-from millpond.state.cascade import Timer
+from millpond.spark.ship import unpack
 from millpond.state.codec.wire import decode_values, encode_values
-from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
 TICK: Final = datetime.timedelta(seconds=1)
 """How often the clock is looked at by default: looking costs nothing, and few timers need to be more exact."""
 
 _DUE: Final = ("timers", "next_us")
-_SHAPE: Final = Shape(feed=True, group=True, order=True, source=False)
+TIMER_SHAPE: Final = Shape(feed=True, group=True, order=True, source=False)
+"""What rows of handlers carry."""
 
 
 class TimerFeeds:
@@ -96,16 +83,16 @@ class TimerFeeds:
         self._rows[handler] = rows
 
     def feeds(self, spark: SparkSession, outputs: Path, *, by_event: bool = False) -> list[Feed]:
-        """A feed for each handler, in their order, without rows."""
+        """Return a feed for each handler, in their order, without rows."""
         made = [
             make_feed(
                 self._program,
                 number,
                 handler,
-                frame_of(spark, self.table(handler, [])),
+                frame_of(spark, timer_table(self._program.entries[handler].point, [])),
                 to=self._sinks.get(handler),
                 keep=self._kept(handler),
-                order_by=self._place(handler),
+                order_by=_place_column(self._program.entries[handler].point),
                 on_bad_row="fail",
                 name=handler,
                 outputs=outputs,
@@ -121,155 +108,69 @@ class TimerFeeds:
         return plan if rows is None or plan.replies is None else replace(plan, replies=replace(plan.replies, rows=rows))
 
     def _kept(self, handler: str) -> list[str] | None:
-        """What goes along with replies: all that a handler takes, or the key alone if there is more than one time."""
+        """Choose what goes along with replies: all that a handler takes, or the key alone if times are several."""
         point = self._program.entries[handler].point
         many = point.windows or self._rows.get(handler) is not None
         return [point.parameters[0][0]] if many else None
 
-    def table(self, handler: str, rows: list[tuple[Any, datetime.datetime, int]]) -> pa.Table:
-        """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
-        parameters = self._program.entries[handler].point.parameters
-        columns = {
-            name: to_arrow([row[at] for row in rows], hint).cast(arrow_type(hint))
-            for at, (name, hint) in enumerate(parameters)
-        }
-        return pa.table({**columns, self._place(handler): pa.array([row[2] for row in rows], pa.int64())})
 
-    def _place(self, handler: str) -> str:
-        """The column of places, under a name that the handler does not take."""
-        taken = {name for name, _ in self._program.entries[handler].point.parameters}
-        return next(name for name in ("place", "place_", "place__") if name not in taken)
+def timer_table(point: EntryPoint, rows: Sequence[tuple[Any, datetime.datetime, int]]) -> pa.Table:
+    """Timers of a handler as the columns that it takes, and their places in the order in which all fire."""
+    columns = {
+        name: to_arrow([row[at] for row in rows], hint).cast(arrow_type(hint))
+        for at, (name, hint) in enumerate(point.parameters)
+    }
+    return pa.table({**columns, _place_column(point): pa.array([row[2] for row in rows], pa.int64())})
 
 
-@dataclass(frozen=True, slots=True)
-class TimerRun:
-    """What stays the same over the ticks of one start."""
-
-    plan: ProgramPlan
-    shipment: Shipment
-    handlers: TimerFeeds
-    feeds: list[Feed]
-
-    def compute(
-        self,
-        spark: SparkSession,
-        storage: Storage,
-        parent: Parent,
-        before: dict[str, int],
-        moment: int,
-        *,
-        small_epoch: int,
-        one_host: bool,
-        anchor: Anchor | None = None,
-        firing: Firing,
-        judged: Judged,
-    ) -> tuple[EpochWork, list[Control], Left]:
-        """Fire at a moment what is due in a turn; the work, what its tasks told, and what is left."""
-        # On one host the driver looks into the stores itself; elsewhere their hosts do.
-        looking: Looking = Stores(self.plan, storage, parent)
-        if not one_host:
-            looking = HostsStores(spark, self.plan, self.shipment, parent, anchor)
-        due, then = due_in_turn(handlers_of(self.plan), looking, firing)
-        left = Left(due.next_us, then.noted)
-        if not due.timers:
-            return nothing_fed(before), [], left
-        work, controls = compute_epoch(
-            self.plan,
-            self.shipment,
-            _SHAPE,
-            self._batch(spark, due, then.until_us, judged.floor_us),
-            parent,
-            before,
-            one_task_rows=small_epoch if len(due.timers) <= small_epoch else 0,
-            one_host=one_host,
-            only_file=None,
-            now_us=moment,
-            anchor=anchor,
-            judged=then.judged(judged),
-        )
-        return work, controls, left
-
-    def _batch(self, spark: SparkSession, due: Due, until: int | None, floor_us: int) -> DataFrame:
-        """Timers as rows of all handlers, as `route` would make them: their key groups are known here."""
-        rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
-        for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(self.plan), until)):
-            rows.setdefault(handler, []).append((key, at, place))
-        times = due.times(floor_us)
-        tables = [self._routed(feed, rows[feed.plan.entry], times) for feed in self.feeds if feed.plan.entry in rows]
-        return frame_of(spark, pa.concat_tables(tables, promote_options="default"))
-
-    def _routed(self, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]) -> pa.Table:
-        table = self.handlers.table(feed.plan.entry, rows)
-        names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
-        by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
-        groups = [self.plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
-        columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
-        routed = pa.table(columns, names=["grp", "feed", *names, "ord"])
-        if feed.plan.time is None:
-            return routed
-        return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
+def _place_column(point: EntryPoint) -> str:
+    """Return the column of places, under a name that the handler does not take."""
+    taken = {name for name, _ in point.parameters}
+    return next(name for name in ("place", "place_", "place__") if name not in taken)
 
 
-@dataclass(frozen=True, slots=True)
-class HostsStores:
-    """Looks into the stores of partitions where they are."""
-
-    spark: SparkSession
-    plan: ProgramPlan
-    shipment: Shipment
-    parent: Parent
-    anchor: Anchor | None
-
-    def due(self, until: int | None) -> Due:
-        """What is due, each key at its first moment."""
-        told = self._asked(_due_function(self.shipment, self.parent, until))
-        return Due.together(Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in told)
-
-    def moments(self, several: Sequence[tuple[int, Any]], until: int) -> list[Timer]:
-        """All moments up to a time at which handlers are called with a key."""
-        told = self._asked(_moments_function(self.shipment, self.parent, owned_by(self.plan, several), until))
-        return [(at, number, key) for timers, _ in told for at, number, key in timers]
-
-    def _asked(self, looking: PartitionFunction) -> list[list[Any]]:
-        count = self.plan.layout.partitions
-        numbers = self.spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
-        if self.anchor is not None:
-            rows = collect(self.anchor.run(numbers, looking, CONTROL_DDL))
-        else:
-            rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(looking), CONTROL_DDL))
-        return [decode_values(bytes(row.body)) for row in rows]
+def timer_rows(plan: ProgramPlan, feeds: Sequence[Feed], due: Due, until: int | None, floor_us: int) -> pa.Table:
+    """Make rows of all handlers of timers, as `route` would make them: their key groups are known here."""
+    rows: dict[str, list[tuple[Any, datetime.datetime, int]]] = {}
+    for place, (handler, (key, at)) in enumerate(due.rows(handlers_of(plan), until)):
+        rows.setdefault(handler, []).append((key, at, place))
+    times = due.times(floor_us)
+    tables = [_routed(plan, feed, rows[feed.plan.entry], times) for feed in feeds if feed.plan.entry in rows]
+    return pa.concat_tables(tables, promote_options="default")
 
 
-def _due_function(shipment: Shipment, parent: Parent, moment: int | None) -> PartitionFunction:
-    """The function that looks for timers in the store of its partition."""
+def _routed(
+    plan: ProgramPlan, feed: Feed, rows: list[tuple[Any, datetime.datetime, int]], times: list[int]
+) -> pa.Table:
+    table = timer_table(feed.entry.point, rows)
+    names = [feed_column(feed.number, name) for name, _ in feed.entry.point.parameters]
+    by_key = feed.entry.tasks[0].dispatch is Dispatch.BY_KEY
+    groups = [plan.layout.group_of(key) if by_key else 0 for key, _, _ in rows]
+    columns = [pa.array(groups, pa.int32()), pa.array([feed.number] * len(rows), pa.int32()), *table.columns]
+    routed = pa.table(columns, names=["grp", "feed", *names, "ord"])
+    if feed.plan.time is None:
+        return routed
+    return routed.append_column(TIME, pa.array([times[place] for _, _, place in rows], pa.int64()))
+
+
+def look_on_hosts(spark: SparkSession, packed: Packed, parent: Parent, anchor: Anchor | None, look: Look) -> list[Due]:
+    """Look into the stores of all partitions where they are."""
+    count, shipment = packed.plan.layout.partitions, packed.shipment
 
     def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
         plan = unpack(shipment)
-        storage = open_storage(plan.storage_url)
-        yield _told(due_in_partition(plan, storage, parent, partition, moment))
+        found = look(plan, open_storage(plan.storage_url), parent, partition)
+        yield pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(found), _DUE)], pa.binary())], names=["body"])
 
-    return run
-
-
-def _moments_function(
-    shipment: Shipment, parent: Parent, several: Mapping[int, list[tuple[int, Any]]], until: int
-) -> PartitionFunction:
-    """The function that looks for the moments of keys in the store of its partition."""
-
-    def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            pass
-        plan, own = unpack(shipment), several.get(partition, [])
-        storage = open_storage(plan.storage_url)
-        yield _told(Due(moments_in_partition(plan, storage, parent, partition, own, until) if own else [], None))
-
-    return run
-
-
-def _told(due: Due) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([encode_values(tuple(due), _DUE)], pa.binary())], names=["body"])
+    numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("part"))
+    if anchor is not None:
+        rows = collect(anchor.run(numbers, run, CONTROL_DDL))
+    else:
+        rows = collect(numbers.repartitionById(count, F.col("part")).mapInArrow(by_task(run), CONTROL_DDL))
+    found = (decode_values(bytes(row.body)) for row in rows)
+    return [Due([(at, number, key) for at, number, key in timers], next_us) for timers, next_us in found]
 
 
 def tick_seconds(tick: Length) -> float:
@@ -288,12 +189,15 @@ def _no_tick(expected: str, found: str) -> EpochError:
 
 
 class Ticker:
-    """A thread that ticks as long as a query is alive; if a tick fails, it tells so and ends."""
+    """A thread that ticks as long as a query is alive; if a tick fails, it tells so and ends.
+
+    A tick gets to know what says whether the query is alive: it may have to wait for its turn.
+    """
 
     def __init__(
         self,
         seconds: float,
-        tick: Callable[[], None],
+        tick: Callable[[Callable[[], bool]], object],
         alive: Callable[[], bool],
         failed: Callable[[MillpondError], None],
     ) -> None:
@@ -316,7 +220,7 @@ class Ticker:
     def _run(self) -> None:
         while not self._ended.wait(self._seconds) and self._alive():
             try:
-                self._tick()
+                self._tick(self._alive)
             except MillpondError as error:
                 self._failed(error)
                 return

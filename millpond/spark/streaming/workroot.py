@@ -9,12 +9,18 @@ refused or adopted as ever (`checkpoint/commit/machine.py`).
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from millpond.engine.publish.replies import IN_CHECKPOINT
 from millpond.engine.publish.staging import CheckpointArea
 from millpond.errors import FeedError
+from millpond.spark.exchange.tables import frame_of
 from millpond.state.local.ownfolders import make_private, own_folder
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
@@ -23,6 +29,9 @@ from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 
 OUTPUTS, SPARK, HANDED_OVER, WORK = "outputs", "spark", "handed", "work"
+
+LOCAL_BYTES_MAX = 4 << 20
+"""Replies of an epoch up to this size are handed over from the driver's memory: reading them costs no Spark job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class WorkRoot:
     def of(
         cls, storage: Storage, work: str | Path | None, local_root: str, checkpoint_uuid: str, *, one_host: bool
     ) -> WorkRoot:
-        """The places for a checkpoint; `work` is what the user said, and else it is beside the local stores."""
+        """Return the places for a checkpoint; `work` is what the user said, and else it is beside the local stores."""
         given = None if work is None else _folder(work)
         kept = own_storage(durable(storage))
         # Its kinds with another layout are no folders to put something else into.
@@ -72,12 +81,27 @@ class WorkRoot:
         return self.folder is not None and (self.folder / SPARK / "offsets").exists()
 
     def checkpoint_area(self, temporary: str) -> CheckpointArea:
-        """The replies that wait in the checkpoint's storage."""
+        """Return the replies that wait in the checkpoint's storage."""
         return CheckpointArea(self.storage, (self.folder or Path(temporary)) / HANDED_OVER)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyFrames:
+    """Makes DataFrames of files of replies, for sinks that want them."""
+
+    spark: SparkSession
+    work: WorkRoot
+
+    def __call__(self, files: Sequence[Path]) -> DataFrame:
+        """Return the rows of all files."""
+        small = sum(path.stat().st_size for path in files) <= LOCAL_BYTES_MAX
+        if small or not self.work.shares_files:
+            return frame_of(self.spark, pa.concat_tables([pq.ParquetFile(path).read() for path in files]))
+        return self.spark.read.parquet(*(str(path) for path in files))
+
+
 def _beside(local_root: Path, checkpoint_uuid: str) -> Path:
-    """The work folder beside the local root, and not in it: whoever removes copies must not lose a stream's place.
+    """Get the work folder beside the local root, and not in it: whoever removes copies must not lose a stream's place.
 
     What an earlier version has put into the local root is brought here once.
     """

@@ -198,15 +198,15 @@ class Replaying(Running):
 class Again(Simulated):
     """A job that runs twice, and what the first try left near is torn meanwhile, as by a machine that died."""
 
-    def _compute(self, rows, parent, moment, handlers=None):
-        near = self._storage._folder
+    def compute_rows(self, rows, request):
+        near = self.storage._folder
         before = set(near.rglob("*"))
-        super()._compute(rows, parent, moment, handlers)
+        super().compute_rows(rows, request)
         for path in sorted(set(near.rglob("*")) - before):
             if path.is_file():
                 path.chmod(0o600)
                 path.write_bytes(path.read_bytes()[:9])
-        return super()._compute(rows, parent, moment, handlers)
+        return super().compute_rows(rows, request)
 
 
 class LosingSome(Running):

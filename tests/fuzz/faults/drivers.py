@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millpond.checkpoint.commit.checkpoint import EpochOutcome, EpochWork, JobAborted, Parent
+import pyarrow as pa
+
+from millpond.checkpoint.commit.checkpoint import EpochOutcome, JobAborted
 from millpond.compiler import CompiledProgram
+from millpond.engine.compute import Computed, Request
 from millpond.engine.plan import Level
 from millpond.engine.publish.replies import ABORTED, REPLY
-from millpond.engine.simulated import Row, Simulated
-from millpond.engine.time.eventtime import Judged
+from millpond.engine.simulated import Fed, Row, Simulated
 from millpond.errors import StorageError
 from millpond.program.durability import BoundedLoss
 from millpond.sinks.memory import MemorySink
@@ -101,28 +103,30 @@ class FaultyDriver(Simulated):
         with through(self._faulty):
             return self.epoch(rows)
 
-    def _compute(self, rows: Sequence[Row], parent: Parent, moment: int, handlers: Judged | None = None) -> EpochWork:
-        compute = super()._compute
-        return self._faulty_job(lambda: compute(rows, parent, moment, handlers))
+    def compute_rows(self, rows: Fed, request: Request) -> Computed:
+        """Run the tasks of an epoch over its rows, or fail."""
+        compute = super().compute_rows
+        return self._faulty_job(lambda: compute(rows, request))
 
-    def _continue(self, parent: Parent, moment: int) -> EpochWork:
-        go_on = super()._continue
-        return self._faulty_job(lambda: go_on(parent, moment))
+    def compute_messages(self, left: pa.Table, request: Request) -> Computed:
+        """Go on with messages that the parent left, or fail."""
+        compute = super().compute_messages
+        return self._faulty_job(lambda: compute(left, request))
 
-    def _faulty_job(self, job: Callable[[], EpochWork]) -> EpochWork:
+    def _faulty_job(self, job: Callable[[], Computed]) -> Computed:
         """A job that is aborted before it did anything, or after all of it; or whose tasks all ran twice."""
         if self._sites.fires("job.dies"):
             self._faulty.die()
         if self._sites.fires("job.aborted before"):
             raise _aborted()
-        work = job()
+        computed = job()
         if self._sites.fires("job.runs twice"):
-            assert job() == work, "two attempts of one job differ"
+            assert job().work == computed.work, "two attempts of one job differ"
         if self._sites.fires("job.aborted after"):
             raise _aborted()
         if self._sites.fires("job.dies after"):
             self._faulty.die()
-        return work
+        return computed
 
 
 def _aborted() -> JobAborted:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from millpond.checkpoint.recovery import read_state
 from millpond.compiler import CompiledProgram
 from millpond.engine.plan import BadRows
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.errors import RowError
 from millpond.graph.model import Dispatch
 from millpond.keygroups import Layout
@@ -73,9 +73,9 @@ class Shuffled(Simulated):
 
     seed = 0
 
-    def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
-        dice = Dice(self.seed + len(rows))
-        batches = super()._route(rows)
+    def _route(self, fed: Fed) -> list[pa.RecordBatch]:
+        dice = Dice(self.seed + len(fed.rows))
+        batches = super()._route(fed)
         return [batch.take(pa.array(dice.shuffled(range(batch.num_rows)), pa.int64())) for batch in batches]
 
     @classmethod

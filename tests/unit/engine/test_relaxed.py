@@ -103,17 +103,17 @@ def test_what_an_epoch_left_goes_on_after_a_crash(tmp_path, monkeypatch):
     rows = random_rows(random.Random(3), 20)
     expected = dict(enumerate(Sequential(compiled, KEY_GROUPS, INSTANCES).epoch(rows)))
     sinks = {name: parquet(tmp_path / "out" / name) for name in compiled.entries}
-    whole = Simulated._continue
+    whole = Simulated.compute_messages
     left: list[int] = []
 
-    def once(self, parent, moment):
+    def once(self, messages, request):
         """Each driver finishes one more epoch of what is left, and dies."""
         if left:
             raise StoppedError
-        left.append(parent.epoch)
-        return whole(self, parent, moment)
+        left.append(request.parent.epoch)
+        return whole(self, messages, request)
 
-    monkeypatch.setattr(Simulated, "_continue", once)
+    monkeypatch.setattr(Simulated, "compute_messages", once)
     with pytest.raises(StoppedError):
         Simulated(compiled, tmp_path, 2, KEY_GROUPS, INSTANCES, steps_max=2, sinks=sinks).epoch(rows)
     for life in range(50):
@@ -137,7 +137,7 @@ def test_a_changed_program_is_not_given_the_messages_of_the_old_one(tmp_path, mo
     def die(*_):
         raise StoppedError
 
-    monkeypatch.setattr(first, "_continue", die)
+    monkeypatch.setattr(first, "compute_messages", die)
     with pytest.raises(StoppedError):
         first.epoch([("walk", (1, 5))])
 

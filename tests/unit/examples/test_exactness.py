@@ -146,7 +146,7 @@ class Killed(Exception):  # noqa: N818 - not an error but the end of a process
 class KilledBetween(Simulated):
     """Dies after the first commit of an epoch that leaves messages."""
 
-    def _continue(self, parent, moment):
+    def compute_messages(self, left, request):
         raise Killed
 
 

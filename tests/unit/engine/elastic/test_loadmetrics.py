@@ -13,7 +13,7 @@ from millpond.engine.local_state.openstate import open_state
 from millpond.engine.messages import Control, Load, Seen, decode_control
 from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import EpochPlan
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.engine.task import step
 from millpond.engine.task.intake import read_feeds
 from millpond.engine.task.merging import mark_ties
@@ -41,7 +41,7 @@ def controls_of(simulated, rows):
     """What the tasks of one epoch tell, and the epoch itself."""
     parent = simulated._checkpoint.parent
     epoch = EpochPlan(parent.epoch + 1, parent)
-    told = run_in_one_task(simulated._plan, epoch, simulated._route(rows))
+    told = run_in_one_task(simulated._plan, epoch, simulated._route(Fed(rows)))
     return [decode_control(body) for body in told.column("body").to_pylist()]
 
 

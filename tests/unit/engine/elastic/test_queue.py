@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.engine.elastic import Elastic, Observed, Reason
-from millpond.engine.elastic.queue import Queue
+from millpond.engine.elastic.standard import Queue
 from tests.sizes import sized
 from tests.unit.engine.elastic.test_policies import Cluster, even
 

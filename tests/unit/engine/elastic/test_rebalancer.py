@@ -37,14 +37,14 @@ class Once:
 
 
 def test_what_is_decided_holds_from_the_next_epoch_on():
-    steering = Rebalancer(PROGRAM, Elastic(policy=Once()), 2)
-    assert steering.take(LAYOUT) is LAYOUT
-    told = steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
+    rebalancer = Rebalancer(PROGRAM, Elastic(policy=Once()), 2)
+    assert rebalancer.take(LAYOUT) is LAYOUT
+    told = rebalancer.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
     assert (told.partitions, told.groups_moved, told.advice) == (2, 0, ("moving group 0",))
-    after = steering.take(LAYOUT)
+    after = rebalancer.take(LAYOUT)
     assert after.owners() == (1, 0, 0, 0, 1, 1, 1, 1)
-    assert steering.take(after) is after
-    told = steering.note(2, after, controls(after, [5] * 8), 0.5)
+    assert rebalancer.take(after) is after
+    told = rebalancer.note(2, after, controls(after, [5] * 8), 0.5)
     assert (told.groups_moved, told.advice) == (1, ())
     assert told.skew == pytest.approx(5 / 4)
     assert told.loads[0].rows == (5,) * 8
@@ -52,29 +52,29 @@ def test_what_is_decided_holds_from_the_next_epoch_on():
 
 @pytest.mark.parametrize("mode", ["off", "advise"])
 def test_what_is_only_told_changes_nothing(mode):
-    steering = Rebalancer(PROGRAM, Elastic(mode=mode, policy=Once()), 2)
-    told = steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
+    rebalancer = Rebalancer(PROGRAM, Elastic(mode=mode, policy=Once()), 2)
+    told = rebalancer.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
     assert len(told.advice) == (mode == "advise")
-    assert steering.take(LAYOUT) is LAYOUT
+    assert rebalancer.take(LAYOUT) is LAYOUT
 
 
 def test_the_number_that_somebody_asks_for_comes_before_what_was_decided():
-    steering = Rebalancer(PROGRAM, Elastic(policy=Once()), 2)
-    steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
-    steering.ask(4, LAYOUT)
-    after = steering.take(LAYOUT)
+    rebalancer = Rebalancer(PROGRAM, Elastic(policy=Once()), 2)
+    rebalancer.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5)
+    rebalancer.ask(4, LAYOUT)
+    after = rebalancer.take(LAYOUT)
     assert after.partitions == 4
     assert sorted(after.owners().count(number) for number in range(4)) == [2, 2, 2, 2]
     assert after.moved_since(LAYOUT) == 4
-    assert steering.take(after) is after
+    assert rebalancer.take(after) is after
 
 
 def test_a_number_that_is_asked_for_spreads_the_rows():
-    steering = Rebalancer(PROGRAM, "off", 2)
+    rebalancer = Rebalancer(PROGRAM, "off", 2)
     one = Layout(8, 1, 1, aligned=False)
-    steering.note(1, one, controls(one, [700, 1, 1, 1, 1, 1, 1, 1]), 0.5)
-    steering.ask(2, one)
-    owners = steering.take(one).owners()
+    rebalancer.note(1, one, controls(one, [700, 1, 1, 1, 1, 1, 1, 1]), 0.5)
+    rebalancer.ask(2, one)
+    owners = rebalancer.take(one).owners()
     assert owners.count(owners[0]) <= 3, "the heavy group has few beside it"
 
 
@@ -87,12 +87,12 @@ def test_numbers_that_can_not_be_are_refused(partitions):
 
 def test_busy_partitions_become_more_by_the_time_between_epochs():
     clock = ManualClock()
-    steering = Rebalancer(PROGRAM, Elastic(reports=2), 4, clock)
+    rebalancer = Rebalancer(PROGRAM, Elastic(reports=2), 4, clock)
     layout = LAYOUT
     for epoch in range(1, 4):
         clock.advance(1000)
-        steering.note(epoch, layout, controls(layout, [50] * 8, busy=0.9), 0.95)
-        layout = steering.take(layout)
+        rebalancer.note(epoch, layout, controls(layout, [50] * 8, busy=0.9), 0.95)
+        layout = rebalancer.take(layout)
     assert layout.partitions == 4
     idle = Rebalancer(PROGRAM, Elastic(reports=2), 4, clock)
     for epoch in range(1, 4):
@@ -102,10 +102,10 @@ def test_busy_partitions_become_more_by_the_time_between_epochs():
 
 
 def test_a_hot_key_is_told_once_as_long_as_it_is_hot():
-    steering = Rebalancer(PROGRAM, "advise", 2)
+    rebalancer = Rebalancer(PROGRAM, "advise", 2)
     rows = [900, *[10] * 7]
-    first = steering.note(1, LAYOUT, controls(LAYOUT, rows, hot=(("7", 890),)), 0.5)
-    second = steering.note(2, LAYOUT, controls(LAYOUT, rows, hot=(("7", 890),)), 0.5)
+    first = rebalancer.note(1, LAYOUT, controls(LAYOUT, rows, hot=(("7", 890),)), 0.5)
+    second = rebalancer.note(2, LAYOUT, controls(LAYOUT, rows, hot=(("7", 890),)), 0.5)
     assert [hot.key for hot in second.hot_keys] == ["7"]
     assert len(first.advice) == 1
     assert "key 7 has 9" in first.advice[0]
@@ -122,10 +122,10 @@ def test_the_advice_names_the_element_and_its_rewrite():
 
 
 def test_what_was_seen_is_told_below_the_graph():
-    steering = Rebalancer(PROGRAM, "off", 2)
-    assert steering.told() == "seen so far: no epoch\n"
-    steering.note(4, LAYOUT, controls(LAYOUT, [900, *[10] * 7], hot=(("7", 890),)), 2.0)
-    first, task, hot = steering.told().splitlines()
+    rebalancer = Rebalancer(PROGRAM, "off", 2)
+    assert rebalancer.summary() == "seen so far: no epoch\n"
+    rebalancer.note(4, LAYOUT, controls(LAYOUT, [900, *[10] * 7], hot=(("7", 890),)), 2.0)
+    first, task, hot = rebalancer.summary().splitlines()
     assert first == "seen in epoch 4, on 2 partitions at work for 50% of the time"
     assert task == f"  task {TASK}: 970 rows, 2.00 s"
     assert hot.startswith("  hot: key 7 has 92% of the rows")
@@ -133,11 +133,11 @@ def test_what_was_seen_is_told_below_the_graph():
 
 
 def test_rows_that_wait_are_told_of_epochs_that_took_some():
-    steering = Rebalancer(PROGRAM, "off", 2)
-    steering.queue(12_000)
-    assert steering.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows == 12_000
-    assert "  waiting in the sources: 12,000 rows\n" in steering.told()
-    assert steering.note(2, LAYOUT, controls(LAYOUT, [5] * 8), 0.5).queued_rows is None, "timers ask no source"
-    assert "waiting" not in steering.told()
-    steering.queue(None)
-    assert steering.note(3, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows is None
+    rebalancer = Rebalancer(PROGRAM, "off", 2)
+    rebalancer.queue(12_000)
+    assert rebalancer.note(1, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows == 12_000
+    assert "  waiting in the sources: 12,000 rows\n" in rebalancer.summary()
+    assert rebalancer.note(2, LAYOUT, controls(LAYOUT, [5] * 8), 0.5).queued_rows is None, "timers ask no source"
+    assert "waiting" not in rebalancer.summary()
+    rebalancer.queue(None)
+    assert rebalancer.note(3, LAYOUT, controls(LAYOUT, [5] * 8), 0.5, 40).queued_rows is None

@@ -226,7 +226,7 @@ def test_a_store_that_another_process_advanced_is_used(job, tmp_path):
 
 def test_a_store_that_is_taken_away_again_and_again_is_a_coded_error(job, monkeypatch):
     job.run(["a"])
-    monkeypatch.setattr(openstate, "_bring", lambda *args: None)
+    monkeypatch.setattr(openstate, "_restore", lambda *args: None)
     with pytest.raises(StateError) as caught:
         job.opened(local=job.local + "-new")
     assert caught.value.code == "MP222"

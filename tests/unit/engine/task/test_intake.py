@@ -9,7 +9,7 @@ import pytest
 
 from millpond.engine.messages import MESSAGE_SCHEMA
 from millpond.engine.plan import EpochPlan
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.engine.task import intake as module
 from millpond.engine.task.intake import Intake
 from millpond.errors import EpochError
@@ -43,7 +43,7 @@ def test_no_rows_are_no_work(tmp_path):
 def test_rows_are_sorted_out_by_feed_and_bad_ones_taken_out(tmp_path):
     simulated = Simulated(compile_once(Fraud), tmp_path, partitions=1)
     rows = [("pay", ("a", 1, 5.0)), ("pay", ("a", None, 5.0)), ("alarms_of", ("a",)), ("pay", (None, 1, 5000.0))]
-    intake = read_feeds(simulated._plan, first_epoch(simulated), simulated._route(rows))
+    intake = read_feeds(simulated._plan, first_epoch(simulated), simulated._route(Fed(rows)))
     assert {work.task.entry: len(work) for work in intake.work} == {"pay": 1, "alarms_of": 1}
     assert [work.variables["account"].take(None) for work in intake.work] == [["a"], ["a"]]
     # Rows arrive backwards in a simulated run. The first thing that is wrong with a row is its reason.

@@ -14,7 +14,7 @@ from millpond import Counter, Map, Partitioned, Program, Value, entry
 from millpond.compiler.compile import compile_program
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import BadRows, EpochPlan, Level
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.engine.task import spill, working
 from millpond.engine.task.spill import ROW_BYTES, join_controls, run_task
 from millpond.engine.task.step import StepRun
@@ -318,7 +318,7 @@ def test_times_of_portions_are_added_and_those_of_earlier_steps_told_once():
 def test_the_time_of_an_earlier_step_is_that_of_all_its_portions(tmp_path, divided):
     simulated = Simulated(compile_program(Two), tmp_path, 1, memory_bytes=FEW)
     epoch = EpochPlan(1, simulated._checkpoint.parent)
-    (batch,) = simulated._route([("see", (at,)) for at in range(60)])
+    (batch,) = simulated._route(Fed([("see", (at,)) for at in range(60)]))
     first = StepRun(simulated._plan, epoch, 0, PartitionId(0))
     told = run_task(first, [batch])
     noted = first._store().view()

@@ -10,7 +10,7 @@ import pytest
 
 from millpond.engine.messages import CONTROL_TASK, decode_control
 from millpond.engine.plan import EpochPlan
-from millpond.engine.simulated import Simulated
+from millpond.engine.simulated import Fed, Simulated
 from millpond.engine.task import working
 from millpond.engine.task.intake import feed_column
 from millpond.engine.task.ordering import content_tie, source_ranks
@@ -59,7 +59,7 @@ def attempt(folder, start, results):
     working.INLINE_BYTES_MAX = 40
     simulated, epoch = plan_of(Recommender, folder)
     rows = random_rows(Recommender, 3, 60)
-    batch = simulated._route(rows)[1]
+    batch = simulated._route(Fed(rows))[1]
     start.wait()
     results.put(without_times(StepRun(simulated._plan, epoch, 0, PartitionId(1)).run([batch])))
 

@@ -1,4 +1,4 @@
-"""Watermarks, judged rows and late ones, one rule at a time."""
+"""Watermarks and late rows, one rule at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millpond.engine.time.eventtime import (
     LAST_US,
     FeedTime,
     Heard,
-    Judged,
+    ParentWatermark,
     advanced,
     told_name,
     told_times,
@@ -98,10 +98,10 @@ def test_the_horizon_waits_for_lateness_for_messages_and_for_timers_that_are_due
 
 
 def test_rows_are_late_below_the_watermark_less_the_lateness_and_never_before_the_horizon():
-    assert Judged().bound_us(FeedTime()) == FIRST_US
-    assert Judged(100, 60).bound_us(FeedTime(lateness_us=10)) == 90
-    assert Judged(100, 60).bound_us(FeedTime(lateness_us=90)) == 60
-    assert Judged(100, 60).bound_us(FeedTime(lateness_us=None)) == 60, "timers are not late"
+    assert ParentWatermark().bound_us(FeedTime()) == FIRST_US
+    assert ParentWatermark(100, 60).bound_us(FeedTime(lateness_us=10)) == 90
+    assert ParentWatermark(100, 60).bound_us(FeedTime(lateness_us=90)) == 60
+    assert ParentWatermark(100, 60).bound_us(FeedTime(lateness_us=None)) == 60, "timers are not late"
 
 
 def test_tasks_tell_their_highest_times_by_feed_whatever_its_name():
@@ -125,7 +125,7 @@ def test_the_order_of_late_rows_does_not_depend_on_how_they_came():
         zeros = np.zeros(len(rows), dtype=np.int64)
         places = (np.array([row[0] for row in rows]), zeros, zeros)
         happened = np.array([row[1] for row in rows])
-        tables.append(late_table({"x": pa.array([row[2] for row in rows])}, happened, Judged(10, 0), places))
+        tables.append(late_table({"x": pa.array([row[2] for row in rows])}, happened, ParentWatermark(10, 0), places))
     assert all(table.equals(tables[0]) for table in tables)
     assert tables[0].column("late_by").to_pylist()[0] == 10 / SECOND
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from millpond.spark.streaming.queues import queued_rows
+from millpond.spark.streaming.sparklog import queued_rows
 from millpond.spark.streaming.streaming import Streaming
 
 FILES = {"startOffset": {"logOffset": 1}, "endOffset": {"logOffset": 2}, "latestOffset": None}

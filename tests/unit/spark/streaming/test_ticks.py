@@ -21,7 +21,8 @@ class Query:
         self.ticks, self.told = 0, []
         self.told_now, self.ticked = threading.Event(), threading.Event()
 
-    def tick(self):
+    def tick(self, alive):
+        assert alive()
         self.ticks += 1
         self.ticked.set()
         if self.error is not None:
