@@ -33,14 +33,13 @@ from millpond.checkpoint.retention.reachable import ASIDE, COLLECTED
 from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.retention.savepoints import Savepoint, savepoints
 from millpond.crashpoints import crashpoint
-from millpond.errors import MillpondError, StateError, StorageError
+from millpond.errors import MillpondError, NotPlainError, StateError, StorageError
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.composed.elements import ElementsStorage
 from millpond.storage.composed.layered import below_trial
 from millpond.storage.contract import Storage, is_name
 from millpond.storage.frame import FrameKind, seal
 
-_NOT_PLAIN = "MP306"
 _SHOWN_CHARS_MAX = 100
 """So much of a name is kept in the one under which a file is set aside."""
 
@@ -215,9 +214,8 @@ def _set_aside(storage: Storage, name: str, shown: str) -> None:
     """Take a name away and keep its bytes; a link or a special file has none of its own."""
     try:
         data = storage.get(name)
-    except StorageError as error:
-        if error.code != _NOT_PLAIN:
-            raise
+    except NotPlainError:
+        pass
     else:
         digest = hashlib.sha256(data).hexdigest()[:16]
         storage.put(f"{ASIDE}/{shown[-_SHOWN_CHARS_MAX:]}-{digest}", data)

@@ -9,9 +9,8 @@ from millpond.checkpoint.records.work import EpochWork, JobAborted, PartResult
 from millpond.engine.failures import RowRaisedError, as_error, check_raised
 from millpond.engine.messages import Control, Failure, Moved, place_key
 from millpond.engine.plan import Excluded, ProgramPlan
-from millpond.errors import EpochError
+from millpond.errors import DamagedStoreError, EpochError
 from millpond.ids import PartitionId
-from millpond.state.local.storeview import DAMAGED
 
 RUNNING_TOTAL = "total."
 """How counters begin that go on from epoch to epoch."""
@@ -34,10 +33,10 @@ def assemble(
 
     Raises the first failure: of the first step that has one, since later steps miss its messages, and in input order.
     """
-    stores = [control.failure for control in controls if control.failure and control.failure.code == DAMAGED]
-    if stores:
-        # It is only a copy: tried again, the epoch finds a new one in its place.
-        raise JobAborted(DAMAGED, stores[0].summary, found=stores[0].found, hint=stores[0].hint)
+    for error in (as_error(control.failure) for control in controls if control.failure is not None):
+        if isinstance(error, DamagedStoreError):
+            # It is only a copy: tried again, the epoch finds a new one in its place.
+            raise JobAborted(error.code, error.summary, found=error.found, hint=error.hint)
     told = sorted(controls, key=lambda control: (control.step, control.partition))
     raised = [(control.step, one) for control in told for one in control.raised]
     failures = [(control.step, control.failure) for control in controls if control.failure is not None]

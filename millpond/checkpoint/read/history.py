@@ -23,7 +23,7 @@ from millpond.checkpoint.records.manifest import (
 )
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.recovery import newest_lost, read_genesis, restore_files
-from millpond.errors import EpochError, StateError, StorageError
+from millpond.errors import EpochError, NoCheckpointError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.addresses import shown_url
@@ -67,7 +67,7 @@ class History:
     def __init__(self, storage: Storage) -> None:
         there = read_genesis(storage)
         if there is None:
-            raise StorageError(
+            raise NoCheckpointError(
                 "MP350",
                 "there is no checkpoint here",
                 expected="the folder or the address that was given to a job as `checkpoint`",

@@ -28,7 +28,7 @@ from millpond.checkpoint.records.naming import given_in, strange_in
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_changes, read_genesis
 from millpond.checkpoint.retention.retired import is_retired
-from millpond.errors import EpochError, MillpondError, StateError, StorageError
+from millpond.errors import EpochError, MillpondError, MissingError, NoCheckpointError, StateError
 from millpond.ids import ManifestHash
 from millpond.state.containers.value import THE_KEY
 from millpond.state.local.storekey import unit_of
@@ -149,9 +149,9 @@ def verify(
     findings = Findings()
     try:
         history = History(storage)
+    except NoCheckpointError:
+        raise
     except MillpondError as error:
-        if error.code == "MP350":
-            raise
         findings.problems.append(Problem(_first_unreadable(storage), NO_EPOCHS, error))
         return findings
     for stray in history.strays:
@@ -418,9 +418,9 @@ def _check_outputs(named: _Named, staged: str, findings: Findings) -> None:
             waiting = FileRef(f"{staged}/{output.file.name}", output.file.size_bytes, output.file.sha256)
             try:
                 get_content(storage, output.file)
-            except StorageError as error:
+            except MissingError:
                 # The newest epoch may not be published yet: the next start does that.
-                if error.code != "MP304" or not storage.contains(waiting.name):
+                if not storage.contains(waiting.name):
                     raise
                 get_content(storage, waiting)
         findings.files += 1

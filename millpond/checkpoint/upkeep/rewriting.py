@@ -19,7 +19,7 @@ from millpond.checkpoint.upkeep.inheritance import differences
 from millpond.checkpoint.upkeep.merging import Entry
 from millpond.checkpoint.upkeep.rescale import Count, write_ascending
 from millpond.checkpoint.upkeep.scratch import Tell, scratch_store, scratch_view
-from millpond.errors import MillpondError, StateError
+from millpond.errors import MigrationError, MillpondError, StateError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.state.codec.keycodec import KeyCodec
@@ -245,7 +245,7 @@ def _check_declared(rewrite: Rewrite, declared: Any) -> None:
             return
     except Mismatch:
         pass
-    raise StateError(
+    raise MigrationError(
         "MP266",
         f"the migrate= function of `{rewrite.element.name}` is for values of another type",
         expected=f"a parameter of type {shape_text(rewrite.shape.root)}, as in the checkpoint",
@@ -259,20 +259,20 @@ def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., A
     try:
         return work(*given)
     except InexactError as error:
-        raise StateError(
+        raise MigrationError(
             "MP262",
             f"a number of `{rewrite.element.name}` is too large to be a float",
             expected=f"a number that some float is equal to, for {_shown(keys, key)}",
             found=str(error),
             hint="give the element a migrate= function that rounds, or keep the numbers whole; nothing was changed",
         ) from None
+    except MigrationError:
+        raise
     except StateError as error:
-        if error.code in _OWN:
-            raise
         expected = error.expected or "a value of the declared type"
         raise _misfit(rewrite, expected, error.found or "", keys, key) from error
     except msgspec.MsgspecError as error:
-        raise StateError(
+        raise MigrationError(
             "MP264",
             f"a stored value of `{rewrite.element.name}` is not of the type that the checkpoint notes",
             expected=rewrite.old.value,
@@ -285,12 +285,11 @@ def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., A
         raise _misfit(rewrite, "a new value", f"{type(error).__name__}: {str(error)[:200]}", keys, key) from error
 
 
-_OWN = frozenset({"MP262", "MP263", "MP264", "MP265", "MP266"})
-
-
-def _misfit(rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None = None, key: bytes = b"") -> StateError:
+def _misfit(
+    rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None = None, key: bytes = b""
+) -> MigrationError:
     at = "" if keys is None else f", for {_shown(keys, key)}"
-    return StateError(
+    return MigrationError(
         "MP263",
         f"values of `{rewrite.element.name}` can't be brought over",
         expected=expected,
@@ -299,8 +298,8 @@ def _misfit(rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None =
     )
 
 
-def _twice(rewrite: Rewrite, key: bytes) -> StateError:
-    return StateError(
+def _twice(rewrite: Rewrite, key: bytes) -> MigrationError:
+    return MigrationError(
         "MP265",
         f"the migrate= function of `{rewrite.element.name}` gives two entries the same key",
         expected="each key once",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 import lmdb
 import msgspec
 
-from millpond.errors import StateError
+from millpond.errors import DamagedStoreError, StateError
 from millpond.state.local.storekey import PREFIX_BYTES
 from millpond.state.local.storesums import SUM_BYTES, is_whole, values_of
 from millpond.state.local.storeuse import mark_damaged
@@ -38,9 +38,6 @@ DAMAGES = (
 )
 """What LMDB says of a file that is not as it was."""
 
-DAMAGED = "MP225"
-"""The code of a store that is damaged: the epoch is tried again, on a new one."""
-
 
 def long_place(key: bytes) -> bytes:
     """Where a key above LMDB's limit is kept: under its group, by its digest; the full key stands in the value."""
@@ -57,11 +54,11 @@ def fenced_store(path: Path) -> StateError:
     )
 
 
-def damaged(path: Path, found: str) -> StateError:
+def damaged(path: Path, found: str) -> DamagedStoreError:
     """Return the error for a store that can't be believed, and leave word for whoever opens it next."""
     mark_damaged(path, found)
-    return StateError(
-        DAMAGED,
+    return DamagedStoreError(
+        "MP225",
         "the local store is damaged",
         expected="entries as they were written",
         found=f"{path}: {found}",

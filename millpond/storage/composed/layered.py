@@ -8,10 +8,11 @@ base. Bytes of a base are believed no more than others: who reads them compares 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from millpond.errors import StorageError
+from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import shown_url
 from millpond.storage.contract import Names, PutOutcome, Storage, check_name, inside, missing
 from millpond.storage.frame import FrameKind, seal, unseal
@@ -23,8 +24,6 @@ CONTENT = ("deltas/", "snapshots/", "pending/", "inputs/")
 
 DEPTH_MAX = 64
 """Forks of forks; a longer chain is one that comes back to itself."""
-
-_MISSING = "MP304"
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="base"):
@@ -74,14 +73,11 @@ class LayeredStorage:
         """Return the bytes under a name, from the base if the fork has none."""
         try:
             return self.own.get(name)
-        except StorageError as error:
-            if error.code != _MISSING or not name.startswith(CONTENT):
+        except MissingError:
+            if not name.startswith(CONTENT):
                 raise
-        try:
+        with suppress(MissingError):
             return self.behind.get(name)
-        except StorageError as error:
-            if error.code != _MISSING:
-                raise
         raise missing(name, f"{shown_url(self.own.url)}, nor in its base {shown_url(self._base.url)}")
 
     def contains(self, name: str) -> bool:

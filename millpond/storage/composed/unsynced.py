@@ -7,11 +7,12 @@ hash of their content, so that reading one tells. Everything else goes to the st
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import StorageError
+from millpond.errors import MissingError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Names, PutOutcome, Storage
@@ -21,8 +22,6 @@ SCHEME = "near"
 
 NEAR = "deltas/"
 """How names begin that stay near."""
-
-MISSING = "MP304"
 
 
 def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedStorage:
@@ -78,11 +77,8 @@ class UnsyncedStorage:
         """Return the bytes under a name."""
         if not name.startswith(NEAR):
             return self.kept.get(name)
-        try:
+        with suppress(MissingError):
             return self._near.get(name)
-        except StorageError as error:
-            if error.code != MISSING:
-                raise
         return self.kept.get(name)
 
     def forget_near(self, name: str) -> None:
