@@ -20,9 +20,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.options import add_seed, positive
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, Parent, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent, PartResult
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import ElementSchema
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.clock import SystemClock
 from millpond.engine.local_state import openstate
@@ -153,7 +154,7 @@ def write_checkpoint(url: str, data: Data, partitions: int) -> Parent:
                 parts.append(PartResult(PartitionId(partition), files=files))
             return EpochWork(tuple(parts), (), {})
 
-        checkpoint.run_epoch(Offer("fill", epoch, ()), compute, lambda _: None, partitions=partitions)
+        checkpoint.run_epoch(Batch("fill", epoch), compute, lambda _: None, partitions=partitions)
         if epoch == 0:
             assert checkpoint.head is not None
             compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)

@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Parent
 from millpond.checkpoint.commit.settling import may_be_lost, settle
 from millpond.checkpoint.records.manifest import Loss, Ownership
+from millpond.checkpoint.records.offers import Batch, Offer, Ticked
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
@@ -159,7 +160,7 @@ class Simulated:
         )
         self._numbers = {name: number for number, name in enumerate(program.entries)}
         head = self._checkpoint.head
-        self._batch = 0 if head is None or head.stream is None else head.stream.batch + 1
+        self._batch = 0 if head is None or head.stream is None else head.stream.number + 1
         self._fed = self._fed_before({} if head is None else head.counters)
         self._publisher.begin(self._checkpoint)
         self.replayed = replay_lost(self._plan, self._storage, self._checkpoint)
@@ -248,7 +249,7 @@ class Simulated:
         If it `ends`, the watermark moves to the end of time, as after a bounded run.
         """
         self._times.check_open()
-        offer = Offer("simulated", self._batch, self._sources)
+        offer = Batch("simulated", self._batch, self._sources)
         moment = self._times.moment()
         self._row_times = times
         outcome = self._commit(
@@ -304,7 +305,7 @@ class Simulated:
             self._fire(moment)
 
     def _fire(self, moment: int) -> EpochOutcome:
-        return self._commit(Offer.tick(), lambda parent: self._compute_timers(parent, moment), moment)
+        return self._commit(Ticked(), lambda parent: self._compute_timers(parent, moment), moment)
 
     def _commit(
         self, offer: Offer, compute: Callable[[Parent], EpochWork], moment: int, *, adopt: bool = False

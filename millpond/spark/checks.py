@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer
-from millpond.checkpoint.commit.machine import Head, Reason
-from millpond.checkpoint.commit.refusal import refusal
+from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.commit.refusal import sources_changed
 from millpond.engine.plan import Order
 from millpond.errors import EpochError, FeedError
 from millpond.spark.feeds.feeds import Feed, feed_name
@@ -42,7 +41,7 @@ def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bo
     if last is None or last.sources == sources or not resumes:
         return
     if not adopt:
-        raise refusal(Reason.SOURCES_CHANGED, Head(checkpoint.epoch, last), Offer(last.query, 0, sources))
+        raise sources_changed(last, sources)
     if {feed_name(source) for source in last.sources} != {feed_name(source) for source in sources}:
         raise EpochError(
             "MP437",

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer, Parent
-from millpond.checkpoint.commit.machine import Head, Reason
-from millpond.checkpoint.commit.refusal import refusal
-from millpond.checkpoint.records.manifest import RUN_PREFIX, Loss, Ownership
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, EpochResult, EpochWork, Parent
+from millpond.checkpoint.commit.refusal import sources_changed
+from millpond.checkpoint.records.manifest import Loss, Ownership
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Offer, Ticked, sources_of
 from millpond.clock import SystemClock
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
@@ -255,7 +255,7 @@ class Job:
         first = [adopt]
 
         def on_batch(query: str, batch: DataFrame, batch_id: int) -> None:
-            offer = Offer(query, batch_id, run.sources)
+            offer = Batch(query, batch_id, run.sources)
             self._steering.queue(self._streaming.queued_rows())
             self._guarded(run, offer, batch, adopt=first[0], only_file=only_file(spark_root, batch_id))
             first[0] = False
@@ -310,7 +310,7 @@ class Job:
                 # There is no next epoch that would gain by it.
                 self._goes_on = False
                 ends = self._times.by_event and close is not False
-                self._guarded(run, Offer(RUN_PREFIX + name, 0, run.sources), batch, adopt=adopt, ends=ends)
+                self._guarded(run, BoundedRun(name, run.sources), batch, adopt=adopt, ends=ends)
         finally:
             self._gathers = False
             self._goes_on = True
@@ -496,14 +496,13 @@ class Job:
             )
             return work, controls
 
-        self._commit(run, Offer.tick(), compute, moment, adopt=False, left=left, ends=ends)
+        self._commit(run, Ticked(), compute, moment, adopt=False, left=left, ends=ends)
 
     def _finish(self, run: Run, moment: int) -> None:
         """Go on with the messages that the last epoch left, in as many epochs as that takes."""
         while (head := self._checkpoint.head) is not None and head.pending:
-            if head.sources != run.sources:
-                offer = Offer(head.query, head.batch, run.sources)
-                raise refusal(Reason.SOURCES_CHANGED, Head(head.epoch, head.offer), offer)
+            if sources_of(head.offer) != run.sources:
+                raise sources_changed(head.offer, run.sources)
             left = read_pending(self._storage, run.plan, head.pending)
 
             def compute(parent: Parent, left: pa.Table = left) -> tuple[EpochWork, list[Control]]:

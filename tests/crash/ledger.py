@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import ElementSchema, OutputFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.memory import MemoryStorage
@@ -101,7 +102,7 @@ def compute(storage, batch: int, parent) -> EpochWork:
 
 def run_batch(checkpoint, storage, batch: int, publish, **options):
     return checkpoint.run_epoch(
-        Offer(QUERY, batch, FEEDS),
+        Batch(QUERY, batch, FEEDS),
         lambda parent: compute(storage, batch, parent),
         publish,
         partitions=PARTITIONS,

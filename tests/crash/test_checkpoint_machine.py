@@ -11,9 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, JobAborted, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, JobAborted, PartResult
 from millpond.checkpoint.records.deltas import within, write_changes
 from millpond.checkpoint.records.manifest import decode_manifest, manifest_hash
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes, read_state, restore_files
 from millpond.checkpoint.snapshots import snapshots
 from millpond.checkpoint.snapshots.compaction import compact
@@ -114,7 +115,7 @@ class CheckpointMachine(RuleBasedStateMachine):
                 raise JobAborted("MP434", "given up")
             return work
 
-        offer = Offer("q", checkpoint.epoch, ())
+        offer = Batch("q", checkpoint.epoch)
         checkpoint.run_epoch(offer, compute, lambda _: None, partitions=partitions, retries=2)
 
     def after(self, changes):

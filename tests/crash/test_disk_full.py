@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import EpochWork, PartResult
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import background, snapshots
 from millpond.checkpoint.snapshots.compaction import last_merged
@@ -42,7 +43,7 @@ class Filling:
         if len(self.states) == batch + 1:
             self.states.append({**self.states[-1], key: value})
         checkpoint.run_epoch(
-            Offer(QUERY, batch, FEEDS),
+            Batch(QUERY, batch, FEEDS),
             lambda _: work,
             lambda manifest: self.published.add(manifest.epoch),
             partitions=1,

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.records.deltas import write_changes
+from millpond.checkpoint.records.offers import Batch, Rescaled
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
@@ -50,9 +51,9 @@ class Story:
 
     def epoch(self, checkpoint):
         if checkpoint.epoch == 2 and checkpoint.instances == 1:
-            checkpoint.run_epoch(Offer.rescale(2), lambda _: EpochWork((), (), {}), self.publish, partitions=self.parts)
-        batch = 0 if checkpoint.head is None or checkpoint.head.stream is None else checkpoint.head.stream.batch + 1
-        checkpoint.run_epoch(Offer("q", batch, ()), self.work, self.publish, partitions=self.parts)
+            checkpoint.run_epoch(Rescaled(2), lambda _: EpochWork((), (), {}), self.publish, partitions=self.parts)
+        batch = 0 if checkpoint.head is None or checkpoint.head.stream is None else checkpoint.head.stream.number + 1
+        checkpoint.run_epoch(Batch("q", batch), self.work, self.publish, partitions=self.parts)
 
     def open(self):
         return Checkpoint.open(self.storage, (), key_groups=8, instances=1)

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork
 from millpond.checkpoint.commit.commit import DELTAS_KEPT
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import StorageError
@@ -27,7 +28,7 @@ def test_the_last_deltas_stay_listed_whatever_the_age_of_the_snapshot(monkeypatc
     checkpoint = Checkpoint.open(MemoryStorage(), (), key_groups=1)
     for batch in range(3 * DELTAS_KEPT):
         work = EpochWork((), (), {})
-        checkpoint.run_epoch(Offer("q", batch, ()), lambda _, work=work: work, lambda _: None, partitions=1)
+        checkpoint.run_epoch(Batch("q", batch), lambda _, work=work: work, lambda _: None, partitions=1)
         head = checkpoint.head
         wanted = max(min(DELTAS_KEPT, head.epoch), head.epoch - head.snapshot_epoch)
         assert [delta.epoch for delta in head.deltas] == list(range(head.epoch - wanted + 1, head.epoch + 1))

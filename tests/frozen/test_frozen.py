@@ -18,7 +18,7 @@ import pytest
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
-from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.records.manifest import FORMAT, decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.compiler.compile import compile_program
 from millpond.engine.schema import element_schemas
@@ -167,7 +167,7 @@ def test_a_newer_frame_is_refused_by_its_number_and_left_alone(kind, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["genesis", "manifests/0000000004"])
-@pytest.mark.parametrize("change", [{"format": 2}, {"surprise": 1}])
+@pytest.mark.parametrize("change", [{"format": FORMAT + 1}, {"surprise": 1}])
 def test_a_newer_record_is_refused_and_left_alone(name, change, tmp_path):
     shutil.copytree(FORMATS[-1] / "snapshot" / "checkpoint", tmp_path / "c")
     path = tmp_path / "c" / name

@@ -196,7 +196,7 @@ def test_a_loss_is_told_once_and_in_the_manifest(tmp_path):
     assert head.counters["lazy.lost_updates"] == run.loss.updates
     assert "were lost with their host" in str(run.loss)
     assert start(Mixed, tmp_path).loss is None
-    assert run._checkpoint.head.stream.batch == 2
+    assert run._checkpoint.head.stream.number == 2
 
 
 @pytest.mark.parametrize("epochs", [6, 7])

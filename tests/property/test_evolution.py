@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.read.entries import Kind, check_feed, diff, entries
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import elements_of
+from millpond.checkpoint.records.offers import BoundedRun
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine import schema, simulated
 from millpond.engine.local_state import evolving
@@ -532,7 +533,7 @@ def test_a_stored_value_of_another_type_than_noted_is_told_with_its_key(shop):
     checkpoint = Checkpoint.open(storage, schema.element_schemas(kept()))
     key = next(key for key in committed_state(shop / "checkpoint") if key[0] == 0)
     damage = PartResult(PartitionId(0), inline=([key], [msgspec.msgpack.encode("no item")]))
-    offer = Offer("run:damage", 0, ())
+    offer = BoundedRun("damage")
     checkpoint.run_epoch(offer, lambda _: EpochWork((damage,), (), {}), lambda _: None, partitions=1)
     with pytest.raises(MillpondError) as caught:
         start(shop, kept(carts=Partitioned(Map[int, Priced], renamed={"price": "cost"})))

@@ -11,8 +11,8 @@ from dataclasses import replace as replaced
 from msgspec.structs import replace
 
 from millpond.checkpoint.commit import machine
-from millpond.checkpoint.commit.commit import check_work, next_manifest, parent_of, write_near, write_segment
-from millpond.checkpoint.commit.machine import Head, Reason
+from millpond.checkpoint.commit.commit import check_work, head_of, next_manifest, parent_of, write_near, write_segment
+from millpond.checkpoint.commit.machine import Reason
 from millpond.checkpoint.commit.refusal import refusal
 from millpond.checkpoint.records.genesis import check_elements, open_genesis
 from millpond.checkpoint.records.heads import Heads
@@ -21,13 +21,13 @@ from millpond.checkpoint.records.manifest import (
     ElementSchema,
     Genesis,
     Manifest,
-    Offer,
     Ownership,
     StateFile,
     elements_mark,
     encode_manifest,
     manifest_hash,
 )
+from millpond.checkpoint.records.offers import Offer, Rescaled
 from millpond.checkpoint.records.work import (
     EpochOutcome,
     EpochResult,
@@ -61,7 +61,6 @@ __all__ = [
     "EpochTimings",
     "EpochWork",
     "JobAborted",
-    "Offer",
     "Parent",
     "PartResult",
 ]
@@ -115,8 +114,8 @@ class Checkpoint:
         """Open a checkpoint, made now if there is none; one that does not fit the program is a coded error.
 
         `instances` is for one that is made now. One that is there may have another number, and keeps it until a
-        rescale is offered (`Offer.rescale`). Likewise it may have other elements if the caller is `evolving`, and
-        keeps them until an evolution is offered (`Offer.evolve`). Epochs that are not to `keep` are deleted in time.
+        rescale is offered (`Rescaled`). Likewise it may have other elements if the caller is `evolving`, and
+        keeps them until an evolution is offered (`Evolved`). Epochs that are not to `keep` are deleted in time.
         """
         _check_places(storage, elements)
         genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
@@ -207,11 +206,13 @@ class Checkpoint:
         self._head, self._head_hash = found or (None, self._genesis_hash)
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
-            self._storage.put(self._head.name, encode_manifest(self._head))
+            self._storage.put(self._head.name, self._storage.get(self._head.name))
             self._heads.note(self._head.epoch, self._head_hash)
             self._snapshots.look()
         published = self._head is not None and was_followed(self._storage, self._head.epoch, self._head_hash)
-        self._state = machine.start(head_of(self._head, self.instances, self.elements), published=published)
+        self._state = machine.start(
+            head_of(self._head, self.instances, elements_mark(self.elements)), published=published
+        )
         self._tell_places()
         self._unsure = False
 
@@ -275,7 +276,7 @@ class Checkpoint:
         self._collector.refresh()
         snapshot = self._ready_snapshot() if attempt.work.snapshot is None else self._named(attempt.work.snapshot)
         self._name_alive(attempt)
-        count = attempt.offer.instances or self.instances
+        count = attempt.offer.instances if isinstance(attempt.offer, Rescaled) else self.instances
         elements = self.elements if attempt.work.elements is None else attempt.work.elements
         manifest = next_manifest(
             self.parent,
@@ -363,15 +364,6 @@ class Checkpoint:
             attempt.publish(self._head)
         crashpoint("publish.finished")
         return machine.Published()
-
-
-def head_of(manifest: Manifest | None, instances: int, elements: Elements) -> Head:
-    """What the machine knows of the last committed epoch, with these elements and so many instances of partial ones."""
-    mark = elements_mark(elements)
-    if manifest is None:
-        return Head(instances=instances, elements=mark)
-    unfinished = manifest.offer if manifest.pending else None
-    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
 
 
 @dataclass(slots=True)

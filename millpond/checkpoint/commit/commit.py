@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.checkpoint.commit.machine import loads_with, runs_with
+from millpond.checkpoint.commit.machine import Head, advance
 from millpond.checkpoint.records.deltas import by_place, merge_segments, write_changes
 from millpond.checkpoint.records.manifest import (
     FORMAT,
@@ -10,11 +10,11 @@ from millpond.checkpoint.records.manifest import (
     EpochDeltas,
     Genesis,
     Manifest,
-    Offer,
     Ownership,
     StateFile,
     elements_of,
 )
+from millpond.checkpoint.records.offers import Evolved, Lost, Offer, Rescaled, Upkeep
 from millpond.checkpoint.records.work import EpochWork, NearFile, Parent, UnsyncedChanges, pack_events, unpack_events
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
@@ -25,6 +25,14 @@ from millpond.storage.frame import FrameKind
 
 DELTAS_KEPT = 8
 """Epochs whose deltas stay listed after a snapshot, so that a store a little behind catches up without a restore."""
+
+
+def head_of(manifest: Manifest | None, instances: int = 0, mark: str = "") -> Head:
+    """What the machine knows of the last committed epoch, with so many instances, and elements with this mark."""
+    if manifest is None:
+        return Head(instances=instances, elements=mark)
+    unfinished = manifest.offer if manifest.pending else None
+    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
 
 
 def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) -> Parent:
@@ -107,37 +115,34 @@ def next_manifest(
     oldest = last.epoch if work.input or near or work.loss else min(last.epoch, epoch - DELTAS_KEPT)
     before = tuple(delta.without(work.lost) for delta in parent.deltas)
     saves = (*(head.saves if head else ()), *work.saves)
-    runs = head.runs if head else ()
-    stream = head.stream if head else None
+    after = advance(head_of(head), offer)
     return Manifest(
         format=FORMAT,
         checkpoint=parent.uuid,
         epoch=epoch,
         parent=parent.hash,
-        query=offer.query,
-        batch=offer.batch,
-        sources=offer.sources,
+        offer=offer,
         partitions=partitions,
         snapshot_epoch=last.epoch,
         snapshot=last.files,
         deltas=tuple(delta for delta in (*before, own) if delta.epoch > oldest),
         outputs=work.outputs,
-        runs=runs_with(runs, offer),
+        runs=after.runs,
         counters=dict(work.counters),
-        stream=offer if offer.streams else stream,
+        stream=after.stream,
         pending=work.pending,
         instances=instances,
         elements=elements,
-        evolved=epoch if offer.evolution is not None else head.evolved if head else EpochId(0),
-        loads=loads_with(head.loads if head else (), offer),
-        saves=() if offer.tells_loss else tuple(save for save in saves if save.epoch > last.epoch),
-        ownership=ownership if offer.computes else _handed_on(head, offer),
+        evolved=epoch if isinstance(offer, Evolved) else head.evolved if head else EpochId(0),
+        loads=after.loads,
+        saves=() if isinstance(offer, Lost) else tuple(save for save in saves if save.epoch > last.epoch),
+        ownership=_handed_on(head, offer) if isinstance(offer, Upkeep) else ownership,
     )
 
 
 def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
     """What an epoch without rows says of owners: what was said before, unless instances are others from now on."""
-    return None if head is None or offer.instances is not None else head.ownership
+    return None if head is None or isinstance(offer, Rescaled) else head.ownership
 
 
 def _misfit(expected: str, found: str) -> EpochError:

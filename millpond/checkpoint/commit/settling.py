@@ -13,7 +13,8 @@ from collections.abc import Callable
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.saver import PREFIX
 from millpond.checkpoint.records.deltas import write_delta
-from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest, Offer
+from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest
+from millpond.checkpoint.records.offers import Lost
 from millpond.checkpoint.records.saves import saves_of
 from millpond.checkpoint.records.work import EpochWork, Parent, PartResult
 from millpond.checkpoint.recovery import read_changes
@@ -62,7 +63,7 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
             storage.forget_near(name)
         return work
 
-    checkpoint.run_epoch(Offer.of_loss(), compute, publish, partitions=1)
+    checkpoint.run_epoch(Lost(), compute, publish, partitions=1)
     crashpoint("loss.told")
     for name in lost:
         storage.forget_near(name)

@@ -10,8 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
-from millpond.checkpoint.records.manifest import Elements, Manifest
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
+from millpond.checkpoint.records.manifest import Elements, Manifest, elements_mark
+from millpond.checkpoint.records.offers import Evolved
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rewriting import Evolving
@@ -68,7 +69,7 @@ class Schemas:
         with _progress(self._name, self._shown) as (reading, writing):
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
-                Offer.evolve(self._wanted.elements),
+                Evolved(elements_mark(self._wanted.elements)),
                 lambda parent: evolving.compute(storage, parent, self._counters),
                 publish,
                 partitions=1,

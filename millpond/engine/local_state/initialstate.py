@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, Parent, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent, PartResult
 from millpond.checkpoint.records.deltas import write_delta
-from millpond.checkpoint.records.manifest import LOAD_PREFIX, StateFile
+from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.offers import Loaded
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, optional, reader
@@ -145,7 +146,7 @@ def load_work(checkpoint: Checkpoint, reports: Sequence[LoadReport]) -> EpochWor
     return EpochWork((PartResult(PartitionId(0), files=files),), (), carried_counters(checkpoint.head, grown))
 
 
-def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Offer | None:
+def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Loaded | None:
     """The offer of a load; None if it was loaded before. One without a name of its own comes before any rows."""
     head = checkpoint.head
     own = element if name is None else name
@@ -159,7 +160,7 @@ def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Offer 
             found=f"epoch {head.epoch}, with rows of {'a stream' if head.stream is not None else 'a run'}",
             hint='give it a name, which is loaded once: job.load(..., name="backfill"); the element must be empty',
         )
-    return Offer(LOAD_PREFIX + own, 0, ())
+    return Loaded(own)
 
 
 def check_empty(storage: Storage, parent: Parent, index: int, name: str) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
 from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.records.offers import Rescaled
 from millpond.checkpoint.upkeep.rescale import Rescale, check_rescale
 from millpond.checkpoint.upkeep.scratch import Tell
 from millpond.compiler.compiled import CompiledProgram
@@ -85,7 +86,7 @@ class Instances:
         with _progress(self._program.name, wanted, self._shown) as (reading, writing):
             rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
-                Offer.rescale(wanted),
+                Rescaled(wanted),
                 lambda parent: rescale.compute(storage, parent, self._counters),
                 publish,
                 partitions=1,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.records.offers import Ticked
 from millpond.checkpoint.records.times import EventTimes, Times
 from millpond.checkpoint.records.work import EpochWork
 from millpond.compiler.compiled import CompiledProgram
@@ -194,7 +195,7 @@ class Timekeeper:
     def owed(self) -> int | None:
         """The time at which timers of the last epoch are still to fire: its end is not over before they did."""
         head, last = self._head(), self.last
-        if head is None or head.pending or not self.handlers or (head.offer.ticks and last.turn is None):
+        if head is None or head.pending or not self.handlers or (isinstance(head.offer, Ticked) and last.turn is None):
             return None
         return last.now_us if _is_due(last.soonest_us, last.reached_us) else None
 
@@ -217,7 +218,7 @@ class Timekeeper:
             end = whole
             whole = replace(whole, until_us=natural_us(event, self._feeds, moment), closing=False, end=end)
         head = self._head()
-        if moment != last.now_us or last.turn is None or head is None or not head.offer.ticks:
+        if moment != last.now_us or last.turn is None or head is None or not isinstance(head.offer, Ticked):
             return whole
         ending, number = last.turn % 2, last.turn // 2
         return replace(whole if end is None or not ending else end, turn=Turn.of(number))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from millpond import Map
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.read.history import kept_epochs
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import ElementSchema, decode_manifest, manifest_name
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.retention.reachable import Names, files_there
 from millpond.checkpoint.retention.savepoints import pinned
@@ -45,8 +46,8 @@ class Driver:
     def epoch(self, changes):
         """Run one epoch that sets words to values, or takes them away: one partition inline, one by a file."""
         head = self.checkpoint.head
-        batch = 0 if head is None or head.stream is None else head.stream.batch + 1
-        offer = Offer(QUERY, batch, ("words",))
+        batch = 0 if head is None or head.stream is None else head.stream.number + 1
+        offer = Batch(QUERY, batch, ("words",))
         return self.checkpoint.run_epoch(offer, lambda _: self.work(changes), self.publish, partitions=2)
 
     def work(self, changes):

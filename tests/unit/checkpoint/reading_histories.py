@@ -17,12 +17,12 @@ from millpond.checkpoint.records.manifest import (
     EpochDeltas,
     Genesis,
     Manifest,
-    Offer,
     encode_genesis,
     encode_manifest,
     manifest_hash,
     manifest_name,
 )
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
 from millpond.keygroups import Layout
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.element import ElementType
@@ -156,7 +156,7 @@ class Made:
             model[name] = {place: value for place, value in model[name].items() if place[0] < instances}
             values = ELEMENTS[name].type.values
             moved |= {self.key_of(name, place): values.encode(value) for place, value in model[name].items()}
-        self._commit(moved, snapshot=False, offer=Offer.rescale(instances))
+        self._commit(moved, snapshot=False, offer=Rescaled(instances))
         self.models.append(model)
 
     def _commit(self, changes, snapshot, offer, pending=()):
@@ -172,23 +172,21 @@ class Made:
             snapshot_epoch = number - 1
             chunks = tuple(self._chunk(first, last) for first, last in ((0, 1), (2, KEY_GROUPS - 1)))
         listed = (*(() if self.head is None else self.head.deltas), own)
-        offer = offer or Offer("q", number - 1, ("feed",))
-        stream = offer if offer.streams else (None if self.head is None else self.head.stream)
+        offer = offer or Batch("q", number - 1, ("feed",))
+        stream = offer if isinstance(offer, Batch) else (None if self.head is None else self.head.stream)
         runs = () if self.head is None else self.head.runs
         self.head = Manifest(
             format=FORMAT,
             checkpoint=UUID,
             epoch=number,
             parent=self.hash,
-            query=offer.query,
-            batch=offer.batch,
-            sources=offer.sources,
+            offer=offer,
             partitions=2,
             snapshot_epoch=snapshot_epoch,
             snapshot=chunks,
             deltas=tuple(delta for delta in listed if delta.epoch > snapshot_epoch),
             outputs=(),
-            runs=runs if offer.run is None else (*runs, offer.run),
+            runs=(*runs, offer.name) if isinstance(offer, BoundedRun) else runs,
             counters={"fed.feed": 3, "fed.other": 4, "replies.feed": 5},
             stream=stream,
             pending=pending,

@@ -183,13 +183,13 @@ def test_an_unfit_place_or_epoch_is_refused(tmp_path):
 def test_the_first_batch_of_any_query_is_the_first_of_a_fork(tmp_path):
     models = {0: {}}
     driver = run(tmp_path / "base", 5, models, Keep.all())
-    assert driver.checkpoint.head.stream.batch == 4
+    assert driver.checkpoint.head.stream.number == 4
     fork(tmp_path / "base", tmp_path / "new")
     driver = Driver(open_storage(str(tmp_path / "new")), Keep.all(), ManualClock())
     head = driver.checkpoint.head
     assert (head.epoch, head.stream, head.outputs) == (5, None, ())
     driver.epoch({"z": "new"})
-    assert driver.checkpoint.head.stream.batch == 0
+    assert driver.checkpoint.head.stream.number == 0
 
 
 @pytest.mark.parametrize("copy", [False, True])

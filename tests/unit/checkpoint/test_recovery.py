@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.commit.commit import next_manifest, parent_of
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import (
@@ -16,6 +16,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import (
     advance_files,
     last_manifest,
@@ -76,7 +77,7 @@ def play(history):
             made = Snapshot(head.epoch, digest, chunks)
         work = EpochWork((PartResult(0, None, files),), (), {})
         before = parent_of(GENESIS, head, digest)
-        head = next_manifest(before, head, Offer("q", epoch - 1, ()), work, partitions=1, snapshot=made)
+        head = next_manifest(before, head, Batch("q", epoch - 1), work, partitions=1, snapshot=made)
         digest = manifest_hash(encode_manifest(head))
         parents.append((parent_of(GENESIS, head, digest), state))
     return storage, parents
@@ -175,7 +176,7 @@ def test_a_manifest_of_another_timeline_is_refused():
     swap(other, "genesis", storage.get("genesis"))
     checkpoint = Checkpoint.open(other, open_ledger(storage).genesis.elements)
     for batch in range(4):
-        checkpoint.run_epoch(Offer("q", batch, ()), lambda parent: EpochWork((), (), {}), lambda m: None, partitions=1)
+        checkpoint.run_epoch(Batch("q", batch), lambda parent: EpochWork((), (), {}), lambda m: None, partitions=1)
     swap(storage, manifest_name(4), other.get(manifest_name(4)))
     assert refused(storage).code == "MP413"
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes, read_state
 from millpond.checkpoint.snapshots import compaction
 from millpond.checkpoint.snapshots.compaction import chunk_ranges, compact
@@ -41,7 +42,7 @@ def committed(history, cut=None, storage=None):
             if ordered:
                 files.append(write_changes(storage, FrameKind.DELTA, ordered, [part[key] for key in ordered]))
         work = EpochWork((PartResult(0, files=tuple(dict.fromkeys(files))),), (), {})
-        checkpoint.run_epoch(Offer("q", batch, ()), lambda _, work=work: work, lambda _: None, partitions=1)
+        checkpoint.run_epoch(Batch("q", batch), lambda _, work=work: work, lambda _: None, partitions=1)
     return storage, checkpoint
 
 
@@ -99,7 +100,7 @@ def test_changes_that_another_writer_wrote_in_its_own_way_are_merged_too(tmp_pat
     payload = b"\x92\x91\xc6" + len(key).to_bytes(4, "big") + key + b"\x91\xc5\x00\x03abc"
     ref = put_content(storage, "deltas", seal(FrameKind.DELTA, payload))
     work = EpochWork((PartResult(0, files=(StateFile(ref, 1, 1, 1),)),), (), {})
-    checkpoint.run_epoch(Offer("q", 0, ()), lambda _: work, lambda _: None, partitions=1)
+    checkpoint.run_epoch(Batch("q", 0), lambda _: work, lambda _: None, partitions=1)
     snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
     assert whole(storage, snapshot) == {key: b"abc"}
 
@@ -119,8 +120,8 @@ def test_a_chunk_that_nothing_changed_is_not_written_again(monkeypatch):
             "snapshot": first.files,
             "epoch": head.epoch + 1,
             "parent": checkpoint.head_hash,
-            "batch": 1,
-            "stream": Offer("q", 1, ()),
+            "offer": Batch("q", 1),
+            "stream": Batch("q", 1),
             "deltas": (type(head.deltas[0])(head.epoch + 1, checkpoint.head_hash, (delta,)),),
         }
     )

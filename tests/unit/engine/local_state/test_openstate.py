@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.records.manifest import ElementSchema
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.local_state import openstate
@@ -38,7 +39,7 @@ class Job:
         self.checkpoint = Checkpoint.open(self.storage, ELEMENTS, key_groups=GROUPS, instances=4)
 
     def run(self, words, query="q"):
-        offer = Offer(query, self.batch(query), ())
+        offer = Batch(query, self.batch(query))
         partitions = self.layout.partitions
         self.checkpoint.run_epoch(
             offer, lambda parent: self.compute(parent, words), lambda manifest: None, partitions=partitions
@@ -46,7 +47,7 @@ class Job:
 
     def batch(self, query):
         head = self.checkpoint.head
-        return 0 if head is None else head.stream.batch + 1
+        return 0 if head is None else head.stream.number + 1
 
     def compute(self, parent, words):
         return EpochWork(tuple(self.part(parent, words, part) for part in range(self.layout.partitions)), (), {})

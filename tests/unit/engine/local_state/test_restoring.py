@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
 from millpond.checkpoint.records import deltas
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import ElementSchema, StateFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import compaction, snapshots
 from millpond.engine.local_state import openstate, restoring
@@ -100,7 +101,7 @@ class World:
             own = [key for key in ordered if group_of(key) in self.layout.groups_of(partition)]
             files = write_delta(self.storage, own, [changed[key] for key in own]) if own else ()
             parts.append(PartResult(partition, files=files))
-        offer = Offer("q", self.batch, ())
+        offer = Batch("q", self.batch)
         self.batch += 1
         work = EpochWork(tuple(parts), (), {})
         self.checkpoint.run_epoch(offer, lambda _: work, lambda _: None, partitions=self.layout.partitions)
