@@ -27,7 +27,7 @@ from millpond.checkpoint.records.manifest import (
     elements_of,
     manifest_name,
 )
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.checkpoint.retention.reachable import ASIDE, COLLECTED
 from millpond.checkpoint.retention.retired import is_retired
@@ -118,7 +118,7 @@ def _made_again(history: History, manifests: dict[int, Manifest], damaged: set[s
             needed = [file for file in files if file.overlaps(*groups)]
             if any(file.file.name in damaged for file in needed):
                 continue
-            over_us = Times.of(manifests[epoch].counters).over_us if epoch in manifests else {}
+            over_us = manifests[epoch].times.over_us if epoch in manifests else {}
             for data in _merged(history.storage, needed, groups, over_us):
                 if hashlib.sha256(data).hexdigest() == state.file.sha256:
                     return data

@@ -20,7 +20,6 @@ from millpond.checkpoint.read.keytexts import parse_key
 from millpond.checkpoint.read.plain import as_json, as_text, printable
 from millpond.checkpoint.records.manifest import EpochDeltas, Manifest, StateFile
 from millpond.checkpoint.records.offers import Batch, BoundedRun, sources_of
-from millpond.checkpoint.records.times import EventTimes
 from millpond.cli.terminal import error_fields
 from millpond.errors import MillpondError, StateError
 from millpond.program.semantics.epoch_time import moment_of
@@ -190,7 +189,7 @@ def _manifest_report(manifest: Manifest) -> Report:
 
 def _watermark(manifest: Manifest) -> str | None:
     """How far event time has come, as people write it; None without event time."""
-    event = EventTimes.of(manifest.counters)
+    event = manifest.times.event
     if event is None:
         return None
     if event.ended:

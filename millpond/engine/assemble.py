@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from millpond.checkpoint.records.times import TaskTimes
 from millpond.checkpoint.records.work import EpochWork, JobAborted, PartResult
 from millpond.engine.failures import RowRaisedError, as_error, check_raised
 from millpond.engine.messages import Control, Failure, Moved, place_key
@@ -62,6 +63,7 @@ def assemble(
         parts=tuple(_part(partition, of, first) for partition, of in sorted(by_partition.items())),
         outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
         counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
+        observed=TaskTimes.joined(control.times for control in controls),
         pending=tuple(file for of in by_partition.values() for control in of for file in control.pending),
         near=tuple(
             near

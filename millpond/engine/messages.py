@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from millpond.checkpoint.records.manifest import OutputFile, StateFile
+from millpond.checkpoint.records.times import TaskTimes
 from millpond.checkpoint.records.work import UnsyncedChanges
 from millpond.storage.content import FileRef
 
@@ -137,6 +138,7 @@ class Control(msgspec.Struct, frozen=True):
     files: tuple[StateFile, ...] = ()
     outputs: tuple[OutputFile, ...] = ()
     counters: dict[str, int] = {}
+    times: TaskTimes = TaskTimes()
     failure: Failure | None = None
     raised: tuple[Failure, ...] = ()
     incomplete: int = 0

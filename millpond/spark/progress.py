@@ -11,7 +11,7 @@ from rich.text import Text
 from millpond.checkpoint.commit.checkpoint import EpochOutcome
 from millpond.checkpoint.read.plain import printable
 from millpond.checkpoint.records.manifest import Loss
-from millpond.checkpoint.records.times import EventTimes
+from millpond.checkpoint.records.times import Times
 from millpond.engine.elastic.observed import HotKey, TaskLoad
 from millpond.engine.elastic.rebalancer import Rebalanced
 from millpond.engine.messages import BYTES_IN, Control, Found
@@ -125,7 +125,7 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
         bytes_changed=sum(state.file.size_bytes for state in outcome.manifest.deltas[-1].files),
         aborted=_sum(counters, "aborted."),
         late_rows=_sum(counters, "late."),
-        watermark=watermark_of(counters),
+        watermark=_watermark(outcome.manifest.times),
         components=counters.get("gathered.components", 0),
         largest_share=counters.get("gathered.largest", 0) / (counters.get("gathered.surveyed", 0) or 1),
         dirty_keys=counters.get("lazy.dirty_keys", 0),
@@ -141,9 +141,9 @@ def report_of(outcome: EpochOutcome, controls: list[Control], seconds: float) ->
     )
 
 
-def watermark_of(counters: dict[str, int]) -> datetime | None:
+def _watermark(times: Times) -> datetime | None:
     """The watermark that holds after an epoch; None if there is none yet, or no event time."""
-    event = EventTimes.of(counters)
+    event = times.event
     return None if event is None or event.watermark_us is None else moment_of(event.watermark_us)
 
 

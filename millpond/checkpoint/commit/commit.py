@@ -15,6 +15,7 @@ from millpond.checkpoint.records.manifest import (
     elements_of,
 )
 from millpond.checkpoint.records.offers import Evolved, Lost, Offer, Rescaled, Upkeep
+from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.records.work import EpochWork, NearFile, Parent, UnsyncedChanges, pack_events, unpack_events
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
@@ -129,6 +130,7 @@ def next_manifest(
         outputs=work.outputs,
         runs=after.runs,
         counters=dict(work.counters),
+        times=work.times or (head.times if head else Times()),
         stream=after.stream,
         pending=work.pending,
         instances=instances,

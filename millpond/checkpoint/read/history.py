@@ -21,7 +21,6 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
-from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.recovery import newest_lost, read_genesis, restore_files
 from millpond.errors import EpochError, NoCheckpointError, StateError, StorageError
 from millpond.ids import ManifestHash
@@ -58,7 +57,7 @@ class Point:
     @property
     def over_us(self) -> Mapping[int, int]:
         """By the index of an element with a time to live, the stamp up to which its entries are over here."""
-        return {} if self.manifest is None else Times.of(self.manifest.counters).over_us
+        return {} if self.manifest is None else self.manifest.times.over_us
 
 
 class History:

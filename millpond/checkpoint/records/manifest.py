@@ -16,6 +16,7 @@ import msgspec
 from millpond.checkpoint.records.claims import claim, claim_unique
 from millpond.checkpoint.records.format1 import renewed
 from millpond.checkpoint.records.offers import Batch, BoundedRun, Evolved, Loaded, Lost, Offer, Rescaled, Ticked
+from millpond.checkpoint.records.times import Times
 from millpond.errors import MillpondError, StorageError
 from millpond.ids import EpochId, ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX, Layout
@@ -291,6 +292,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     outputs: tuple[OutputFile, ...]
     runs: tuple[str, ...]
     counters: dict[str, int]
+    times: Times
     stream: Batch | None
     pending: tuple[FileRef, ...] = ()
     instances: int | None = None

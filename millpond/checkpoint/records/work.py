@@ -21,12 +21,14 @@ from millpond.checkpoint.records.manifest import (
     SaveRef,
     StateFile,
 )
+from millpond.checkpoint.records.times import TaskTimes, Times
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash, PartitionId
 from millpond.storage.content import FileRef
 
 EVENT_BYTES = 4
+_NO_TIMES = TaskTimes()
 
 
 class JobAborted(EpochError):  # noqa: N818 - an event of the protocol, told by raising it
@@ -97,7 +99,8 @@ class EpochWork:
     `elements` are those of the checkpoint from now on, if the epoch changes them. `input` is what it was computed from,
     if that is kept instead of what it changed. `near` is what it changed with bounded loss, which stays near the host,
     and `saves` are what was saved of them since the last epoch. With a `loss`, the epoch goes on without the files
-    that are `lost`. A `snapshot` is one that the manifest must name, because the work builds on it.
+    that are `lost`. A `snapshot` is one that the manifest must name, because the work builds on it. `observed` is what
+    its tasks told of time, and `times` is what follows from it; without, the times before it go on.
     """
 
     parts: tuple[PartResult, ...]
@@ -111,6 +114,8 @@ class EpochWork:
     loss: Loss | None = None
     lost: frozenset[str] = frozenset()
     snapshot: Snapshot | None = None
+    observed: TaskTimes = _NO_TIMES
+    times: Times | None = None
 
 
 class EpochResult(Enum):

@@ -32,7 +32,7 @@ from millpond.checkpoint.records.deltas import (
 )
 from millpond.checkpoint.records.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.checkpoint.records.naming import given_in
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import read_changes
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
@@ -214,7 +214,7 @@ class _Merge:
     def __init__(self, storage: Storage, manifest: Manifest) -> None:
         self._storage = storage
         self._snapshot = manifest.snapshot
-        self._over_us = Times.of(manifest.counters).over_us
+        self._over_us = manifest.times.over_us
 
     def write(self, groups: Groups, old: tuple[StateFile, ...], of_round: Sequence[Changes]) -> tuple[StateFile, ...]:
         """Write a chunk; the old files stay if nothing in their range changed."""

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
 from millpond.checkpoint.records.manifest import Elements, Manifest, elements_mark
 from millpond.checkpoint.records.offers import Evolved
-from millpond.checkpoint.records.times import Times
+from millpond.checkpoint.records.work import EpochWork
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rewriting import Evolving
 from millpond.checkpoint.upkeep.scratch import Tell
@@ -41,7 +42,7 @@ class Schemas:
             program.elements,
             element_schemas(program),
             program.dropped,
-            None if head is None else Times.of(head.counters).seen_us,
+            None if head is None else head.times.seen_us,
         )
         if self.change and head is not None and head.pending:
             raise EpochError(
@@ -70,19 +71,23 @@ class Schemas:
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Evolved(elements_mark(self._wanted.elements)),
-                lambda parent: evolving.compute(storage, parent, self._counters),
+                lambda parent: self._timed(evolving.compute(storage, parent, self._counters)),
                 publish,
                 partitions=1,
             )
         return True
 
     def _counters(self, growth: int) -> dict[str, int]:
-        """The counters of the epoch; what was over of an element is told only if its entries still expire."""
-        carried = carried_counters(self._checkpoint.head, growth)
-        times = Times.of(carried)
+        return carried_counters(self._checkpoint.head, growth)
+
+    def _timed(self, work: EpochWork) -> EpochWork:
+        """The work with its times; what was over of an element is told only if its entries still expire."""
+        head = self._checkpoint.head
+        if head is None:
+            return work
         expiring = {index for index, kept in enumerate(self._wanted.elements) if kept and kept.name in self._expiring}
-        over = {index: us for index, us in times.over_us.items() if index in expiring}
-        return replace(times, over_us=over).noted(carried)
+        over = tuple(pair for pair in head.times.over if pair[0] in expiring)
+        return replace(work, times=msgspec.structs.replace(head.times, over=over))
 
 
 def check_elements(parent: Parent, elements: Elements) -> None:

@@ -22,14 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millpond.checkpoint.records.times import TaskTimes
 from millpond.checkpoint.records.work import Parent, UnsyncedChanges
 from millpond.engine.messages import CONTROL_TASK, Control, Outbox, decode_control, place_key
 from millpond.engine.plan import Level, ProgramPlan, parameter_hints
 from millpond.engine.task.columns import TupleColumn, column_of
 from millpond.engine.task.intake import column_array, content_bytes, feed_column
 from millpond.engine.task.step import StepRun
-from millpond.engine.time.eventtime import is_told
-from millpond.engine.time.timekeeping import is_soonest
 from millpond.errors import MillpondError
 from millpond.graph.model import Access, Mode
 from millpond.ids import PartitionId
@@ -247,9 +246,10 @@ def join_controls(controls: Sequence[Control]) -> Control:
     changes = sorted(
         (pair for one in controls for pair in zip(one.keys, one.values, strict=True)), key=lambda pair: pair[0]
     )
-    spent: Counter[str] = Counter()
+    spent, counted = Counter[str](), Counter[str]()
     for one in controls:
         spent.update(one.spent)
+        counted.update(one.counters)
     return Control(
         first.step,
         first.partition,
@@ -259,7 +259,8 @@ def join_controls(controls: Sequence[Control]) -> Control:
         values=[value for _, value in changes],
         files=tuple(file for one in controls for file in one.files),
         outputs=tuple(file for one in controls for file in one.outputs),
-        counters=_join_counters([one.counters for one in controls]),
+        counters=dict(counted),
+        times=TaskTimes.joined(one.times for one in controls),
         raised=raised,
         incomplete=sum(one.incomplete for one in controls),
         pending=tuple(file for one in controls for file in one.pending),
@@ -270,23 +271,6 @@ def join_controls(controls: Sequence[Control]) -> Control:
         size_bytes=sum(one.size_bytes for one in controls),
         busy=_join_busy(controls),
     )
-
-
-def _join_counters(told: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Counts are added; of moments the latest of what happened counts, and the first of what is due."""
-    joined: dict[str, int] = {}
-    for counters in told:
-        for name, count in counters.items():
-            before = joined.get(name)
-            if before is None:
-                joined[name] = count
-            elif is_told(name):
-                joined[name] = max(before, count)
-            elif is_soonest(name):
-                joined[name] = min(before, count)
-            else:
-                joined[name] = before + count
-    return joined
 
 
 def _join_unsynced(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:

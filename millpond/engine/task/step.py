@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from millpond.checkpoint.records.times import TaskTimes
 from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.engine.durability.inputlog import log_input
@@ -34,7 +35,6 @@ from millpond.engine.task.leftout import excluded_among
 from millpond.engine.task.merging import mark_ties, merge_order
 from millpond.engine.task.rowbatch import LEFT_OUT
 from millpond.engine.task.working import WorkingState
-from millpond.engine.time.timekeeping import soonest_name
 from millpond.engine.time.ttl import Over, over_at, sweep
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
@@ -69,6 +69,7 @@ class StepRun:
     open_s: float = 0.0
     views: list[StoreView] = field(default_factory=list)
     gathered: tuple[Load, ...] = ()
+    timers: list[TaskTimes] = field(default_factory=list)
     portion: int = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -198,17 +199,12 @@ class StepRun:
             with self._timed("save"):
                 saved = state.save_by_home(storage, sum(map(len, work)))
         delivery.counters["entries"] += saved.growth
-        delivery.counters.update(self._told_timers(state, gathered=True))
+        self.timers.append(TaskTimes(state.soonest_us))
         self.gathered = tuple(state.loads)
         return Moved(saved.keys, saved.values, saved.files, saved.near)
 
     def _over(self) -> Over:
         return over_at(self.plan, self.epoch.parent)
-
-    def _told_timers(self, state: WorkingState, *, gathered: bool) -> dict[str, int]:
-        """When the first of the timers is due that were set here, under a name that nobody else tells it by."""
-        soonest = state.soonest_us
-        return {} if soonest is None else {soonest_name(self.step, self.partition, gathered=gathered): soonest}
 
     def _sweep(self, view: StoreView) -> None:
         over = self._over() if self.step == self.portion == 0 else {}
@@ -245,7 +241,6 @@ class StepRun:
         counters = {**delivery.counters, **self.counted}
         counters["entries"] = counters.get("entries", 0) + saved.growth
         counters[BYTES_IN] = intake.received_bytes
-        counters |= self._told_timers(state, gathered=False)
         # Times and places differ between attempts, so they must not cross a shuffle: only the last step tells them.
         spent, seen = (dict(self.spent), self.seen) if last else ({}, Seen())
         control = Control(
@@ -258,6 +253,7 @@ class StepRun:
             files=saved.files,
             outputs=outputs,
             counters=counters,
+            times=TaskTimes.joined([TaskTimes(state.soonest_us, delivery.highest_us), *self.timers]),
             raised=tuple(self.raised),
             incomplete=intake.incomplete,
             pending=pending,

@@ -23,6 +23,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_name,
 )
 from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
+from millpond.checkpoint.records.times import Times
 from millpond.keygroups import Layout
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.element import ElementType
@@ -188,6 +189,7 @@ class Made:
             outputs=(),
             runs=(*runs, offer.name) if isinstance(offer, BoundedRun) else runs,
             counters={"fed.feed": 3, "fed.other": 4, "replies.feed": 5},
+            times=Times(),
             stream=stream,
             pending=pending,
             instances=None if self.instances == INSTANCES else self.instances,

@@ -21,6 +21,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_name,
 )
 from millpond.checkpoint.records.offers import Batch, BoundedRun, Evolved, Loaded, Lost, Rescaled, Ticked
+from millpond.checkpoint.records.times import EventTimes, FeedMark, Times
 from millpond.errors import EpochError, StorageError
 from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind, seal
@@ -56,6 +57,7 @@ def manifest(**changes):
         "outputs": (OutputFile("recs", ref("3-0"), 4),),
         "runs": (),
         "counters": {"rows": 7, "a": 1},
+        "times": Times(7, over=((0, 3),), event=EventTimes(-5, feeds={"kafka": FeedMark(4)})),
         "stream": Batch("q", 2, ("kafka",)),
     }
     return Manifest(**{**fields, **changes})

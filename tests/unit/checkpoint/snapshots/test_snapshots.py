@@ -4,6 +4,7 @@ import pytest
 
 from millpond.checkpoint.records.manifest import FORMAT, EpochDeltas, Manifest, StateFile
 from millpond.checkpoint.records.offers import Batch
+from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.snapshots.snapshots import (
     DELTA_BYTES_MIN,
     DELTA_EPOCHS_MAX,
@@ -43,6 +44,7 @@ def manifest(sizes, snapshot_bytes=0, kept_before=0):
         outputs=(),
         runs=(),
         counters={},
+        times=Times(),
         stream=Batch("q", epoch),
     )
 
