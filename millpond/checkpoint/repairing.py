@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from millpond.checkpoint.read.history import History, shown_epochs
 from millpond.checkpoint.read.pieces import tell_nobody
 from millpond.checkpoint.read.verify import Begun, Problem, verify
-from millpond.checkpoint.records.deltas import by_place, encode_changes, within
+from millpond.checkpoint.records.deltas import VERSION, by_place, encode_changes, within
 from millpond.checkpoint.records.heads import noted_heads
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
@@ -35,6 +35,7 @@ from millpond.checkpoint.retention.savepoints import Savepoint, savepoints
 from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError, NotPlainError, StateError, StorageError
 from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.state.changes import Changes
 from millpond.storage.composed.elements import ElementsStorage
 from millpond.storage.composed.layered import below_trial
 from millpond.storage.contract import Storage, is_name
@@ -147,14 +148,13 @@ def _merged(
     state: dict[bytes, bytes | None] = {}
     try:
         for file in files:
-            state.update(zip(*within(read_changes(storage, file), *groups), strict=True))
+            state.update(within(read_changes(storage, file), *groups).pairs())
     except MillpondError:
         return
     live = sorted(key for key, value in state.items() if value is not None and not is_over(key, value, over_us))
-    changes = live, [state[key] for key in live]
-    yield seal(FrameKind.SNAPSHOT, encode_changes(*changes))
-    for _, own in by_place(below_trial(storage), changes):
-        yield seal(FrameKind.SNAPSHOT, encode_changes(*own))
+    changes = Changes(live, [state[key] for key in live])
+    parts = [changes, *(own for _, own in by_place(below_trial(storage), changes))]
+    yield from (seal(FrameKind.SNAPSHOT, encode_changes(one, version)) for one in parts for version in (VERSION, 1))
 
 
 def _tell_places(history: History, manifests: dict[int, Manifest]) -> None:

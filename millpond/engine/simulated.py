@@ -228,7 +228,7 @@ class Simulated:
 
         def compute(parent: Parent) -> EpochWork:
             check_empty(self._storage, parent, index, element)
-            work = load_work(self._checkpoint, [load_rows(kept, target, rows)])
+            work = load_work([load_rows(kept, target, rows)])
             return self._times.noted(work, moment, self._plan.element_indexes)
 
         self._checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=self._partitions)

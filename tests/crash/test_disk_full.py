@@ -8,13 +8,14 @@ import signal
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import EpochWork, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, EpochWork
 from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import background, snapshots
 from millpond.checkpoint.snapshots.compaction import last_merged
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.localstore import LocalStore
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
@@ -39,7 +40,7 @@ class Filling:
 
     def epoch(self, checkpoint, batch):
         key, value = key_of(b"%c" % (97 + batch % KEY_GROUPS)), random.Random(batch).randbytes(VALUE_BYTES)
-        work = EpochWork((PartResult(0, ([key], [value])),), (), {})
+        work = EpochWork((Changed(Changes([key], [value])),), (), {})
         if len(self.states) == batch + 1:
             self.states.append({**self.states[-1], key: value})
         checkpoint.run_epoch(

@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.offers import Batch, Rescaled
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.frame import FrameKind
@@ -40,9 +41,9 @@ class Story:
         for part in range(self.parts):
             keys, values = self.changes(parent.epoch + 1, part)
             if part % 2:
-                made.append(PartResult(part, None, (write_changes(self.storage, FrameKind.DELTA, keys, values),)))
+                made.append(Changed(files=(write_changes(self.storage, FrameKind.DELTA, Changes(keys, values)),)))
             else:
-                made.append(PartResult(part, (keys, values)))
+                made.append(Changed(Changes(keys, values)))
         return EpochWork(tuple(made), (), {})
 
     def publish(self, manifest):

@@ -14,6 +14,7 @@ from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
 from millpond.state.local.storekey import store_key
 from millpond.state.local.storeversion import Stamp, StoreVersion
@@ -37,7 +38,9 @@ def test_the_last_deltas_stay_listed_whatever_the_age_of_the_snapshot(monkeypatc
 @pytest.mark.parametrize("entries", [0, 1, 3, 100])
 def test_a_state_file_with_fewer_or_more_entries_than_its_manifest_says_is_refused(entries):
     storage = MemoryStorage()
-    good = write_changes(storage, FrameKind.DELTA, [store_key(0, 1, b"a"), store_key(0, 2, b"b")], [b"1", None])
+    good = write_changes(
+        storage, FrameKind.DELTA, Changes([store_key(0, 1, b"a"), store_key(0, 2, b"b")], [b"1", None])
+    )
     with pytest.raises(StorageError) as caught:
         read_changes(storage, StateFile(good.file, good.first_group, good.last_group, entries))
     assert caught.value.code == "MP316"

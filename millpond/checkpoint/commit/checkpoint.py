@@ -29,6 +29,7 @@ from millpond.checkpoint.records.manifest import (
 )
 from millpond.checkpoint.records.offers import Offer, Rescaled
 from millpond.checkpoint.records.work import (
+    Changed,
     EpochOutcome,
     EpochResult,
     EpochTimings,
@@ -36,7 +37,6 @@ from millpond.checkpoint.records.work import (
     JobAborted,
     NearFile,
     Parent,
-    PartResult,
 )
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
@@ -55,6 +55,7 @@ from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import PutOutcome, Storage
 
 __all__ = [
+    "Changed",
     "Checkpoint",
     "EpochOutcome",
     "EpochResult",
@@ -62,7 +63,6 @@ __all__ = [
     "EpochWork",
     "JobAborted",
     "Parent",
-    "PartResult",
 ]
 
 ComputeEpoch = Callable[[Parent], EpochWork]
@@ -258,7 +258,7 @@ class Checkpoint:
             except JobAborted as abort:
                 attempt.abort = abort
                 return machine.Aborted()
-        check_work(attempt.work, self._genesis.key_groups, attempt.partitions)
+        check_work(attempt.work, self._genesis.key_groups)
         crashpoint("epoch.computed")
         return machine.Computed(leaves=bool(attempt.work.pending))
 
@@ -267,7 +267,7 @@ class Checkpoint:
         with attempt.timed("segment_s", self._clock):
             storage = durable(self._storage) if attempt.work.input is None else self._storage
             attempt.segment = write_segment(storage, attempt.work)
-            attempt.near = write_near(self._storage, attempt.work.near)
+            attempt.near = write_near(self._storage, attempt.work)
         crashpoint("segment.written")
 
     def _put_manifest(self, attempt: _Attempt) -> PutOutcome:
@@ -340,7 +340,7 @@ class Checkpoint:
         assert work is not None
         if work.input is not None or not self._collector.condemned:
             return
-        parts = tuple(replaced(part, files=tuple(map(self._alive, part.files))) for part in work.parts)
+        changed = tuple(replace(one, files=tuple(map(self._alive, one.files))) for one in work.changed)
         salt, condemned = self._head_hash, self._collector.condemned
         kept = durable(self._storage)
         pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
@@ -350,7 +350,7 @@ class Checkpoint:
             replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
             for one in attempt.near
         )
-        attempt.work = replaced(work, parts=parts, pending=pending, saves=saves)
+        attempt.work = replaced(work, changed=changed, pending=pending, saves=saves)
         attempt.segment = tuple(map(self._alive, attempt.segment))
 
     def _alive(self, state: StateFile) -> StateFile:

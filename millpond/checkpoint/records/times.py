@@ -44,7 +44,8 @@ class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     `now_us` is the time of the last epoch, `fed_us` that of the last one with rows. No timer is due before
     `soonest_us`. `over` are indexes of elements, ascending, each with a stamp: entries up to it are over, and stay so.
-    `event` is there if the feeds have event time: then timers and entries follow it, and `now_us` only tells idle feeds.
+    `event` is there if the feeds have event time: then timers and entries follow it, and
+    `now_us` only tells idle feeds.
 
     Handlers were called for all that was due at `told_us` before the last rows or the last tick; since then as far as
     `turn` says, None if that is not under way.

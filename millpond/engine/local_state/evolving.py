@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
 from millpond.checkpoint.records.manifest import Elements, Manifest, elements_mark
@@ -17,9 +14,8 @@ from millpond.checkpoint.records.offers import Evolved
 from millpond.checkpoint.records.work import EpochWork
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rewriting import Evolving
-from millpond.checkpoint.upkeep.scratch import Tell
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.local_state.rescaling import carried_counters
+from millpond.engine.local_state.rescaling import progress_bars
 from millpond.engine.schema import element_schemas
 from millpond.errors import EpochError
 from millpond.storage.contract import Storage
@@ -67,18 +63,15 @@ class Schemas:
         """Give the checkpoint the program's elements, in an epoch of its own; say if that took one."""
         if not self.change:
             return False
-        with _progress(self._name, self._shown) as (reading, writing):
+        with progress_bars(self._name, "bringing state elements over", self._shown) as (reading, writing):
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Evolved(elements_mark(self._wanted.elements)),
-                lambda parent: self._timed(evolving.compute(storage, parent, self._counters)),
+                lambda parent: self._timed(evolving.compute(storage, parent)),
                 publish,
                 partitions=1,
             )
         return True
-
-    def _counters(self, growth: int) -> dict[str, int]:
-        return carried_counters(self._checkpoint.head, growth)
 
     def _timed(self, work: EpochWork) -> EpochWork:
         """The work with its times; what was over of an element is told only if its entries still expire."""
@@ -99,18 +92,4 @@ def check_elements(parent: Parent, elements: Elements) -> None:
             expected="those that this driver found",
             found=f"others since epoch {parent.epoch} or before",
             hint="nothing was committed; start this job anew, and make sure that only one uses this checkpoint",
-        )
-
-
-@contextmanager
-def _progress(name: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
-    """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
-    console = Console(stderr=True)
-    hidden = not (console.is_terminal if shown is None else shown)
-    with Progress(console=console, transient=True, disable=hidden) as bars:
-        read = bars.add_task(f"{name}: reading state", total=None)
-        write = bars.add_task(f"{name}: bringing state elements over", total=None)
-        yield (
-            lambda done, total: bars.update(read, completed=done, total=total),
-            lambda done, total: bars.update(write, completed=done, total=total),
         )

@@ -16,18 +16,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.offers import Loaded
+from millpond.checkpoint.records.work import Changed
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, optional, reader
-from millpond.engine.local_state.rescaling import carried_counters
 from millpond.errors import EpochError, MillpondError, StateError
-from millpond.ids import InstanceId, PartitionId
+from millpond.ids import InstanceId
 from millpond.keygroups import Layout
 from millpond.program.declare import Element
+from millpond.state.changes import Changes
 from millpond.state.codec.shown import shown
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.list import List
@@ -126,15 +127,15 @@ def target_of(element: Element, index: int, layout: Layout, into: str | None, mo
 def load_rows(storage: Storage, target: Target, rows: pa.Table) -> LoadReport:
     """Write the entries of rows, all that have their keys; what is wrong with rows is told, not raised."""
     try:
-        keys, values = _entries(target, rows)
-        files = write_delta(storage, keys, values) if keys else ()
+        changes = _entries(target, rows)
+        files = write_delta(storage, changes) if changes.keys else ()
         counted = not isinstance(target.element.type, AgedType)
-        return LoadReport(files, len(keys) if counted else 0)
+        return LoadReport(files, len(changes.keys) if counted else 0)
     except MillpondError as error:
         return LoadReport(problem=(error.code, error.summary, error.expected, error.found, error.hint))
 
 
-def load_work(checkpoint: Checkpoint, reports: Sequence[LoadReport]) -> EpochWork:
+def load_work(reports: Sequence[LoadReport]) -> EpochWork:
     """The work of a load's epoch, from all reports; raises the first problem."""
     for report in reports:
         if report.problem is not None:
@@ -143,7 +144,7 @@ def load_work(checkpoint: Checkpoint, reports: Sequence[LoadReport]) -> EpochWor
             raise kind(code, summary, expected=expected, found=found, hint=hint)
     files = tuple(file for report in reports for file in report.files)
     grown = sum(report.entries for report in reports)
-    return EpochWork((PartResult(PartitionId(0), files=files),), (), carried_counters(checkpoint.head, grown))
+    return EpochWork((Changed(files=files, growth=grown),), (), {})
 
 
 def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Loaded | None:
@@ -167,7 +168,7 @@ def check_empty(storage: Storage, parent: Parent, index: int, name: str) -> None
     """Refuse an element that has entries; from the newest file on, the first word on a key is the last one."""
     gone: set[bytes] = set()
     for state_file in reversed(restore_files(parent, 0, parent.key_groups - 1)):
-        for key, value in zip(*read_changes(storage, state_file), strict=True):
+        for key, value in read_changes(storage, state_file).pairs():
             if element_of(key) != index or key in gone:
                 continue
             if value is not None:
@@ -181,7 +182,7 @@ def check_empty(storage: Storage, parent: Parent, index: int, name: str) -> None
             gone.add(key)
 
 
-def _entries(target: Target, rows: pa.Table) -> tuple[list[bytes], list[bytes | None]]:
+def _entries(target: Target, rows: pa.Table) -> Changes:
     columns = {name: _column(target, rows, name, hint) for name, hint in target.columns}
     for name, hint in target.columns:
         if columns[name].null_count and not (name == VALUE and optional(hint)):
@@ -202,7 +203,7 @@ def _entries(target: Target, rows: pa.Table) -> tuple[list[bytes], list[bytes | 
     _check_positions(target, units)
     ordered = list(map(values.__getitem__, order.tolist()))
     copies = len(target.homes) or 1
-    return keys, list[bytes | None](ordered) * copies
+    return Changes(keys, list[bytes | None](ordered) * copies)
 
 
 def _column(target: Target, rows: pa.Table, name: str, hint: Any) -> pa.Array:

@@ -15,13 +15,9 @@ from millpond.checkpoint.records.offers import Rescaled
 from millpond.checkpoint.upkeep.rescale import Rescale, check_rescale
 from millpond.checkpoint.upkeep.scratch import Tell
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.assemble import RUNNING_TOTAL
 from millpond.errors import EpochError
 from millpond.keygroups import Layout
 from millpond.storage.contract import Storage
-
-ENTRIES = "entries"
-"""The counter of how many entries of state an epoch adds."""
 
 
 class Instances:
@@ -83,26 +79,15 @@ class Instances:
         wanted = self.change
         if wanted is None:
             return False
-        with _progress(self._program.name, wanted, self._shown) as (reading, writing):
+        with progress_bars(self._program.name, f"moving to {wanted} instances", self._shown) as (reading, writing):
             rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
                 Rescaled(wanted),
-                lambda parent: rescale.compute(storage, parent, self._counters),
+                lambda parent: rescale.compute(storage, parent),
                 publish,
                 partitions=1,
             )
         return True
-
-    def _counters(self, growth: int) -> dict[str, int]:
-        return carried_counters(self._checkpoint.head, growth)
-
-
-def carried_counters(head: Manifest | None, growth: int) -> dict[str, int]:
-    """The counters of an epoch without rows: running totals go on."""
-    before = {} if head is None else head.counters
-    totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
-    running = RUNNING_TOTAL + ENTRIES
-    return dict(sorted({**totals, ENTRIES: growth, running: totals.get(running, 0) + growth}.items()))
 
 
 def check_instances(parent: Parent, layout: Layout) -> None:
@@ -118,13 +103,13 @@ def check_instances(parent: Parent, layout: Layout) -> None:
 
 
 @contextmanager
-def _progress(name: str, instances: int, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
+def progress_bars(name: str, doing: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
     """Two bars on a terminal, which go away at the end; `shown` says otherwise."""
     console = Console(stderr=True)
     hidden = not (console.is_terminal if shown is None else shown)
     with Progress(console=console, transient=True, disable=hidden) as bars:
         read = bars.add_task(f"{name}: reading state", total=None)
-        write = bars.add_task(f"{name}: moving to {instances} instances", total=None)
+        write = bars.add_task(f"{name}: {doing}", total=None)
         yield (
             lambda done, total: bars.update(read, completed=done, total=total),
             lambda done, total: bars.update(write, completed=done, total=total),

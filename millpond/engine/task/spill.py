@@ -23,7 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.checkpoint.records.times import TaskTimes
-from millpond.checkpoint.records.work import Parent, UnsyncedChanges
+from millpond.checkpoint.records.work import Changed, Parent
+from millpond.engine.durability.setapart import joined_near
 from millpond.engine.messages import CONTROL_TASK, Control, Outbox, decode_control, place_key
 from millpond.engine.plan import Level, ProgramPlan, parameter_hints
 from millpond.engine.task.columns import TupleColumn, column_of
@@ -32,6 +33,7 @@ from millpond.engine.task.step import StepRun
 from millpond.errors import MillpondError
 from millpond.graph.model import Access, Mode
 from millpond.ids import PartitionId
+from millpond.state.changes import Changes
 from millpond.state.units import groups_of_units
 from millpond.storage.diskerrors import coded
 
@@ -243,9 +245,6 @@ def join_controls(controls: Sequence[Control]) -> Control:
         failure = min(failures, key=lambda failure: place_key(failure.place))
         return Control(first.step, first.partition, received, 0, failure=failure)
     raised = tuple(one for control in controls for one in control.raised)
-    changes = sorted(
-        (pair for one in controls for pair in zip(one.keys, one.values, strict=True)), key=lambda pair: pair[0]
-    )
     spent, counted = Counter[str](), Counter[str]()
     for one in controls:
         spent.update(one.spent)
@@ -255,9 +254,7 @@ def join_controls(controls: Sequence[Control]) -> Control:
         first.partition,
         received,
         sum(one.sent for one in controls),
-        keys=[key for key, _ in changes],
-        values=[value for _, value in changes],
-        files=tuple(file for one in controls for file in one.files),
+        changed=_joined([one.changed for one in controls]),
         outputs=tuple(file for one in controls for file in one.outputs),
         counters=dict(counted),
         times=TaskTimes.joined(one.times for one in controls),
@@ -266,19 +263,18 @@ def join_controls(controls: Sequence[Control]) -> Control:
         pending=tuple(file for one in controls for file in one.pending),
         spent=dict(spent),
         seen=first.seen,
-        near=_join_unsynced([one.near for one in controls]),
         loads=tuple(load for one in controls for load in one.loads),
         size_bytes=sum(one.size_bytes for one in controls),
         busy=_join_busy(controls),
     )
 
 
-def _join_unsynced(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
-    return UnsyncedChanges(
-        [key for one in told for key in one.keys],
-        [value for one in told for value in one.values],
-        [count for one in told for count in one.events],
+def _joined(told: Sequence[Changed]) -> Changed:
+    return Changed(
+        Changes.joined(one.inline for one in told),
         tuple(file for one in told for file in one.files),
+        sum(one.growth for one in told),
+        joined_near([one.near for one in told]),
     )
 
 

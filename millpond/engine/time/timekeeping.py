@@ -257,7 +257,7 @@ class Timekeeper:
             reached = event.horizon_us
         times = Times(
             now_us=moment,
-            fed_us=last.fed_us if left is not None and not work.parts else moment,
+            fed_us=last.fed_us if left is not None and not work.changed else moment,
             soonest_us=soonest,
             over=self._over(last, reached, indexes),
             event=event,

@@ -117,7 +117,7 @@ def run_load(
         check_empty(storage, parent, target.index, name)
         rows = _routed(load.frame, target, plan.layout.partitions)
         told = collect(rows.mapInArrow(_load_function(shipment, target), CONTROL_DDL))
-        work = load_work(checkpoint, [_decoder.decode(bytes(row.body)) for row in told])
+        work = load_work([_decoder.decode(bytes(row.body)) for row in told])
         return times.noted(work, target.moment_us, plan.element_indexes)
 
     checkpoint.run_epoch(offer, compute, publisher.publish, partitions=1, retries=retries)

@@ -25,6 +25,7 @@ from millpond.checkpoint.records.manifest import (
 from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
 from millpond.checkpoint.records.times import Times
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.value import THE_KEY
@@ -166,7 +167,9 @@ class Made:
         for half in (range(3), range(3, KEY_GROUPS)):
             keys = sorted(key for key in changes if group_of(key) in half)
             if keys:
-                files.append(write_changes(self.storage, FrameKind.DELTA, keys, [changes[key] for key in keys]))
+                files.append(
+                    write_changes(self.storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys]))
+                )
         own = EpochDeltas(number, self.hash, tuple(files))
         snapshot_epoch, chunks = (0, ()) if self.head is None else (self.head.snapshot_epoch, self.head.snapshot)
         if snapshot:
@@ -201,7 +204,9 @@ class Made:
 
     def _chunk(self, first, last):
         keys = sorted(key for key in self._state if first <= group_of(key) <= last)
-        return write_changes(self.storage, FrameKind.SNAPSHOT, keys, [self._state[key] for key in keys], (first, last))
+        return write_changes(
+            self.storage, FrameKind.SNAPSHOT, Changes(keys, [self._state[key] for key in keys]), (first, last)
+        )
 
 
 def made(history, storage) -> Made:

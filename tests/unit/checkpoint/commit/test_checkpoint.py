@@ -6,19 +6,21 @@ import sys
 import pytest
 
 from millpond.checkpoint.commit.checkpoint import (
+    Changed,
     Checkpoint,
     EpochResult,
     EpochWork,
     JobAborted,
-    PartResult,
 )
 from millpond.checkpoint.commit.commit import DELTAS_KEPT
 from millpond.checkpoint.records.manifest import ElementSchema, StateFile, manifest_hash, manifest_name
 from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
+from millpond.checkpoint.records.work import NearFile, UnsyncedChanges
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
 from millpond.errors import EpochError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
@@ -374,17 +376,12 @@ def test_an_error_after_the_commit_is_not_a_second_application(sink):
     assert read_state(storage) == state_after(1)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        PartResult(2),
-        PartResult(-1),
-        PartResult(0, files=(StateFile(FileRef("deltas/x", 0, "0" * 64), 0, KEY_GROUPS, 1),)),
-    ],
-)
-def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, part):
+@pytest.mark.parametrize("near", [False, True])
+def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, near):
     checkpoint = open_ledger(storage)
-    work = EpochWork((part,), (), {})
+    file = StateFile(FileRef("deltas/x", 0, "0" * 64), 0, KEY_GROUPS, 1)
+    changed = Changed(near=UnsyncedChanges(files=(NearFile(file, b""),))) if near else Changed(files=(file,))
+    work = EpochWork((changed,), (), {})
     call = lambda: checkpoint.run_epoch(Batch("q", 0), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
     assert code_of(call) == "MP415"
     assert checkpoint.epoch == 0
@@ -392,8 +389,8 @@ def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, part):
 
 def test_two_partitions_with_one_key_commit_nothing(storage):
     checkpoint = open_ledger(storage)
-    changes = ([store_key(0, 0, b"k")], [b"1"])
-    work = EpochWork((PartResult(0, changes), PartResult(1, changes)), (), {})
+    changes = Changes([store_key(0, 0, b"k")], [b"1"])
+    work = EpochWork((Changed(changes), Changed(changes)), (), {})
     call = lambda: checkpoint.run_epoch(Batch("q", 0), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
     assert code_of(call) == "MP411"
     assert storage.list("manifests") == []
