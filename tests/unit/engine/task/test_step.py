@@ -77,7 +77,7 @@ def test_two_attempts_of_one_partition_at_once_give_the_same_rows_and_files(tmp_
         one.join(timeout=60)
     assert [one.exitcode for one in attempts] == [0, 0]
     assert first == second
-    assert any(row["task"] == CONTROL_TASK and row["body"]["changed"]["files"] for row in first)
+    assert any(row["task"] == CONTROL_TASK and row["body"]["changed"].files for row in first)
     deltas = [path for path in (tmp_path / "checkpoint" / "deltas").rglob("*") if path.is_file()]
     assert len(deltas) == 1
 
