@@ -60,7 +60,7 @@ def decode_changes(payload: bytes | memoryview, name: str) -> Changes:
         raise StorageError(
             "MP302",
             f"this version of Millpond can't read {name}",
-            expected=f"changes of version 1 to {VERSION}",
+            expected=f"format version 1 to {VERSION}",
             found=f"version {version}",
             hint="run the version of Millpond that wrote the checkpoint, or a newer one",
         )
