@@ -56,7 +56,7 @@ def test_what_a_delta_deletes_is_gone_from_the_store(tmp_path_factory, deltas):
     uuid, model = "0" * 36, {}
     store.rebuild(Stamp(uuid, 0, "0"), ())
     for epoch, delta in enumerate(deltas):
-        changes = (sorted(delta), [delta[key] for key in sorted(delta)])
+        changes = Changes.of(delta)
         assert store.advance(
             StoreVersion(Stamp(uuid, epoch, str(epoch))), Stamp(uuid, epoch + 1, str(epoch + 1)), [changes]
         )
