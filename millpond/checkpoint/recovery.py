@@ -23,9 +23,8 @@ from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.state.changes import Changes
 from millpond.storage.addresses import shown_url
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.content import get_content
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, bottom
 from millpond.storage.frame import FrameKind, unseal_hashed
 
 CERTAIN = (HEADS, "retired", "savepoints", "merged")
@@ -172,7 +171,7 @@ def _epoch_in(name: str) -> int:
 
 
 def _refuse_orphans(storage: Storage) -> None:
-    kept = durable(storage)
+    kept = bottom(storage)
     orphans = kept.list(MANIFESTS) or [name for folder in _AFTER_GENESIS for name in given_in(kept, folder)]
     # Looked for again: another driver may have made the checkpoint meanwhile.
     if orphans and not storage.contains(GENESIS_NAME):

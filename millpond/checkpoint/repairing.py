@@ -37,8 +37,7 @@ from millpond.errors import MillpondError, NotPlainError, StateError, StorageErr
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.state.changes import Changes
 from millpond.storage.composed.elements import ElementsStorage
-from millpond.storage.composed.layered import below_trial
-from millpond.storage.contract import Storage, is_name
+from millpond.storage.contract import Storage, bottom, is_name
 from millpond.storage.frame import FrameKind, seal
 
 _SHOWN_CHARS_MAX = 100
@@ -153,13 +152,13 @@ def _merged(
         return
     live = sorted(key for key, value in state.items() if value is not None and not is_over(key, value, over_us))
     changes = Changes(live, [state[key] for key in live])
-    parts = [changes, *(own for _, own in by_place(below_trial(storage), changes))]
+    parts = [changes, *(own for _, own in by_place(storage, changes))]
     yield from (seal(FrameKind.SNAPSHOT, encode_changes(one, version)) for one in parts for version in (VERSION, 1))
 
 
 def _tell_places(history: History, manifests: dict[int, Manifest]) -> None:
     """Tell a storage that is chosen by element which number each one has."""
-    storage = below_trial(history.storage)
+    storage = bottom(history.storage)
     if isinstance(storage, ElementsStorage):
         newest = manifests[max(manifests)] if manifests else None
         storage.know([None if element is None else element.name for element in elements_of(history.genesis, newest)])

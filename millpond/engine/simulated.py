@@ -71,7 +71,7 @@ from millpond.program.entries import EntryPoint
 from millpond.sinks.memory import MemorySink
 from millpond.sinks.protocol import Sink
 from millpond.state.containers.value import THE_KEY
-from millpond.storage.composed.unsynced import UnsyncedStorage, durable
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
@@ -223,7 +223,7 @@ class Simulated:
         if offer is None:
             return
         declared, index = loadable(self._plan.program, element), self._plan.element_index(element)
-        moment, kept = self._times.moment(), durable(self._storage)
+        moment, kept = self._times.moment(), self._storage
         target = target_of(declared, index, self._plan.layout, into, moment)
 
         def compute(parent: Parent) -> EpochWork:

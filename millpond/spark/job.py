@@ -65,8 +65,8 @@ from millpond.spark.streaming.workroot import WorkRoot
 from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of
-from millpond.storage.composed.layered import own_storage
 from millpond.storage.composed.unsynced import unsynced_storage
+from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
 
 Session: TypeAlias = SparkSession
@@ -116,7 +116,7 @@ class Job:
             self._storage, schemas, tuned.key_groups, tuned.instances, evolving=True, keep=kept.keep
         )
         uuid = self._checkpoint.genesis.uuid
-        self._work = WorkRoot.of(own_storage(self._storage), kept.work, self._local_root, uuid, one_host=self._one_host)
+        self._work = WorkRoot.of(bottom(self._storage), kept.work, self._local_root, uuid, one_host=self._one_host)
         self._restore = kept.restore
         # Elsewhere the stores are on the hosts of the executors, where tasks do it when they open them.
         self._consolidation = Consolidation(self._storage, self._local_root) if self._one_host else None

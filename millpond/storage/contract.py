@@ -91,6 +91,23 @@ class InParts(Protocol):
         ...
 
 
+@runtime_checkable
+class OnTop(Protocol):
+    """What a storage has that stands on top of another one: what is put goes there."""
+
+    @property
+    def below(self) -> Storage:
+        """The storage below."""
+        ...
+
+
+def bottom(storage: Storage) -> Storage:
+    """The storage that files are put into, without what is on top of it to read from elsewhere or to change nothing."""
+    while isinstance(storage, OnTop):
+        storage = storage.below
+    return storage
+
+
 def is_name(name: str) -> bool:
     """Whether this is a relative path of plain parts, as the names of stored files are."""
     return len(name) <= NAME_CHARS_MAX and all(_PART.fullmatch(part) for part in name.split("/"))

@@ -51,8 +51,8 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.composed.elements import ElementsStorage, unknown_elements
-from millpond.storage.composed.unsynced import durable
-from millpond.storage.contract import PutOutcome, Storage
+from millpond.storage.composed.unsynced import near_of
+from millpond.storage.contract import PutOutcome, Storage, bottom
 
 __all__ = [
     "Changed",
@@ -218,7 +218,7 @@ class Checkpoint:
 
     def _tell_places(self) -> None:
         """Tell a storage that is chosen by element which number each one has."""
-        storage = durable(self._storage)
+        storage = bottom(self._storage)
         if isinstance(storage, ElementsStorage):
             storage.know([None if element is None else element.name for element in self.elements])
 
@@ -265,9 +265,9 @@ class Checkpoint:
     def _write_segment(self, attempt: _Attempt) -> None:
         assert attempt.work is not None
         with attempt.timed("segment_s", self._clock):
-            storage = durable(self._storage) if attempt.work.input is None else self._storage
-            attempt.segment = write_segment(storage, attempt.work)
-            attempt.near = write_near(self._storage, attempt.work)
+            near = near_of(self._storage)
+            attempt.segment = write_segment(self._storage if attempt.work.input is None else near, attempt.work)
+            attempt.near = write_near(near, attempt.work)
         crashpoint("segment.written")
 
     def _put_manifest(self, attempt: _Attempt) -> PutOutcome:
@@ -342,10 +342,10 @@ class Checkpoint:
             return
         changed = tuple(replace(one, files=tuple(map(self._alive, one.files))) for one in work.changed)
         salt, condemned = self._head_hash, self._collector.condemned
-        kept = durable(self._storage)
+        kept = self._storage
         pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
         saves = tuple(replace(save, file=alive(kept, save.file, condemned, salt)) for save in work.saves)
-        near = self._storage
+        near = near_of(kept)
         attempt.near = tuple(
             replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
             for one in attempt.near
@@ -354,7 +354,7 @@ class Checkpoint:
         attempt.segment = tuple(map(self._alive, attempt.segment))
 
     def _alive(self, state: StateFile) -> StateFile:
-        fresh = alive(durable(self._storage), state.file, self._collector.condemned, self._head_hash)
+        fresh = alive(self._storage, state.file, self._collector.condemned, self._head_hash)
         return state if fresh is state.file else replace(state, file=fresh)
 
     def _publish(self, attempt: _Attempt) -> machine.Published:
@@ -396,7 +396,7 @@ def _compute_nothing(parent: Parent) -> EpochWork:
 
 def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None:
     """Refuse an address that gives a place to elements that there are not, before anything is written."""
-    kept = durable(storage)
+    kept = bottom(storage)
     if isinstance(kept, ElementsStorage):
         known = [element.name for element in elements]
         unknown = set(kept.names) - set(known)

@@ -25,7 +25,6 @@ from millpond.program.declare import Element
 from millpond.state.changes import Changes
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
 
@@ -131,7 +130,7 @@ def _reader(view: Base, index: int, layout: Layout) -> Callable[[InstanceId], It
 
 
 def write_differences(storage: Storage, found: Iterable[Difference]) -> Changed:
-    """Write ascending differences to files of bounded size, which are durable however little is asked of others."""
+    """Write ascending differences to files of bounded size."""
     files: list[StateFile] = []
     changes = Changes([], [])
     size = grown = 0
@@ -141,9 +140,9 @@ def write_differences(storage: Storage, found: Iterable[Difference]) -> Changed:
         grown += growth
         size += len(key) + len(value or b"")
         if size >= CHUNK_BYTES:
-            files += _write(durable(storage), changes)
+            files += _write(storage, changes)
             changes, size = Changes([], []), 0
-    files += _write(durable(storage), changes)
+    files += _write(storage, changes)
     return Changed(files=tuple(files), growth=grown)
 
 

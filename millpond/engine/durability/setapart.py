@@ -15,6 +15,7 @@ from millpond.crashpoints import crashpoint
 from millpond.state.changes import Changes
 from millpond.state.local.storekey import element_of
 from millpond.state.units import Ints
+from millpond.storage.composed.unsynced import near_of
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
 
@@ -56,7 +57,7 @@ def near_changes(storage: Storage, changed: Changes, events: list[int], *, inlin
     met = dict(zip(changed.keys, events, strict=True))
     files = []
     for part in delta_parts(changed):
-        written = write_changes(storage, FrameKind.DELTA, part)
+        written = write_changes(near_of(storage), FrameKind.DELTA, part)
         files.append(NearFile(written, pack_events(met[key] for key in part.keys)))
         crashpoint("delta.written")
     return UnsyncedChanges(files=tuple(files))

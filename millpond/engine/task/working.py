@@ -21,7 +21,7 @@ from millpond.engine.gathered.keysets import TouchedKeys
 from millpond.engine.gathered.links import Reach
 from millpond.engine.gathered.partitionedview import owners_of
 from millpond.engine.messages import Load
-from millpond.engine.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
+from millpond.engine.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, Level, ProgramPlan
 from millpond.engine.task.columns import ListColumn
 from millpond.engine.task.intake import Work
 from millpond.engine.time.ttl import NEVER_US, Over
@@ -36,7 +36,7 @@ from millpond.state.overlay import Base, KeyedOverlay, OnDemandOverlay
 from millpond.state.rowentries import row_container
 from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
-from millpond.storage.composed.unsynced import durable
+from millpond.storage.composed.unsynced import near_of
 from millpond.storage.contract import Storage
 from millpond.windowing.element import Windows
 
@@ -229,7 +229,7 @@ class WorkingState:
         parts = self._by_home(changes) if by_home else [changes]
         files: list[StateFile] = []
         for part in parts:
-            files += write_delta(self._kept(storage), part)
+            files += write_delta(self._place(storage), part)
             crashpoint("delta.written")
         return Changed(files=tuple(files), growth=self._growth(), near=near)
 
@@ -241,9 +241,9 @@ class WorkingState:
         kept, near = set_apart(changed, self._plan.bounded_loss_indexes)
         return kept, near_changes(storage, near, self._met.of(near.keys, rows), inline=_is_small(near))
 
-    def _kept(self, storage: Storage) -> Storage:
-        """Where all other changes go: with bounded loss, the storage has a folder near the host for that alone."""
-        return durable(storage) if self._plan.bounded_loss else storage
+    def _place(self, storage: Storage) -> Storage:
+        """Where changes go: near the host, if they can be computed again from what is logged."""
+        return near_of(storage) if self._plan.durability is Level.REPLAY else storage
 
     def _by_home(self, changes: Changes) -> list[Changes]:
         """Changes by the partition that owns their keys."""

@@ -18,9 +18,7 @@ from millpond.errors import FeedError
 from millpond.state.local.ownfolders import make_private, own_folder
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.layered import own_storage
-from millpond.storage.composed.unsynced import durable
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, bottom
 
 OUTPUTS, SPARK, HANDED_OVER, WORK = "outputs", "spark", "handed", "work"
 
@@ -40,7 +38,7 @@ class WorkRoot:
     ) -> WorkRoot:
         """The places for a checkpoint; `work` is what the user said, and else it is beside the local stores."""
         given = None if work is None else _folder(work)
-        kept = own_storage(durable(storage))
+        kept = bottom(storage)
         # Its kinds with another layout are no folders to put something else into.
         if type(kept) is FileStorage:
             own = Path(kept.url)

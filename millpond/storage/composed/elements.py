@@ -24,7 +24,7 @@ from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import identity_of, shown_url
 from millpond.storage.composed.spread import SCHEME as SPREAD
 from millpond.storage.composed.spread import SEPARATOR, Root, SpreadStorage, is_by_content
-from millpond.storage.contract import Names, PutOutcome, Storage, check_name
+from millpond.storage.contract import Names, PutOutcome, Storage, bottom, check_name
 
 SCHEME = "elements"
 
@@ -176,12 +176,13 @@ def _check_once(named: Iterable[str | int], url: str) -> None:
 
 def placing(storage: Storage, indexes: Iterable[int]) -> Iterator[tuple[Storage, frozenset[int]]]:
     """Divide elements by where their files go; the storage itself comes first, also if it has none of them."""
-    if not isinstance(storage, ElementsStorage):
+    below = bottom(storage)
+    if not isinstance(below, ElementsStorage):
         yield storage, frozenset(indexes)
         return
-    places: dict[Storage, set[int]] = {storage: set()}
+    places: dict[Storage, set[int]] = {below: set()}
     for index in indexes:
-        places.setdefault(storage.at(index), set()).add(index)
+        places.setdefault(below.at(index), set()).add(index)
     yield from ((place, frozenset(own)) for place, own in places.items())
 
 

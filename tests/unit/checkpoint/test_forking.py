@@ -25,7 +25,8 @@ from millpond.clock import ManualClock
 from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
-from millpond.storage.composed.layered import BASE_NAME, LayeredStorage, TrialStorage, own_storage
+from millpond.storage.composed.layered import BASE_NAME, LayeredStorage, TrialStorage
+from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
 from tests.unit.checkpoint.keeping import Died, Driver, Watched, after, check_kept, stored
 
@@ -280,20 +281,22 @@ def test_a_chain_of_bases_that_comes_back_is_refused(tmp_path):
 
 def test_only_content_is_read_from_the_base():
     base, own = MemoryStorage(), MemoryStorage()
-    base.put("deltas/x", b"1")
-    base.put("manifests/x", b"2")
+    content, part = "deltas/" + "a" * 40, f"inputs/{'b' * 40}-00003"
+    names = (content, part, "manifests/0000000001", f"heads/0000000001-{'c' * 40}", "genesis", "savepoints/x")
+    for name in names:
+        base.put(name, b"1")
     layered = LayeredStorage(own, None, lambda _: base)
     layered._behind = base
-    assert layered.get("deltas/x") == b"1"
-    assert layered.contains("deltas/x")
-    assert not layered.contains("manifests/x")
+    assert [name for name in names if layered.contains(name)] == [content, part]
+    assert layered.get(content) == layered.get(part) == b"1"
+    with pytest.raises(StorageError, match="MP304"):
+        layered.get("manifests/0000000001")
     assert layered.list("") == []
-    layered.delete("deltas/x")
-    assert base.contains("deltas/x")
-    layered.put("deltas/x", b"own")
-    assert layered.get("deltas/x") == b"own"
-    assert own_storage(layered) is own
-    assert own_storage(own) is own
+    layered.delete(content)
+    assert base.contains(content)
+    layered.put(content, b"own")
+    assert layered.get(content) == b"own"
+    assert bottom(layered) is bottom(own) is own
 
 
 def test_a_trial_changes_nothing_below():
