@@ -177,14 +177,14 @@ def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_per_key(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.perkey import PerKeyStorage
+    from millpond.storage.backends.perkey import PerKeyStorage
 
     path = _local_path(parts)
     return PerKeyStorage(path) if path and not options else None
 
 
 def _refuse_faithful(parts: SplitResult, _options: dict[str, str]) -> Storage | None:
-    from millpond.storage.perkey import not_for_checkpoints
+    from millpond.storage.backends.perkey import not_for_checkpoints
 
     raise not_for_checkpoints(parts.geturl())
 

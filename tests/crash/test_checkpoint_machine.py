@@ -24,9 +24,9 @@ from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.door import Door
 from millpond.storage.frame import FrameKind
-from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import PowerCutError
 
 KEY_GROUPS = 8

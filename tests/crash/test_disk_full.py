@@ -19,7 +19,7 @@ from millpond.state.changes import Changes
 from millpond.state.local.localstore import LocalStore
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
-from millpond.storage.perkey import PerKeyStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from tests.children import in_child
 from tests.crash.ledger import FEEDS, KEY_GROUPS, QUERY, key_of, open_ledger
 from tests.crash.small_disk import MIB, fill, small_disk

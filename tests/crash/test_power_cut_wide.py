@@ -15,8 +15,8 @@ from millpond.errors import MillpondError
 from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.frame import FrameKind
-from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import ModelDoor
 from tests.spark.programs import fresh_seed
 

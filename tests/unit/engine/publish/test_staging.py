@@ -20,7 +20,7 @@ from millpond.spark.streaming.workroot import WorkRoot
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.memory import MemoryStorage
-from millpond.storage.perkey import PerKeyStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from tests.unit.engine.publish.test_publish import replies_of
 
 
