@@ -62,7 +62,7 @@ def assemble(
         changed=tuple(_changed(of, first) for _, of in sorted(by_partition.items())),
         outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
         counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
-        observed=TaskTimes.joined(control.times for control in controls),
+        observed=TaskTimes.joined([control.times for control in controls]),
         pending=tuple(file for of in by_partition.values() for control in of for file in control.pending),
     )
 
@@ -83,7 +83,7 @@ def _changed(controls: Sequence[Control], first: int) -> Changed:
     kept = [control.changed for control in controls if control.step >= first]
     kept += [control.moved for control in controls]
     return Changed(
-        Changes.joined(one.inline for one in kept),
+        Changes.joined([one.inline for one in kept]),
         tuple(file for one in kept for file in one.files),
         near=joined_near([near for control in controls for near in (control.changed.near, control.moved.near)]),
     )

@@ -421,7 +421,7 @@ class Simulated:
         if not task.key:
             return layout.group_of(THE_KEY)
         named = dict(zip((name for name, _ in compiled.point.parameters), arguments, strict=True))
-        parts = [named[name] for name in task.key.split(",")]
+        parts = [named[name] for name in task.key]
         if None in parts:
             return _BAD_ROW_GROUP
         return layout.group_of(parts[0] if len(parts) == 1 else tuple(parts))

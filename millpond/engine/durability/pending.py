@@ -38,7 +38,7 @@ def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, 
 def program_mark(program: CompiledProgram) -> bytes:
     """A hash of a program's tasks: messages can only be worked on by the tasks that they were sent to."""
     told = [
-        f"{task.name} {task.dispatch.value} {task.key} {','.join(task.inputs)}"
+        f"{task.name} {task.dispatch.value} {','.join(task.key)} {','.join(task.inputs)}"
         for entry in program.entries.values()
         for task in entry.tasks
     ]

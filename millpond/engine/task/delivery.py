@@ -268,7 +268,7 @@ class Delivery:
         layout = self._plan.layout
         if not after.key:
             return [layout.group_of(THE_KEY)] * len(messages)
-        place = after.inputs.index(after.key)
+        place = after.inputs.index(after.key[0])
         keys = [message.values[place] for message in messages]
         if set(map(type, keys)) == {int} and min(keys) >= -(2**63) and max(keys) < 2**63:
             hashed: list[int] = (hash_ints(np.array(keys, dtype=np.int64)) % layout.key_groups).tolist()
@@ -284,7 +284,7 @@ class Delivery:
         except TypeError as error:
             unfit = UnfitError(
                 "MP603",
-                f"`{after.key}` is a key of state and can't be one",
+                f"`{after.key[0]}` is a key of state and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
             )

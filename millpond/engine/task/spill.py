@@ -151,11 +151,10 @@ def _groups(plan: ProgramPlan, table: pa.Table) -> Pieces:
         return told
     entry = plan.entry_of(0)
     task, hints = entry.tasks[0], parameter_hints(entry)
-    names = task.key.split(",")
-    arrays = [column_array(table, feed_column(0, name)) for name in names]
+    arrays = [column_array(table, feed_column(0, name)) for name in task.key]
     known = np.logical_and.reduce([array.is_valid().to_numpy(zero_copy_only=False) for array in arrays])
     own = [array.filter(pa.array(known)) for array in arrays]
-    columns = [column_of(array, hints[name], key=True) for array, name in zip(own, names, strict=True)]
+    columns = [column_of(array, hints[name], key=True) for array, name in zip(own, task.key, strict=True)]
     units, codes = (columns[0] if len(columns) == 1 else TupleColumn(columns)).distinct()
     groups = np.zeros(table.num_rows, dtype=np.int64)
     if len(units):
