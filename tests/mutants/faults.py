@@ -295,8 +295,22 @@ EPOCHS = (
         "commit: two partitions may write one key",
         "checkpoint/records/deltas.py",
         "unit/checkpoint/commit/test_checkpoint.py::test_two_partitions_with_one_key_commit_nothing",
-        "    if len(merged) != total:\n",
+        "    if len(merged.keys) != total:\n",
         "    if False:\n",
+    ),
+    mutant(
+        "format 1: what was over is forgotten",
+        "checkpoint/records/format1.py",
+        "unit/checkpoint/records/test_format1.py::test_counters_told_the_times",
+        "        over=tuple(sorted(",
+        "        over=() and tuple(sorted(",
+    ),
+    mutant(
+        "format 1: rows computed again are written as they are now alone",
+        "engine/durability/replaying.py",
+        "frozen/test_later.py::test_rows_are_computed_again",
+        "            _write_as_first(storage, computed)\n",
+        "",
     ),
     mutant(
         "recovery: a manifest that follows another parent is accepted",
@@ -344,8 +358,8 @@ EPOCHS = (
         "compaction: what was deleted stays in the snapshot",
         "checkpoint/snapshots/compaction.py",
         "unit/checkpoint/snapshots/test_compaction.py::test_a_snapshot_holds_the_state_of_its_manifest",
-        "            state.update(zip(keys, values, strict=True))\n        live",
-        "            state.update(pair for pair in zip(keys, values, strict=True) if pair[1])\n        live",
+        "            state.update(each.pairs())\n        live",
+        "            state.update(pair for pair in each.pairs() if pair[1])\n        live",
     ),
     mutant(
         "compaction: a chunk that changed is taken over as it was",
@@ -401,10 +415,10 @@ RUNTIME = (
     ),
     mutant(
         "store: an older value is written again behind a newer one",
-        "state/local/localstore.py",
+        "state/changes.py",
         "unit/engine/test_moving.py::test_whoever_opens_a_store_sees_its_epoch_and_nothing_else",
-        "        newest.update(zip(keys, values, strict=True))\n",
-        "        newest.update((key, value) for key, value in zip(keys, values, strict=True) if key not in newest)\n",
+        "            changed.update(part.pairs())\n",
+        "            changed.update((key, value) for key, value in part.pairs() if key not in changed)\n",
     ),
     mutant(
         "opening: a store on its way elsewhere is believed to be on ours",
