@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent
 from millpond.checkpoint.records.deltas import write_delta
-from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.offers import Loaded
 from millpond.checkpoint.records.work import Changed
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, optional, reader
+from millpond.engine.failures import as_error, failure_of
+from millpond.engine.messages import Failure
 from millpond.errors import EpochError, MillpondError, StateError
 from millpond.ids import InstanceId
 from millpond.keygroups import Layout
@@ -72,14 +73,13 @@ class Target:
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """What came of the rows of one range of key groups: files, or what is wrong with the rows.
+    """What came of the rows of one range of key groups: what they changed, or what is wrong with them.
 
-    `entries` are those by which the state grew; entries that expire are not counted.
+    Entries that expire are not counted as growth.
     """
 
-    files: tuple[StateFile, ...] = ()
-    entries: int = 0
-    problem: tuple[str, str, str | None, str | None, str | None] | None = None
+    changed: Changed = Changed()
+    problem: Failure | None = None
 
 
 def bare_type(element: Element) -> Any:
@@ -130,21 +130,17 @@ def load_rows(storage: Storage, target: Target, rows: pa.Table) -> LoadReport:
         changes = _entries(target, rows)
         files = write_delta(storage, changes) if changes.keys else ()
         counted = not isinstance(target.element.type, AgedType)
-        return LoadReport(files, len(changes.keys) if counted else 0)
+        return LoadReport(Changed(files=files, growth=len(changes.keys) if counted else 0))
     except MillpondError as error:
-        return LoadReport(problem=(error.code, error.summary, error.expected, error.found, error.hint))
+        return LoadReport(problem=failure_of(error))
 
 
 def load_work(reports: Sequence[LoadReport]) -> EpochWork:
     """The work of a load's epoch, from all reports; raises the first problem."""
     for report in reports:
         if report.problem is not None:
-            code, summary, expected, found, hint = report.problem
-            kind = EpochError if code.startswith("MP4") else StateError
-            raise kind(code, summary, expected=expected, found=found, hint=hint)
-    files = tuple(file for report in reports for file in report.files)
-    grown = sum(report.entries for report in reports)
-    return EpochWork((Changed(files=files, growth=grown),), (), {})
+            raise as_error(report.problem)
+    return EpochWork(tuple(report.changed for report in reports), (), {})
 
 
 def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Loaded | None:
