@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
+from benchmarks.baselines.perkey import FaithfulPerKeyStorage
 from benchmarks.options import positive, positives, seconds
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio
 from benchmarks.servers import REDIS_PASSWORD, RedisServer, ServerError, s3_server
 from millpond.clock import SystemClock
 from millpond.storage.contract import PutOutcome, Storage
 from millpond.storage.open import open_storage
-from millpond.storage.perkey import FaithfulPerKeyStorage
 
 NEEDS_SPARK = False
 

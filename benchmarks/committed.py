@@ -32,7 +32,7 @@ def committed_entries(checkpoint: Path) -> Iterator[tuple[bytes, bytes]]:
         last = min(first + step, groups) - 1
         state: dict[bytes, bytes | None] = {}
         for file in restore_files(head[0], first, last):
-            state.update(zip(*within(read_changes(storage, file), first, last), strict=True))
+            state.update(within(read_changes(storage, file), first, last).pairs())
         yield from ((key, value) for key, value in state.items() if value is not None)
 
 

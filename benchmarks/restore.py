@@ -20,9 +20,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.options import add_seed, positive
 from benchmarks.report import BenchmarkError, Figures, Teller, ratio
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, Parent, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork, Parent
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import ElementSchema
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.clock import SystemClock
 from millpond.engine.local_state import openstate
@@ -30,6 +31,7 @@ from millpond.engine.local_state.openstate import Restore, open_state
 from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout, hash_ints
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, store_key, unit_of
 from millpond.storage.open import open_storage
 
@@ -149,11 +151,11 @@ def write_checkpoint(url: str, data: Data, partitions: int) -> Parent:
             for partition in range(partitions):
                 groups = layout.groups_of(PartitionId(partition))
                 own = [key for key in keys if group_of(key) in groups]
-                files = write_delta(storage, own, [data.value(key, epoch) for key in own])
-                parts.append(PartResult(PartitionId(partition), files=files))
+                files = write_delta(storage, Changes(own, [data.value(key, epoch) for key in own]))
+                parts.append(Changed(files=files))
             return EpochWork(tuple(parts), (), {})
 
-        checkpoint.run_epoch(Offer("fill", epoch, ()), compute, lambda _: None, partitions=partitions)
+        checkpoint.run_epoch(Batch("fill", epoch), compute, lambda _: None, partitions=partitions)
         if epoch == 0:
             assert checkpoint.head is not None
             compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)

@@ -94,8 +94,36 @@ class StateError(MillpondError):
     """MP2xx: a key or a value does not fit its state element, or a local store can't be used."""
 
 
+class MigrationError(StateError):
+    """MP262 to 266: an entry of a state element can't be brought over to another declaration."""
+
+
+class DamagedStoreError(StateError):
+    """MP225: a local store can't be believed; it is only a copy, so the epoch is tried again on a new one."""
+
+
 class StorageError(MillpondError):
     """MP3xx: durable bytes are damaged, missing, or can't be written."""
+
+
+class MissingError(StorageError):
+    """MP304: nothing is stored under a name."""
+
+
+class DamagedError(StorageError):
+    """MP301, 310: the bytes under a name are not those that were written."""
+
+
+class DamagedLogError(StorageError):
+    """MP334: an append-only log lost something that had been made durable."""
+
+
+class NotPlainError(StorageError):
+    """MP306: a link, a folder or a special file stands where a plain file belongs."""
+
+
+class NoCheckpointError(StorageError):
+    """MP350: there is no checkpoint at a place."""
 
 
 class EpochError(MillpondError):

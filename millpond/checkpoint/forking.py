@@ -23,6 +23,7 @@ from millpond.checkpoint.read.history import History, Point
 from millpond.checkpoint.records.heads import Heads
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
+    FORMAT,
     GENESIS_NAME,
     Ancestor,
     Genesis,
@@ -32,7 +33,7 @@ from millpond.checkpoint.records.manifest import (
     encode_manifest,
     manifest_hash,
 )
-from millpond.checkpoint.records.manifest import FORK_PREFIX as FORK_QUERY
+from millpond.checkpoint.records.offers import Forked
 from millpond.checkpoint.recovery import read_genesis
 from millpond.checkpoint.retention.reachable import names_of
 from millpond.checkpoint.retention.savepoints import (
@@ -106,7 +107,7 @@ def fork(
         raise _unfit_place(_EMPTY, f"files in {shown_url(target.url)}", "choose another one")
     origin = History(base).genesis
     lineage = (*origin.lineage, Ancestor(origin.uuid, point.epoch))
-    genesis = replace(origin, uuid=str(uuid.uuid4()), created_ms=clock.now_ms(), lineage=lineage)
+    genesis = replace(origin, format=FORMAT, uuid=str(uuid.uuid4()), created_ms=clock.now_ms(), lineage=lineage)
     states = (*manifest.snapshot, *(state for delta in manifest.deltas for state in delta.files))
     sizes = {state.file.name: state.file.size_bytes for state in states}
     if copy:
@@ -208,9 +209,7 @@ def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str
         checkpoint=genesis.uuid,
         parent=deltas[-1].parent,
         deltas=deltas,
-        query=f"{FORK_QUERY}{base_uuid}",
-        batch=0,
-        sources=(),
+        offer=Forked(base_uuid),
         # What the base published is not published again, and the stream goes on with the base.
         outputs=(),
         stream=None,

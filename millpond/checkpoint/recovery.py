@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.checkpoint.records.deltas import Changes, check_changes, decode_changes, group_span, kind_of
+from millpond.checkpoint.records.deltas import check_changes, decode_changes, group_span, kind_of
 from millpond.checkpoint.records.heads import newest_head
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
@@ -21,10 +21,10 @@ from millpond.checkpoint.records.work import Parent
 from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.state.changes import Changes
 from millpond.storage.addresses import shown_url
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.content import get_content
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, bottom
 from millpond.storage.frame import FrameKind, unseal_hashed
 
 CERTAIN = (HEADS, "retired", "savepoints", "merged")
@@ -110,9 +110,10 @@ def read_changes(storage: Storage, state_file: StateFile, kind: FrameKind | None
     name = state_file.file.name
     kind = kind or kind_of(state_file)
     payload = unseal_hashed(kind, get_content(storage, state_file.file), name)
-    keys, values = decode_changes(payload, name)
+    changes = decode_changes(payload, name)
+    keys = changes.keys
     check_changes(keys, name)
-    if kind is FrameKind.SNAPSHOT and None in values:
+    if kind is FrameKind.SNAPSHOT and None in changes.values:
         raise _not_as_told(state_file, "a tombstone in a snapshot")
     if len(keys) != state_file.entries:
         raise _not_as_told(state_file, f"{len(keys)} entries")
@@ -120,7 +121,7 @@ def read_changes(storage: Storage, state_file: StateFile, kind: FrameKind | None
         first, last = group_span(keys)
         if first < state_file.first_group or last > state_file.last_group:
             raise _not_as_told(state_file, f"key groups {first} to {last}")
-    return keys, values
+    return changes
 
 
 def read_state(storage: Storage, manifest: Manifest | None = None) -> dict[bytes, bytes]:
@@ -133,7 +134,7 @@ def read_state(storage: Storage, manifest: Manifest | None = None) -> dict[bytes
         manifest = head[0]
     state: dict[bytes, bytes] = {}
     for state_file in restore_files(manifest, 0, KEY_GROUPS_MAX):
-        for key, value in zip(*read_changes(storage, state_file), strict=True):
+        for key, value in read_changes(storage, state_file).pairs():
             if value is None:
                 state.pop(key, None)
             else:
@@ -170,7 +171,7 @@ def _epoch_in(name: str) -> int:
 
 
 def _refuse_orphans(storage: Storage) -> None:
-    kept = durable(storage)
+    kept = bottom(storage)
     orphans = kept.list(MANIFESTS) or [name for folder in _AFTER_GENESIS for name in given_in(kept, folder)]
     # Looked for again: another driver may have made the checkpoint meanwhile.
     if orphans and not storage.contains(GENESIS_NAME):

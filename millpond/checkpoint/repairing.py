@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from millpond.checkpoint.read.history import History, shown_epochs
 from millpond.checkpoint.read.pieces import tell_nobody
 from millpond.checkpoint.read.verify import Begun, Problem, verify
-from millpond.checkpoint.records.deltas import by_place, encode_changes, within
+from millpond.checkpoint.records.deltas import VERSION, by_place, encode_changes, within
 from millpond.checkpoint.records.heads import noted_heads
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
@@ -27,20 +27,19 @@ from millpond.checkpoint.records.manifest import (
     elements_of,
     manifest_name,
 )
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.checkpoint.retention.reachable import ASIDE, COLLECTED
 from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.retention.savepoints import Savepoint, savepoints
 from millpond.crashpoints import crashpoint
-from millpond.errors import MillpondError, StateError, StorageError
+from millpond.errors import MillpondError, NotPlainError, StateError, StorageError
 from millpond.keygroups import KEY_GROUPS_MAX
+from millpond.state.changes import Changes
 from millpond.storage.composed.elements import ElementsStorage
-from millpond.storage.composed.layered import below_trial
-from millpond.storage.contract import Storage, is_name
+from millpond.storage.contract import Storage, bottom, is_name
 from millpond.storage.frame import FrameKind, seal
 
-_NOT_PLAIN = "MP306"
 _SHOWN_CHARS_MAX = 100
 """So much of a name is kept in the one under which a file is set aside."""
 
@@ -119,7 +118,7 @@ def _made_again(history: History, manifests: dict[int, Manifest], damaged: set[s
             needed = [file for file in files if file.overlaps(*groups)]
             if any(file.file.name in damaged for file in needed):
                 continue
-            over_us = Times.of(manifests[epoch].counters).over_us if epoch in manifests else {}
+            over_us = manifests[epoch].times.over_us if epoch in manifests else {}
             for data in _merged(history.storage, needed, groups, over_us):
                 if hashlib.sha256(data).hexdigest() == state.file.sha256:
                     return data
@@ -148,19 +147,18 @@ def _merged(
     state: dict[bytes, bytes | None] = {}
     try:
         for file in files:
-            state.update(zip(*within(read_changes(storage, file), *groups), strict=True))
+            state.update(within(read_changes(storage, file), *groups).pairs())
     except MillpondError:
         return
     live = sorted(key for key, value in state.items() if value is not None and not is_over(key, value, over_us))
-    changes = live, [state[key] for key in live]
-    yield seal(FrameKind.SNAPSHOT, encode_changes(*changes))
-    for _, own in by_place(below_trial(storage), changes):
-        yield seal(FrameKind.SNAPSHOT, encode_changes(*own))
+    changes = Changes(live, [state[key] for key in live])
+    parts = [changes, *(own for _, own in by_place(storage, changes))]
+    yield from (seal(FrameKind.SNAPSHOT, encode_changes(one, version)) for one in parts for version in (VERSION, 1))
 
 
 def _tell_places(history: History, manifests: dict[int, Manifest]) -> None:
     """Tell a storage that is chosen by element which number each one has."""
-    storage = below_trial(history.storage)
+    storage = bottom(history.storage)
     if isinstance(storage, ElementsStorage):
         newest = manifests[max(manifests)] if manifests else None
         storage.know([None if element is None else element.name for element in elements_of(history.genesis, newest)])
@@ -215,9 +213,8 @@ def _set_aside(storage: Storage, name: str, shown: str) -> None:
     """Take a name away and keep its bytes; a link or a special file has none of its own."""
     try:
         data = storage.get(name)
-    except StorageError as error:
-        if error.code != _NOT_PLAIN:
-            raise
+    except NotPlainError:
+        pass
     else:
         digest = hashlib.sha256(data).hexdigest()[:16]
         storage.put(f"{ASIDE}/{shown[-_SHOWN_CHARS_MAX:]}-{digest}", data)

@@ -20,7 +20,7 @@ from millpond.checkpoint.read.history import History, Point
 from millpond.checkpoint.read.keytexts import parse_key
 from millpond.checkpoint.read.plain import as_json, as_text, json_text, printable
 from millpond.checkpoint.records.manifest import EpochDeltas, Manifest, StateFile
-from millpond.checkpoint.records.times import EventTimes
+from millpond.checkpoint.records.offers import Batch, BoundedRun, sources_of
 from millpond.cli.terminal import error_fields
 from millpond.errors import MillpondError, StateError
 from millpond.program.semantics.epoch_time import moment_of
@@ -56,9 +56,7 @@ def epoch_line(history: History, epoch: int) -> Report:
     return {
         "epoch": epoch,
         "hash": digest,
-        "query": manifest.query,
-        "batch": manifest.batch,
-        "run": manifest.offer.run,
+        **_offered(manifest),
         "instances": history.instances_of(manifest),
         "partitions": manifest.partitions,
         "rows": sum(count for name, count in manifest.counters.items() if name.startswith(FED)),
@@ -68,6 +66,17 @@ def epoch_line(history: History, epoch: int) -> Report:
         "snapshot_epoch": manifest.snapshot_epoch,
         "snapshot_bytes": _bytes(manifest.snapshot),
         "pending_files": len(manifest.pending),
+    }
+
+
+def _offered(manifest: Manifest) -> Report:
+    """What an epoch applied, in words, and by its names if it had rows."""
+    offer = manifest.offer
+    return {
+        "applied": str(offer),
+        "query": offer.query if isinstance(offer, Batch) else None,
+        "batch": offer.number if isinstance(offer, Batch) else None,
+        "run": offer.name if isinstance(offer, BoundedRun) else None,
     }
 
 
@@ -98,7 +107,7 @@ def print_listing(console: Console, history: History, lines: list[Report]) -> No
             continue
         table.add_row(
             str(line["epoch"]),
-            Text(_batch({**line, "query": _short(line["query"])})),
+            Text(_batch({**line, "query": line["query"] and _short(line["query"])})),
             *("" if line[name] is None else f"{line[name]:,}" for name in ("partitions", "rows", "entries", "changes")),
             decimal(line["delta_bytes"]),
             f"epoch {line['snapshot_epoch']}, {decimal(line['snapshot_bytes'])}" if line["snapshot_epoch"] else "",
@@ -114,14 +123,7 @@ def print_listing(console: Console, history: History, lines: list[Report]) -> No
 
 def _batch(line: Report) -> str:
     """Return what an epoch applied, in a few words."""
-    if line["run"] is not None:
-        words = f"run {line['run']}"
-    elif line["query"].startswith("rescale:"):
-        words = f"rescale to {line['instances']} instances"
-    elif line["query"].startswith("fork:"):
-        words = f"forked from {_short(line['query'].removeprefix('fork:'))}"
-    else:
-        words = f"batch {line['batch']} of {line['query']}"
+    words = line["applied"] if line["query"] is None else f"batch {line['batch']} of {line['query']}"
     return printable(words + (", to be continued" if line["pending_files"] else ""))
 
 
@@ -164,11 +166,11 @@ def epoch_report(history: History, point: Point, begin: Begin, *, by_group: bool
 def _manifest_report(manifest: Manifest) -> Report:
     return {
         "parent": manifest.parent,
-        "query": manifest.query,
-        "batch": manifest.batch,
-        "run": manifest.offer.run,
-        "sources": list(manifest.sources),
-        "stream": None if manifest.stream is None else {"query": manifest.stream.query, "batch": manifest.stream.batch},
+        **_offered(manifest),
+        "sources": list(sources_of(manifest.offer)),
+        "stream": None
+        if manifest.stream is None
+        else {"query": manifest.stream.query, "batch": manifest.stream.number},
         "runs": list(manifest.runs),
         "partitions": manifest.partitions,
         "counters": dict(manifest.counters),
@@ -193,7 +195,7 @@ def _manifest_report(manifest: Manifest) -> Report:
 
 def _watermark(manifest: Manifest) -> str | None:
     """Return how far event time has come, as people write it; None without event time."""
-    event = EventTimes.of(manifest.counters)
+    event = manifest.times.event
     if event is None:
         return None
     if event.ended:
@@ -223,7 +225,7 @@ def print_report(console: Console, report: Report) -> None:
     """Print one epoch for people."""
     console.print(Text(f"epoch {report['epoch']} of {printable(report['checkpoint'])}", style="bold"), soft_wrap=True)
     facts = _table("", "", header=False)
-    if "query" in report:
+    if "applied" in report:
         facts.add_row("batch", Text(_batch({**report, "pending_files": report["pending"]})))
         facts.add_row("sources", Text(printable(", ".join(report["sources"])) or "none"))
         facts.add_row("partitions", str(report["partitions"]))
@@ -236,7 +238,7 @@ def print_report(console: Console, report: Report) -> None:
     facts.add_row("checkpoint", report["uuid"])
     console.print(facts)
     _print_elements(console, report["elements"])
-    if "query" not in report:
+    if "applied" not in report:
         return
     if report["counters"]:
         counters = _table("counter", ">")

@@ -52,7 +52,7 @@ def _entry(
             index=number,
             step=piece.step,
             dispatch=piece.dispatch,
-            key=piece.key,
+            key=tuple(filter(None, piece.key.split(","))),
             collects=piece.collects,
             inputs=piece.inputs,
             accesses=piece.accesses,

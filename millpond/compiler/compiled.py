@@ -126,7 +126,7 @@ class KeySets:
     `singles` are elements of a single key (Value, List): they are part of every row's set.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, tuple[str, ...]], ...]
     function: KeyFunction | None
     singles: tuple[str, ...]
 
@@ -157,8 +157,8 @@ class CompiledTask:
 
     A `relaxed` task runs at whatever step its rows reach it; `step` is the earliest. `inputs` are the variables that
     arrive, in order; those of the first task are all parameters of the method. `key` names the input that holds the
-    dispatch key of a BY_KEY task ("" for a task whose only key is the single key of a value or list); in a first task
-    it may name several, as in "a,b", and the key is then the tuple (a, b). `collects` names the input of an ALL_TO_ONE
+    dispatch key of a BY_KEY task, none for a task whose only key is the single key of a value or list; in a first task
+    there may be several, and the key is then the tuple of them. `collects` names the input of an ALL_TO_ONE
     task that arrives as one value per instance and is given to the code as a list in the order of the instances.
 
     A GATHERED task is the only one of its entry point. Its code is the whole method, and `keys` tells which keys a row
@@ -171,7 +171,7 @@ class CompiledTask:
     index: int
     step: int
     dispatch: Dispatch
-    key: str
+    key: tuple[str, ...]
     collects: str
     inputs: tuple[str, ...]
     accesses: tuple[Access, ...]

@@ -262,7 +262,7 @@ class KeyPlan:
     `computed`. `singles` are the elements of a single key, `touches` the read and write sets.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, tuple[str, ...]], ...]
     singles: tuple[str, ...]
     computed: bool
     touches: tuple[Touch, ...]

@@ -44,12 +44,14 @@ def _plan(method: Method, elements: Mapping[str, Element]) -> KeyPlan:
     return KeyPlan(columns or (), singles, columns is None, tuple(_touches(method, elements)))
 
 
-def _columns(method: Method, sites: list[Site], elements: Mapping[str, Element]) -> tuple[tuple[str, str], ...] | None:
+def _columns(
+    method: Method, sites: list[Site], elements: Mapping[str, Element]
+) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
     """The parameters that hold each element's keys, or None if not all keys are parameters."""
     nodes = [node for statement in method.body for node in ast.walk(statement)]
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     fixed = {name for name in method.parameters if name not in bound}
-    found: dict[tuple[str, str], None] = {}
+    found: dict[tuple[str, tuple[str, ...]], None] = {}
     for site in sites:
         assert site.key is not None
         parts = site.key.elts if isinstance(site.key, ast.Tuple) else [site.key]
@@ -58,7 +60,7 @@ def _columns(method: Method, sites: list[Site], elements: Mapping[str, Element])
             return None
         if not comes_as_key(method, ",".join(names), elements[site.element]):
             return None
-        found[site.element, ",".join(names)] = None
+        found[site.element, tuple(names)] = None
     return tuple(found)
 
 

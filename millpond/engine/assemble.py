@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from millpond.checkpoint.records.work import EpochWork, JobAborted, PartResult
+from millpond.checkpoint.records.times import TaskTimes
+from millpond.checkpoint.records.work import ENTRIES, RUNNING_TOTAL, Changed, EpochWork, JobAborted
+from millpond.engine.durability.setapart import joined_near
 from millpond.engine.failures import RowRaisedError, as_error, check_raised
-from millpond.engine.messages import Control, Failure, Moved, place_key
+from millpond.engine.messages import Control, Failure, place_key
 from millpond.engine.plan import Excluded, ProgramPlan
-from millpond.errors import EpochError
-from millpond.ids import PartitionId
-from millpond.state.local.storeview import DAMAGED
-
-RUNNING_TOTAL = "total."
-"""How counters begin that go on from epoch to epoch."""
+from millpond.errors import DamagedStoreError, EpochError
+from millpond.state.changes import Changes
 
 LATEST = "gathered."
 """How counters begin that tell of one epoch alone."""
@@ -34,10 +32,10 @@ def assemble(
 
     Raises the first failure: of the first step that has one, since later steps miss its messages, and in input order.
     """
-    stores = [control.failure for control in controls if control.failure and control.failure.code == DAMAGED]
-    if stores:
-        # It is only a copy: tried again, the epoch finds a new one in its place.
-        raise JobAborted(DAMAGED, stores[0].summary, found=stores[0].found, hint=stores[0].hint)
+    for error in (as_error(control.failure) for control in controls if control.failure is not None):
+        if isinstance(error, DamagedStoreError):
+            # It is only a copy: tried again, the epoch finds a new one in its place.
+            raise JobAborted(error.code, error.summary, found=error.found, hint=error.hint)
     told = sorted(controls, key=lambda control: (control.step, control.partition))
     raised = [(control.step, one) for control in told for one in control.raised]
     failures = [(control.step, control.failure) for control in controls if control.failure is not None]
@@ -57,20 +55,15 @@ def assemble(
     for control in sorted(controls, key=lambda control: (control.partition, control.step)):
         by_partition[control.partition].append(control)
         counters.update(control.counters)
+        counters[ENTRIES] += control.changed.growth + control.moved.growth
     # In a relaxed program the last step speaks for what all steps changed.
     first = plan.steps - 1 if plan.relaxed else 0
     return EpochWork(
-        parts=tuple(_part(partition, of, first) for partition, of in sorted(by_partition.items())),
+        changed=tuple(_changed(of, first) for _, of in sorted(by_partition.items())),
         outputs=tuple(file for of in by_partition.values() for control in of for file in control.outputs),
         counters=dict(sorted({**counters, **_totals(counters, before)}.items())),
+        observed=TaskTimes.joined([control.times for control in controls]),
         pending=tuple(file for of in by_partition.values() for control in of for file in control.pending),
-        near=tuple(
-            near
-            for of in by_partition.values()
-            for control in of
-            for near in (control.near, control.moved.near)
-            if near.keys or near.files
-        ),
     )
 
 
@@ -85,16 +78,14 @@ def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str,
     return dict(totals)
 
 
-def _part(partition: int, controls: Sequence[Control], first: int) -> PartResult:
-    """Return what the steps of a partition changed, from the `first` one that speaks for itself."""
-    changed = [control for control in controls if control.step >= first]
-    saved: list[Control | Moved] = [*changed, *(control.moved for control in controls)]
-    changes = dict(pair for c in saved for pair in zip(c.keys, c.values, strict=True))
-    keys = sorted(changes)
-    return PartResult(
-        PartitionId(partition),
-        inline=(keys, [changes[key] for key in keys]) if keys else None,
-        files=tuple(file for c in saved for file in c.files),
+def _changed(controls: Sequence[Control], first: int) -> Changed:
+    """What the steps of a partition changed, from the `first` one that speaks for itself."""
+    kept = [control.changed for control in controls if control.step >= first]
+    kept += [control.moved for control in controls]
+    return Changed(
+        Changes.joined([one.inline for one in kept]),
+        tuple(file for one in kept for file in one.files),
+        near=joined_near([near for control in controls for near in (control.changed.near, control.moved.near)]),
     )
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Generic
 
-from millpond.checkpoint.commit.checkpoint import RETRIES, Checkpoint, EpochOutcome, EpochResult, EpochWork, Offer
-from millpond.checkpoint.commit.machine import Head, Reason
-from millpond.checkpoint.commit.refusal import refusal
+from millpond.checkpoint.commit.checkpoint import RETRIES, Checkpoint, EpochOutcome, EpochResult, EpochWork
+from millpond.checkpoint.commit.refusal import sources_changed
 from millpond.checkpoint.records.manifest import Loss, Manifest, Ownership
+from millpond.checkpoint.records.offers import Offer, Ticked, sources_of
 from millpond.checkpoint.records.work import Parent
 from millpond.checkpoint.retention.retention import Keep
 from millpond.clock import SystemClock
@@ -209,7 +209,7 @@ class Driver(Generic[Rows, Entries]):
 
         def compute(parent: Parent) -> EpochWork:
             check_empty(self.storage, parent, target.index, name)
-            work = load_work(self.checkpoint, self._engine.compute_load(target, load.entries))
+            work = load_work(self._engine.compute_load(target, load.entries))
             return self.times.noted(work, target.moment_us, plan.element_indexes)
 
         self._settle()
@@ -237,9 +237,8 @@ class Driver(Generic[Rows, Entries]):
         return outcome
 
     def _check_sources(self, head: Manifest) -> None:
-        if head.sources != self._sources:
-            offer = Offer(head.query, head.batch, self._sources)
-            raise refusal(Reason.SOURCES_CHANGED, Head(head.epoch, head.offer), offer)
+        if sources_of(head.offer) != self._sources:
+            raise sources_changed(head.offer, self._sources)
 
     def _fire_owed(self) -> None:
         """Fire the timers that are due at the end of the last epoch, in epochs that belong to it."""
@@ -264,7 +263,7 @@ class Driver(Generic[Rows, Entries]):
                 return Computed(nothing_fed(request.before))
             return self._engine.compute_timers(due, then, replace(request, watermark=then.watermark(request.watermark)))
 
-        return self._commit(Offer.tick(), compute, moment, left=lambda: left, ends=ends)
+        return self._commit(Ticked(), compute, moment, left=lambda: left, ends=ends)
 
     def _commit(
         self,

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from millpond.checkpoint.records.manifest import OutputFile, StateFile
-from millpond.checkpoint.records.work import UnsyncedChanges
+from millpond.checkpoint.records.manifest import OutputFile
+from millpond.checkpoint.records.times import TaskTimes
+from millpond.checkpoint.records.work import Changed
 from millpond.storage.content import FileRef
 
 CONTROL_TASK = -1
@@ -77,15 +78,6 @@ def place_key(place: tuple[int, int, str | None, int]) -> tuple[int, int, str, i
     return place[0], place[1], place[2] or "", place[3]
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """What gathered rows changed, wherever its keys are at home."""
-
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    files: tuple[StateFile, ...] = ()
-    near: UnsyncedChanges = UnsyncedChanges()
-
-
 class Found(Enum):
     """How a task found the state of its partition: there was none yet, it was on its host since the epoch before, an
     old copy was there and caught up, or it had to be restored.
@@ -121,6 +113,8 @@ class Load(msgspec.Struct, frozen=True):
 class Control(msgspec.Struct, frozen=True):
     """What one task of a step did: changes of state, files, counts of messages, and failures.
 
+    What gathered rows changed is `moved`, wherever its keys are at home.
+
     `loads` are of rows of `size_bytes` together. `busy` is how long tasks of the partition were at work, by step,
     without the time in which state was opened and restored.
 
@@ -132,19 +126,17 @@ class Control(msgspec.Struct, frozen=True):
     partition: int
     received: int
     sent: int
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    files: tuple[StateFile, ...] = ()
+    changed: Changed = Changed()
+    moved: Changed = Changed()
     outputs: tuple[OutputFile, ...] = ()
     counters: dict[str, int] = {}
+    times: TaskTimes = TaskTimes()
     failure: Failure | None = None
     raised: tuple[Failure, ...] = ()
     incomplete: int = 0
     pending: tuple[FileRef, ...] = ()
-    moved: Moved = Moved()
     spent: dict[str, float] = {}
     seen: Seen = Seen()
-    near: UnsyncedChanges = UnsyncedChanges()
     loads: tuple[Load, ...] = ()
     size_bytes: int = 0
     busy: dict[int, float] = {}

@@ -237,9 +237,9 @@ class EpochPlan:
 def key_parameters(task: CompiledTask) -> frozenset[str]:
     """Return the parameters of a first task that are keys, or parts of one: they can't be null."""
     if task.dispatch is Dispatch.BY_KEY:
-        return frozenset(task.key.split(","))
+        return frozenset(task.key)
     columns = () if task.keys is None else task.keys.columns
-    return frozenset(name for _, names in columns for name in names.split(","))
+    return frozenset(name for _, names in columns for name in names)
 
 
 def parameter_hints(entry: CompiledEntry) -> dict[str, Any]:

@@ -295,8 +295,7 @@ class _Instance:
 def _key_of(task: CompiledTask, values: dict[str, Any]) -> Any:
     if not task.key:
         return THE_KEY
-    names = task.key.split(",")
-    return values[names[0]] if len(names) == 1 else tuple(values[name] for name in names)
+    return values[task.key[0]] if len(task.key) == 1 else tuple(values[name] for name in task.key)
 
 
 def _carried(values: tuple[Any, ...], names: tuple[str, ...]) -> list[Any]:

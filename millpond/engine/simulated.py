@@ -29,8 +29,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome, Offer
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochOutcome
 from millpond.checkpoint.records.manifest import Loss
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
@@ -68,7 +69,7 @@ from millpond.program.entries import EntryPoint
 from millpond.sinks.memory import MemorySink
 from millpond.sinks.protocol import Sink
 from millpond.state.containers.value import THE_KEY
-from millpond.storage.composed.unsynced import UnsyncedStorage, durable
+from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
@@ -199,7 +200,7 @@ class Simulated(Engine[Fed, pa.Table]):
         if head is None or head.stream is None:
             return 0
         unfinished = head.pending and head.offer == head.stream
-        return head.stream.batch if unfinished else head.stream.batch + 1
+        return head.stream.number if unfinished else head.stream.number + 1
 
     @property
     def fed(self) -> int:
@@ -235,7 +236,7 @@ class Simulated(Engine[Fed, pa.Table]):
 
         If it `ends`, the watermark moves to the end of time, as after a bounded run.
         """
-        offer = Offer("simulated", self.batch, tuple(self._numbers))
+        offer = Batch("simulated", self.batch, tuple(self._numbers))
         outcome = self._driver.epoch(offer, Fed(rows, times, self.fed), adopt=self._adopt, ends=ends)
         self._adopt = False
         return outcome
@@ -307,7 +308,7 @@ class Simulated(Engine[Fed, pa.Table]):
 
     def compute_load(self, target: Target, entries: pa.Table) -> list[LoadReport]:
         """Write the entries of a load."""
-        return [load_rows(durable(self.storage), target, entries)]
+        return [load_rows(self.storage, target, entries)]
 
     @staticmethod
     def _run(plan: ProgramPlan, epoch: EpochPlan, rows: Sequence[pa.RecordBatch]) -> Reported:
@@ -341,7 +342,7 @@ class Simulated(Engine[Fed, pa.Table]):
         if not task.key:
             return layout.group_of(THE_KEY)
         named = dict(zip((name for name, _ in compiled.point.parameters), arguments, strict=True))
-        parts = [named[name] for name in task.key.split(",")]
+        parts = [named[name] for name in task.key]
         if None in parts:
             return _BAD_ROW_GROUP
         return layout.group_of(parts[0] if len(parts) == 1 else tuple(parts))

@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from millpond.checkpoint.commit.checkpoint import Offer
-from millpond.checkpoint.records.manifest import RUN_PREFIX, Loss
+from millpond.checkpoint.records.manifest import Loss
+from millpond.checkpoint.records.offers import Batch as StreamBatch
+from millpond.checkpoint.records.offers import BoundedRun, Offer
 from millpond.compiler.compile import compile_program
 from millpond.compiler.explain import explain
 from millpond.engine.driver import Driver
@@ -46,8 +47,8 @@ from millpond.spark.streaming.workroot import ReplyFrames, WorkRoot
 from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of
-from millpond.storage.composed.layered import own_storage
 from millpond.storage.composed.unsynced import unsynced_storage
+from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
 
 Session: TypeAlias = SparkSession
@@ -102,7 +103,7 @@ class Job:
         self._engine = SparkEngine(
             spark, self._program, self._driver.storage, self._store_root, tuned, one_host=one_host, shown=progress
         )
-        stored, uuid = own_storage(self._driver.storage), self._driver.checkpoint.genesis.uuid
+        stored, uuid = bottom(self._driver.storage), self._driver.checkpoint.genesis.uuid
         self._work = WorkRoot.of(stored, kept.work, self._local_root, uuid, one_host=one_host)
         self._feeds: list[Feed] = []
         self._loads: list[Load[DataFrame]] = []
@@ -218,7 +219,7 @@ class Job:
         def on_batch(query: str, batch: DataFrame, batch_id: int) -> None:
             self._engine.rebalancer.queue(self._streaming.queued_rows())
             rows = Batch(batch, only_file(spark_root, batch_id), self._streaming.check_wanted)
-            self._epoch(Offer(query, batch_id, sources), rows, adopt=first[0])
+            self._epoch(StreamBatch(query, batch_id, sources), rows, adopt=first[0])
             first[0] = False
 
         # Spark knows a source by its place in the plan: by name, that place does not depend on the declaration.
@@ -255,7 +256,7 @@ class Job:
                 sources = self._begin()
                 rows = Batch(self._engine.routed(self._feeds))
                 ends = self._driver.times.by_event and close is not False
-                self._epoch(Offer(RUN_PREFIX + name, 0, sources), rows, adopt=adopt, ends=ends, last=True)
+                self._epoch(BoundedRun(name, sources), rows, adopt=adopt, ends=ends, last=True)
         finally:
             self._engine.gathers = False
             self._engine.close(self._driver.level)

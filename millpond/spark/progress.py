@@ -10,7 +10,7 @@ from rich.text import Text
 
 from millpond.checkpoint.read.plain import printable
 from millpond.checkpoint.records.manifest import Loss
-from millpond.checkpoint.records.times import EventTimes
+from millpond.checkpoint.records.times import Times
 from millpond.engine.compute import Committed
 from millpond.engine.elastic.observed import HotKey, TaskLoad
 from millpond.engine.elastic.rebalancer import Rebalanced
@@ -127,7 +127,7 @@ def report_of(committed: Committed) -> EpochReport:
         bytes_changed=sum(state.file.size_bytes for state in outcome.manifest.deltas[-1].files),
         aborted=_sum(counters, "aborted."),
         late_rows=_sum(counters, "late."),
-        watermark=watermark_of(counters),
+        watermark=watermark_of(outcome.manifest.times),
         components=counters.get("gathered.components", 0),
         largest_share=counters.get("gathered.largest", 0) / (counters.get("gathered.surveyed", 0) or 1),
         dirty_keys=counters.get("lazy.dirty_keys", 0),
@@ -143,9 +143,9 @@ def report_of(committed: Committed) -> EpochReport:
     )
 
 
-def watermark_of(counters: dict[str, int]) -> datetime | None:
+def watermark_of(times: Times) -> datetime | None:
     """Return the watermark that holds after an epoch; None if there is none yet, or no event time."""
-    event = EventTimes.of(counters)
+    event = times.event
     return None if event is None or event.watermark_us is None else moment_of(event.watermark_us)
 
 

@@ -12,9 +12,10 @@ from itertools import compress
 from operator import ne
 from typing import Any
 
+from millpond.state.changes import Changes
 from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType, Clock, Expiring, Ttl, expiring_entries, stamp_of
-from millpond.state.overlay import Base, Changes, KeyedOverlay, OnDemandOverlay
+from millpond.state.overlay import Base, KeyedOverlay, OnDemandOverlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class AgedOverlay(KeyedOverlay):
         self._check_loaded(self._units)
         values = stored_values(self._aged, self._aging, self.entries, self._units, self._before)
         changed = list(map(ne, values, self._before))
-        return list(compress(self._keys, changed)), list(compress(values, changed))
+        return Changes(list(compress(self._keys, changed)), list(compress(values, changed)))
 
 
 class AgedValue(OnDemandOverlay):
@@ -163,4 +164,4 @@ class AgedValue(OnDemandOverlay):
     def changes(self) -> Changes:
         """Return what differs from the base."""
         (value,) = stored_values(self._aged, self._aging, self.entries, [THE_KEY], [self._stored])
-        return ([self._key], [value]) if value != self._stored else ([], [])
+        return Changes([self._key], [value]) if value != self._stored else Changes([], [])

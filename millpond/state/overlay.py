@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from millpond.errors import EpochError
+from millpond.state.changes import Changes
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.map import Map
 from millpond.state.containers.ondemand import JOURNALED, MISSING
@@ -34,9 +35,6 @@ from millpond.state.units import Ints, StoreUnits, in_store_order
 CHUNK_ENTRIES = 4096
 
 _IS_SOME = partial(is_not, None)
-
-Changes = tuple[list[bytes], list[bytes | None]]
-"""Store keys, and for each its new value, or None for a deletion: a tombstone."""
 
 
 class Base(Protocol):
@@ -179,8 +177,8 @@ class KeyedOverlay:
         self.growth = before.count(None) - values.count(None)
         changed = list(map(ne, values, before))
         if all(changed):
-            return list(keys), values
-        return list(compress(keys, changed)), list(compress(values, changed))
+            return Changes(list(keys), values)
+        return Changes(list(compress(keys, changed)), list(compress(values, changed)))
 
     def _check_loaded(self, units: list[Any]) -> None:
         """Refuse entries under keys that were not loaded: None, or one that the compiler did not foresee."""
@@ -293,7 +291,7 @@ class OnDemandOverlay:
         gone = [unit for unit, old in self._before.items() if old is not None and not dict.__contains__(entries, unit)]
         self.growth = before.count(None) - len(gone)
         tombs = [self._prefix + codec.encode(unit) for unit in gone]
-        return [*compress(keys, changed), *tombs], [*compress(values, changed), *([None] * len(tombs))]
+        return Changes([*compress(keys, changed), *tombs], [*compress(values, changed), *([None] * len(tombs))])
 
     def _find_overwritten(self, units: Sequence[Any], keys: Sequence[bytes]) -> None:
         """Look up what the base holds for units that were written without being read."""

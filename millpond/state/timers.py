@@ -21,13 +21,14 @@ import msgspec
 
 from millpond.errors import StateError
 from millpond.state.cascade import ALONE, Place
+from millpond.state.changes import Changes
 from millpond.state.codec.shown import shown
 from millpond.state.containers.access import READ_KEY, WRITE_KEY, Operation
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.map import Map
 from millpond.state.containers.set import Set
 from millpond.state.local.storekey import store_prefix, unit_of
-from millpond.state.overlay import Base, Changes, KeyedOverlay
+from millpond.state.overlay import Base, KeyedOverlay
 from millpond.state.units import store_keys_of
 
 K = TypeVar("K")
@@ -213,7 +214,7 @@ class TimersOverlay(KeyedOverlay):
         at = min((at for at in map(moment, self.entries.values()) if at is not None), default=None)
         self.soonest_us = None if at is None else self._timers.waits_until(at)
         if not keys:
-            return keys, values
+            return Changes(keys, values)
         known = dict(zip(self._keys, zip(self._units, self._before, strict=True), strict=True))
         decode = self._timers.values.decode
         gone: list[tuple[Any, ...]] = []
@@ -231,4 +232,4 @@ class TimersOverlay(KeyedOverlay):
         codec = self._timers.due.keys
         places = store_keys_of(self._due_index, codec, [*gone, *come], self._groups)
         marks: list[bytes | None] = [*([None] * len(gone)), *([_NOTHING] * len(come))]
-        return keys + places, values + marks
+        return Changes(keys + places, values + marks)

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from millpond.errors import StorageError
+from millpond.errors import DamagedError, StorageError
 from millpond.storage.contract import PutOutcome, Storage, check_name
 
 NAME_DIGITS = 40
@@ -52,7 +52,7 @@ def get_content(storage: Storage, ref: FileRef) -> bytes:
     digest = hashlib.sha256(data).hexdigest()
     if len(data) == ref.size_bytes and digest == ref.sha256:
         return data
-    raise StorageError(
+    raise DamagedError(
         "MP310",
         f"{ref.name} is not the file that was written",
         expected=f"{ref.size_bytes} bytes with SHA-256 {ref.sha256}",

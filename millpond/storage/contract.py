@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote
 
-from millpond.errors import StorageError
+from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import shown_url
 
 NAME_CHARS_MAX = 512
@@ -54,7 +54,7 @@ class Storage(Protocol):
         ...
 
     def get(self, name: str) -> bytes:
-        """Return the bytes under a name; `StorageError` MP304 if there are none."""
+        """Return the bytes under a name; `MissingError` if there are none."""
         ...
 
     def contains(self, name: str) -> bool:
@@ -91,6 +91,23 @@ class InParts(Protocol):
         ...
 
 
+@runtime_checkable
+class OnTop(Protocol):
+    """What a storage has that stands on top of another one: what is put goes there."""
+
+    @property
+    def below(self) -> Storage:
+        """The storage below."""
+        ...
+
+
+def bottom(storage: Storage) -> Storage:
+    """The storage that files are put into, without what is on top of it to read from elsewhere or to change nothing."""
+    while isinstance(storage, OnTop):
+        storage = storage.below
+    return storage
+
+
 def is_name(name: str) -> bool:
     """Whether this is a relative path of plain parts, as the names of stored files are."""
     return len(name) <= NAME_CHARS_MAX and all(_PART.fullmatch(part) for part in name.split("/"))
@@ -119,9 +136,9 @@ def folder_url(scheme: str, folder: Path) -> str:
     return f"{scheme}://{quote(os.fsencode(folder))}"
 
 
-def missing(name: str, url: str) -> StorageError:
+def missing(name: str, url: str) -> MissingError:
     """Return the error for a name under which nothing is stored."""
-    return StorageError(
+    return MissingError(
         "MP304",
         f"{name} is missing",
         expected=f"a file in {shown_url(url)}",

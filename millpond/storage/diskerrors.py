@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from millpond.errors import StorageError
+from millpond.errors import NotPlainError, StorageError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -53,9 +53,9 @@ def sync_failed(name: str, found: str) -> StorageError:
     )
 
 
-def not_plain(name: str, expected: str) -> StorageError:
+def not_plain(name: str, expected: str) -> NotPlainError:
     """Return the error for a link or a special file where a plain one belongs."""
-    return StorageError(
+    return NotPlainError(
         "MP306",
         f"{name} is not a plain file",
         expected=expected,

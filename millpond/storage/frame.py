@@ -16,7 +16,7 @@ import struct
 import zlib
 from enum import IntEnum
 
-from millpond.errors import StorageError
+from millpond.errors import DamagedError, StorageError
 from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
 
 MAGIC = b"MPND"
@@ -155,8 +155,8 @@ def _kind_name(number: int) -> str:
     return FrameKind(number).name.lower() if number in set(FrameKind) else f"an unknown kind ({number})"
 
 
-def _damaged(name: str, expected: str, found: str) -> StorageError:
-    return StorageError(
+def _damaged(name: str, expected: str, found: str) -> DamagedError:
+    return DamagedError(
         "MP301",
         f"{name} is damaged",
         expected=expected,

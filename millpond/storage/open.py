@@ -177,14 +177,14 @@ def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_per_key(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.perkey import PerKeyStorage
+    from millpond.storage.backends.perkey import PerKeyStorage
 
     path = _local_path(parts)
     return PerKeyStorage(path) if path and not options else None
 
 
 def _refuse_faithful(parts: SplitResult, _options: dict[str, str]) -> Storage | None:
-    from millpond.storage.perkey import not_for_checkpoints
+    from millpond.storage.backends.perkey import not_for_checkpoints
 
     raise not_for_checkpoints(parts.geturl())
 
@@ -207,10 +207,12 @@ def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_near(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.composed.unsynced import UnsyncedStorage
+    from millpond.storage.composed.unsynced import SCHEME, NearStorage, UnsyncedStorage
 
-    kept, folder = options.pop("kept", ""), options.pop("folder", "")
-    return UnsyncedStorage(open_storage(kept), folder) if kept and folder and not options else None
+    kept, folder, puts = (options.pop(name, "") for name in ("kept", "folder", "puts"))
+    if not kept or not folder or options or puts not in {"", SCHEME}:
+        return None
+    return (NearStorage if puts else UnsyncedStorage)(open_storage(kept), folder)
 
 
 def _open_redis(parts: SplitResult, options: dict[str, str]) -> Storage | None:

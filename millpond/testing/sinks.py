@@ -19,9 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork
 from millpond.checkpoint.forking import fork
 from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.records.offers import Batch
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import stage, staging_mark
@@ -178,7 +179,7 @@ class _Job:
     def run(self, files: Sequence[Rows], publish: Callable[[Manifest], None] | None = None) -> None:
         """Run an epoch that replies these files."""
         work, head = self.staged(files), self._checkpoint.head
-        offer = Offer("query", 0 if head is None or head.stream is None else head.stream.batch + 1, ())
+        offer = Batch("query", 0 if head is None or head.stream is None else head.stream.number + 1)
         self._checkpoint.run_epoch(offer, lambda _: work, publish or self._publisher.publish, partitions=1)
 
     def dies(self, what: Callable[[], None]) -> None:

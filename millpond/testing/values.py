@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.ids import InstanceId
 from millpond.keygroups import Layout
@@ -66,7 +66,7 @@ def committed_state(
     genesis = read_genesis(storage)
     assert genesis is not None
     head = last_manifest(storage, genesis[1])
-    over = {} if head is None else Times.of(head[0].counters).over_us
+    over = {} if head is None else head[0].times.over_us
     held = {key: value for key, value in read_state(storage).items() if not is_over(key, value, over)}
     state: dict[str, Any] = {}
     for name, element in elements.items():

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
+from benchmarks.baselines.perkey import FaithfulPerKeyStorage
 from millpond.storage.open import open_storage
-from millpond.storage.perkey import FaithfulPerKeyStorage
 from tests.contract import s3_server as s3
 from tests.contract.azure import ACCOUNT, AZURITE, KEY, azure_server
 from tests.contract.example import example_module

@@ -10,12 +10,13 @@ import time
 
 import pytest
 
+from benchmarks.baselines.perkey import FaithfulPerKeyStorage
 from millpond.errors import StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.contract import PutOutcome
 from millpond.storage.open import open_storage
-from millpond.storage.perkey import FaithfulPerKeyStorage, PerKeyStorage
 from tests.contract.conftest import BACKENDS, redis_url
 from tests.contract.servers import RedisServer, child_environment
 from tests.contract.writer import content, name_of
@@ -123,7 +124,8 @@ def dies_in_the_middle_of_a_put(storage):
     script = (
         "import resource, signal, sys; from millpond.storage.backends.files import FileStorage\n"
         "from millpond.storage.backends.log.log import LogStorage\n"
-        "from millpond.storage.perkey import FaithfulPerKeyStorage, PerKeyStorage\n"
+        "from benchmarks.baselines.perkey import FaithfulPerKeyStorage\n"
+        "from millpond.storage.backends.perkey import PerKeyStorage\n"
         "storage = globals()[sys.argv[1]](sys.argv[2])\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import ElementSchema, OutputFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes, restore_files
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
@@ -67,7 +69,7 @@ def read_partition(storage, parent, partition):
     groups = [group for group in range(KEY_GROUPS) if partition_of(group) == partition]
     state = {}
     for file in restore_files(parent, groups[0], groups[-1]):
-        for key, value in zip(*read_changes(storage, file), strict=True):
+        for key, value in read_changes(storage, file).pairs():
             if partition_of(group_of(key)) != partition:
                 continue
             if value is None:
@@ -91,17 +93,17 @@ def compute(storage, batch: int, parent) -> EpochWork:
         keys = sorted(changes)
         values = [changes[key] for key in keys]
         if partition == 0:
-            parts.append(PartResult(0, (keys, values)))
+            parts.append(Changed(Changes(keys, values)))
         else:
-            file = write_changes(storage, FrameKind.DELTA, keys, values)
-            parts.append(PartResult(partition, None, (file,) if keys else ()))
+            file = write_changes(storage, FrameKind.DELTA, Changes(keys, values))
+            parts.append(Changed(files=(file,) if keys else ()))
     output = OutputFile("totals", FileRef(f"{parent.epoch + 1}-{batch}", batch, f"{batch:064x}"), len(BATCHES[batch]))
     return EpochWork(tuple(parts), (output,), {"rows": len(BATCHES[batch])})
 
 
 def run_batch(checkpoint, storage, batch: int, publish, **options):
     return checkpoint.run_epoch(
-        Offer(QUERY, batch, FEEDS),
+        Batch(QUERY, batch, FEEDS),
         lambda parent: compute(storage, batch, parent),
         publish,
         partitions=PARTITIONS,

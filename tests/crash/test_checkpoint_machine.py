@@ -11,20 +11,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, JobAborted, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork, JobAborted
 from millpond.checkpoint.records.deltas import within, write_changes
 from millpond.checkpoint.records.manifest import decode_manifest, manifest_hash
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes, read_state, restore_files
 from millpond.checkpoint.snapshots import snapshots
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.errors import EpochError
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.door import Door
 from millpond.storage.frame import FrameKind
-from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import PowerCutError
 
 KEY_GROUPS = 8
@@ -98,10 +100,10 @@ class CheckpointMachine(RuleBasedStateMachine):
             own = sorted(key for key in changes if layout.owner_of(group_of(key)) == partition)
             values = [changes[key] for key in own]
             if own and partition % 2:
-                file = write_changes(storage, FrameKind.DELTA, own, values)
-                parts.append(PartResult(partition, None, (file,)))
+                file = write_changes(storage, FrameKind.DELTA, Changes(own, values))
+                parts.append(Changed(files=(file,)))
             elif own:
-                parts.append(PartResult(partition, (own, values)))
+                parts.append(Changed(Changes(own, values)))
         return EpochWork(tuple(parts), (), {})
 
     def run(self, checkpoint, storage, changes, partitions=1, aborts=0):
@@ -114,7 +116,7 @@ class CheckpointMachine(RuleBasedStateMachine):
                 raise JobAborted("MP434", "given up")
             return work
 
-        offer = Offer("q", checkpoint.epoch, ())
+        offer = Batch("q", checkpoint.epoch)
         checkpoint.run_epoch(offer, compute, lambda _: None, partitions=partitions, retries=2)
 
     def after(self, changes):
@@ -196,7 +198,7 @@ class CheckpointMachine(RuleBasedStateMachine):
             groups = layout.groups_of(partition)
             own = {}
             for file in restore_files(self.checkpoint.head, groups[0], groups[-1]):
-                own.update(zip(*within(read_changes(storage, file), groups[0], groups[-1]), strict=True))
+                own.update(within(read_changes(storage, file), groups[0], groups[-1]).pairs())
             own = {key: value for key, value in own.items() if value is not None}
             assert not restored.keys() & own.keys()
             restored |= own

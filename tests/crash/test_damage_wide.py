@@ -20,9 +20,10 @@ from tests.crash.mutations import spoilt
 from tests.crash.pending import pending_plan
 from tests.spark.programs import fresh_seed
 
-FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
-CASES = sorted(path.name for path in FROZEN.iterdir() if path.name != "log")
-DAMAGED = {"MP301", "MP302", "MP303", "MP304", "MP310", "MP414"}
+FROZEN = Path(__file__).parents[1] / "frozen"
+NEWEST = max(FROZEN.glob("format-?")).name
+CASES = sorted(path.relative_to(FROZEN).as_posix() for path in FROZEN.glob("format-?/*") if path.name != "log")
+DAMAGED = {"MP301", "MP302", "MP303", "MP304", "MP310", "MP414", "MP457"}
 """What a file that is not what was written is told as; which it is depends on where the damage is."""
 
 
@@ -104,9 +105,9 @@ def replaced(case, name, data):
 
 
 def test_every_fault_in_messages_that_were_left_is_told():
-    newest = max(name for name in files_of("pending") if name.startswith("manifests/"))
-    ref = decode_manifest(files_of("pending")[newest], newest).pending[0]
-    for bad in every_fault(files_of("pending")[ref.name]):
+    newest = max(name for name in files_of(f"{NEWEST}/pending") if name.startswith("manifests/"))
+    ref = decode_manifest(files_of(f"{NEWEST}/pending")[newest], newest).pending[0]
+    for bad in every_fault(files_of(f"{NEWEST}/pending")[ref.name]):
         storage = MemoryStorage()
         storage.put(ref.name, bad)
         with pytest.raises(StorageError) as caught:
@@ -117,9 +118,9 @@ def test_every_fault_in_messages_that_were_left_is_told():
 
 def test_a_finished_snapshot_with_any_fault_is_as_good_as_none():
     """What it was made of is still there."""
-    name = max(name for name in files_of("snapshot") if name.startswith("merged/"))
-    assert last_merged(replaced("snapshot", name, files_of("snapshot")[name])) is not None
-    for bad in every_fault(files_of("snapshot")[name]):
+    name = max(name for name in files_of(f"{NEWEST}/snapshot") if name.startswith("merged/"))
+    assert last_merged(replaced(f"{NEWEST}/snapshot", name, files_of(f"{NEWEST}/snapshot")[name])) is not None
+    for bad in every_fault(files_of(f"{NEWEST}/snapshot")[name]):
         storage = MemoryStorage()
         storage.put(name, bad)
         assert last_merged(storage) is None
@@ -127,7 +128,7 @@ def test_a_finished_snapshot_with_any_fault_is_as_good_as_none():
 
 def log_recoveries(folder, count):
     """Several faults at once in a log and its index: what is read is what some epoch was, never a mix."""
-    files, states = files_of("log"), states_of("log")
+    files, states = files_of(f"{NEWEST}/log"), states_of(f"{NEWEST}/log")
     seed = fresh_seed()
     rng = random.Random(seed)
     for number in range(count):

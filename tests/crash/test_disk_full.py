@@ -8,16 +8,18 @@ import signal
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, EpochWork
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import background, snapshots
 from millpond.checkpoint.snapshots.compaction import last_merged
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.localstore import LocalStore
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
-from millpond.storage.perkey import PerKeyStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from tests.children import in_child
 from tests.crash.ledger import FEEDS, KEY_GROUPS, QUERY, key_of, open_ledger
 from tests.crash.small_disk import MIB, fill, small_disk
@@ -38,11 +40,11 @@ class Filling:
 
     def epoch(self, checkpoint, batch):
         key, value = key_of(b"%c" % (97 + batch % KEY_GROUPS)), random.Random(batch).randbytes(VALUE_BYTES)
-        work = EpochWork((PartResult(0, ([key], [value])),), (), {})
+        work = EpochWork((Changed(Changes([key], [value])),), (), {})
         if len(self.states) == batch + 1:
             self.states.append({**self.states[-1], key: value})
         checkpoint.run_epoch(
-            Offer(QUERY, batch, FEEDS),
+            Batch(QUERY, batch, FEEDS),
             lambda _: work,
             lambda manifest: self.published.add(manifest.epoch),
             partitions=1,

@@ -13,8 +13,8 @@ from millpond.clock import ManualClock
 from millpond.errors import StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.door import Door
-from millpond.storage.perkey import PerKeyStorage
 from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow

@@ -43,15 +43,16 @@ from tests.crash.mutations import BOMBS, spoilt
 from tests.crash.pending import pending_plan
 from tests.spark.programs import fresh_seed
 
-FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
-LATER = Path(__file__).parents[1] / "frozen" / "format-1-later"
+FROZEN = Path(__file__).parents[1] / "frozen" / "format-2"
+LATER = Path(__file__).parents[1] / "frozen" / "format-2-later"
+FIRST = Path(__file__).parents[1] / "frozen" / "format-1"
 HASH_BYTES = 32
 INPUT = EpochInput(sources=(), now_us=0, partitions=1, instances=1, steps_max=1, rows=((0, "inputs/1"),))
 PEAK_BYTES_MAX = 64 << 20
 
 
-def payload_of(case, folder, kind):
-    place = FROZEN / case / "checkpoint"
+def payload_of(case, folder, kind, frozen=FROZEN):
+    place = frozen / case / "checkpoint"
     path = max((place / folder).rglob("*")) if folder else place / "genesis"
     return unseal(kind, path.read_bytes(), path.name)
 
@@ -127,7 +128,7 @@ def read_as_base(payload):
 
 
 def later_payload(case, folder, kind):
-    """The payload of a file that `format-1-later` holds."""
+    """The payload of a file that `format-2-later` holds."""
     place = LATER / case / folder
     path = max(place.iterdir()) if place.is_dir() else place
     return unseal(kind, path.read_bytes(), path.name)
@@ -140,6 +141,11 @@ def readers():
             payload_of("rescaled", "manifests", FrameKind.MANIFEST),
             lambda p: decode_manifest(seal(FrameKind.MANIFEST, p), "m"),
         ),
+        "manifest 1": (
+            payload_of("rescaled", "manifests", FrameKind.MANIFEST, FIRST),
+            lambda p: decode_manifest(seal(FrameKind.MANIFEST, p), "m"),
+        ),
+        "delta 1": (payload_of("exact", "deltas", FrameKind.DELTA, FIRST), read_as_changes(FrameKind.DELTA)),
         "delta": (payload_of("exact", "deltas", FrameKind.DELTA), read_as_changes(FrameKind.DELTA)),
         "snapshot": (payload_of("snapshot", "snapshots", FrameKind.SNAPSHOT), read_as_changes(FrameKind.SNAPSHOT)),
         "merged": (payload_of("snapshot", "merged", FrameKind.MERGED), read_as_merged),
@@ -158,7 +164,7 @@ def readers():
 
 KINDS = (
     *("genesis", "manifest", "delta", "snapshot", "log", "index", "merged", "pending"),
-    *("input", "saved", "savepoint", "condemned", "swept", "retired", "base"),
+    *("manifest 1", "delta 1", "input", "saved", "savepoint", "condemned", "swept", "retired", "base"),
 )
 DISK = 20
 """Each case of an index is a log on the disk: so many times fewer are looked at."""

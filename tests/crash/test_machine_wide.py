@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.records.offers import Rescaled
 from tests.unit.checkpoint.test_machine_exhaustive import World, all_done, check, explore, successors
 
 QUICK = World(epochs=2, crashes=1, aborts=0, mistakes=0, leftovers=1)
@@ -48,7 +48,7 @@ def count_worlds(first, most):
     [
         World(epochs=3, crashes=2, aborts=1, mistakes=1, leftovers=1),
         World(epochs=3, crashes=3, aborts=0, mistakes=2, leftovers=0),
-        World(epochs=4, crashes=2, aborts=0, mistakes=1, leftovers=0, change=Offer.rescale(2)),
+        World(epochs=4, crashes=2, aborts=0, mistakes=1, leftovers=0, change=Rescaled(2)),
     ],
     ids=["3 epochs", "3 crashes", "4 epochs and a rescale"],
 )

@@ -6,15 +6,17 @@ import random
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records.deltas import write_changes
+from millpond.checkpoint.records.offers import Batch, Rescaled
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.backends.files import FileStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.frame import FrameKind
-from millpond.storage.perkey import PerKeyStorage
 from tests.crash.model_disk import ModelDoor
 from tests.spark.programs import fresh_seed
 
@@ -39,9 +41,9 @@ class Story:
         for part in range(self.parts):
             keys, values = self.changes(parent.epoch + 1, part)
             if part % 2:
-                made.append(PartResult(part, None, (write_changes(self.storage, FrameKind.DELTA, keys, values),)))
+                made.append(Changed(files=(write_changes(self.storage, FrameKind.DELTA, Changes(keys, values)),)))
             else:
-                made.append(PartResult(part, (keys, values)))
+                made.append(Changed(Changes(keys, values)))
         return EpochWork(tuple(made), (), {})
 
     def publish(self, manifest):
@@ -50,9 +52,9 @@ class Story:
 
     def epoch(self, checkpoint):
         if checkpoint.epoch == 2 and checkpoint.instances == 1:
-            checkpoint.run_epoch(Offer.rescale(2), lambda _: EpochWork((), (), {}), self.publish, partitions=self.parts)
-        batch = 0 if checkpoint.head is None or checkpoint.head.stream is None else checkpoint.head.stream.batch + 1
-        checkpoint.run_epoch(Offer("q", batch, ()), self.work, self.publish, partitions=self.parts)
+            checkpoint.run_epoch(Rescaled(2), lambda _: EpochWork((), (), {}), self.publish, partitions=self.parts)
+        batch = 0 if checkpoint.head is None or checkpoint.head.stream is None else checkpoint.head.stream.number + 1
+        checkpoint.run_epoch(Batch("q", batch), self.work, self.publish, partitions=self.parts)
 
     def open(self):
         return Checkpoint.open(self.storage, (), key_groups=8, instances=1)

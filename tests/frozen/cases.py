@@ -1,4 +1,4 @@
-"""The frozen checkpoints of `format-1-later`, copied to where they may be changed, and what they must be read as."""
+"""The frozen checkpoints of `format-1-later` and `format-2-later`, copied to where they may be changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.open import open_storage
 from tests.frozen.make_later import compiled
 
-LATER = Path(__file__).parent / "format-1-later"
+LATERS = sorted(Path(__file__).parent.glob("format-?-later"))
+LATER = LATERS[-1]
+"""What the newest format has beside checkpoints of plain runs."""
 
 
 def in_bytes(texts):
@@ -26,9 +28,9 @@ def in_bytes(texts):
 class Frozen:
     """A frozen case in a folder that may be changed."""
 
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, later=LATER):
         self.folder = folder / name
-        shutil.copytree(LATER / name, self.folder)
+        shutil.copytree(later / name, self.folder)
         self.told = json.loads((self.folder / "expected.json").read_text(encoding="utf-8"))
         if name == "forked":
             self._move_base()

@@ -1,6 +1,6 @@
-"""Makes the checkpoints in `format-1-later`: `python -m tests.frozen.make_later FOLDER`.
+"""Makes the checkpoints in `format-1-later` and `format-2-later`: `python -m tests.frozen.make_later FOLDER`.
 
-They have the format of version 0.1 with all that was added to it since: levels of durability, notes beside manifests,
+They have all that was added to the format of version 0.1 since: levels of durability, notes beside manifests,
 forks, elements that changed, times, and several roots. Made once, as `make.py` says.
 """
 
@@ -29,7 +29,7 @@ from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 from tests.crash.stories.driven import Drawn
 from tests.frozen import later_programs, programs
-from tests.frozen.make import EPOCHS, KEY_GROUPS, rows_of, states_of
+from tests.frozen.make import EPOCHS, KEY_GROUPS, rows_of, states_of, without_replies
 
 START = 1_700_000_000_000_000
 STEP_US = 5_000_000
@@ -43,14 +43,16 @@ def compiled(name: str) -> Any:
     return compile_program(getattr(later_programs, name, None) or getattr(programs, name))
 
 
-def fed_to(folder: Path, name: str, make: Any, seeds: range, count: int = 7, **options: Any) -> list[list[Any]]:
-    """Run epochs, each with a run of its own; return their rows."""
+def fed_to(folder: Path, name: str, make: Any, seeds: range, *, ends: bool = True, **options: Any) -> list[list[Any]]:
+    """Run epochs, each with a run of its own; return their rows. It ends if none follow."""
     fed = []
     for seed in seeds:
         with epoch_time(moment(seed)):
             run = Simulated(compiled(name), folder, 1 + seed % 3, KEY_GROUPS, keep=Keep.all(), **options)
-            fed.append(rows_of(make, seed, count))
+            fed.append(rows_of(make, seed, 7))
             run.epoch(fed[-1])
+            if ends and seed == seeds[-1]:
+                without_replies(run)
     return fed
 
 
@@ -74,6 +76,7 @@ def lazy(folder: Path) -> None:
     fed = [rows_of(later_programs.mixed_row, seed, 7) for seed in range(EPOCHS)]
     for rows in fed:
         run.epoch(rows)
+    without_replies(run)
     settle(folder, run.storage, program="Mixed", fed=fed)
 
 
@@ -94,7 +97,7 @@ def timed(folder: Path) -> None:
 
 def evolved(folder: Path) -> None:
     """An epoch that changes elements, between epochs of the old program and of the new one."""
-    before = fed_to(folder, "Shop", programs.shop_row, range(2))
+    before = fed_to(folder, "Shop", programs.shop_row, range(2), ends=False)
     fed = fed_to(folder, "ShopLater", later_programs.later_row, range(2, 4), adopt=True)
     settle(folder, FileStorage(folder / "checkpoint"), program="ShopLater", before=before, fed=fed)
 
@@ -102,7 +105,7 @@ def evolved(folder: Path) -> None:
 def forked(folder: Path) -> None:
     """A base with a savepoint, and a fork of it, each with epochs of its own after that."""
     base = str(folder / "base")
-    before = fed_to(folder, "Shop", programs.shop_row, range(2), checkpoint=base)
+    before = fed_to(folder, "Shop", programs.shop_row, range(2), ends=False, checkpoint=base)
     add_savepoint(FileStorage(base), "before")
     fork(base, folder / "checkpoint", "before")
     own = fed_to(folder, "Shop", programs.shop_row, range(10, 12))

@@ -227,6 +227,10 @@ def wandering_row(rng: random.Random) -> Row:
     return rng.choice((("transfer", (rng.randrange(7), rng.randrange(7))), ("walk", (rng.randrange(7), 2))))
 
 
+def walk_row(rng: random.Random) -> Row:
+    return ("walk", (rng.randrange(7), 4))
+
+
 def transfers_row(rng: random.Random) -> Row:
     names = ("ann", "bob", "cid", "dora", "eve")
     moved: Row = ("transfer", (rng.choice(names), rng.choice(names), rng.randrange(6)))

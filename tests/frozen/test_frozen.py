@@ -1,7 +1,7 @@
 """Checkpoints that earlier versions wrote are read as they were meant, and gone on with (R17).
 
 `format-1` was written by version 0.1 and is never written again: `make.py` says how. A version that changes the format
-adds a folder of its own beside it. What was added to a format without a new number is in `test_later.py`.
+adds a folder of its own beside it, as `format-2`. What was added to format 1 without a new number: `test_later.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
-from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.checkpoint.records.manifest import FORMAT, decode_manifest
 from millpond.checkpoint.recovery import read_state
 from millpond.compiler.compile import compile_program
 from millpond.engine.schema import element_schemas
@@ -62,7 +62,8 @@ def files_below(folder):
 
 
 def test_every_kind_of_checkpoint_is_frozen():
-    assert {case.name for case in FORMATS[0].iterdir()} == KINDS
+    assert [folder.name for folder in FORMATS] == [f"format-{number}" for number in range(1, FORMAT + 1)]
+    assert all({case.name for case in folder.iterdir()} == KINDS for folder in FORMATS)
     named = {path.parent.name for case in RUN for path in (case / "checkpoint").rglob("*") if path.is_file()}
     assert named >= set(FOLDERS)
 
@@ -104,7 +105,21 @@ def test_its_program_goes_on_with_it(copied):
     assert read_state(storage) == reference.state()
 
 
-@pytest.mark.parametrize("copied", [case for case in RUN if case.name == "pending"], indirect=True, ids=case_id)
+def pending(wanted):
+    cases = [case for case in RUN if case.name == "pending" and (case.parent.name == "format-1") is wanted]
+    return pytest.mark.parametrize("copied", cases, indirect=True, ids=case_id)
+
+
+@pending(False)
+def test_messages_that_were_left_are_gone_on_with(copied):
+    folder, storage, expected = copied
+    run = Simulated(compile_program(getattr(programs, expected["program"])), folder, 3)
+    assert not run._checkpoint.head.pending
+    assert run._checkpoint.head.epoch > max(map(int, expected["states"]))
+    assert verify(storage, everything=True).problems == []
+
+
+@pending(True)
 def test_messages_of_a_relaxed_program_that_is_cut_otherwise_by_now_are_refused_and_stay(copied):
     folder, storage, expected = copied
     before = read_state(storage)
@@ -166,8 +181,8 @@ def test_a_newer_frame_is_refused_by_its_number_and_left_alone(kind, tmp_path):
     assert files_below(tmp_path / "c") == before
 
 
-@pytest.mark.parametrize("name", ["genesis", "manifests/0000000004"])
-@pytest.mark.parametrize("change", [{"format": 2}, {"surprise": 1}])
+@pytest.mark.parametrize("name", ["genesis", "manifests/0000000005"])
+@pytest.mark.parametrize("change", [{"format": FORMAT + 1}, {"surprise": 1}])
 def test_a_newer_record_is_refused_and_left_alone(name, change, tmp_path):
     shutil.copytree(FORMATS[-1] / "snapshot" / "checkpoint", tmp_path / "c")
     path = tmp_path / "c" / name

@@ -1,7 +1,8 @@
-"""Checkpoints with what was added to format 1 since version 0.1 are read as they were meant, and gone on with (R17).
+"""Checkpoints with what was added since version 0.1 are read as they were meant, and gone on with (R17).
 
-`format-1-later` was written by `make_later.py`, and is never written again: lazy and replayed state, times, elements
-that changed, a fork with its base and a savepoint, several roots, and the notes that deleting leaves.
+`format-1-later` and `format-2-later` were written by `make_later.py`, and are never written again: lazy and replayed
+state, times, elements that changed, a fork with its base and a savepoint, several roots, and the notes that deleting
+leaves.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.frame import FrameKind, unseal
 from tests.crash.stories.driven import Drawn, models
-from tests.frozen.cases import LATER, Frozen
+from tests.frozen.cases import LATER, LATERS, Frozen
 from tests.frozen.make_later import KEY_GROUPS, compiled, moment
 from tests.frozen.test_frozen import files_below, newer_frame
 from tests.unit.checkpoint.keeping import check_kept
@@ -37,11 +38,13 @@ CASES = sorted(path.name for path in LATER.iterdir())
 
 @pytest.fixture
 def frozen(request, tmp_path):
-    return Frozen(request.param, tmp_path)
+    later, name = request.param
+    return Frozen(name, tmp_path, later)
 
 
 def of(*names):
-    return pytest.mark.parametrize("frozen", names, indirect=True)
+    cases = [(later, name) for later in LATERS for name in names]
+    return pytest.mark.parametrize("frozen", cases, indirect=True, ids=lambda case: f"{case[0].name}-{case[1]}")
 
 
 def reference(frozen, instances=8):
@@ -54,8 +57,10 @@ def reference(frozen, instances=8):
 
 def test_what_was_added_is_frozen():
     assert CASES == ["evolved", "forked", "lazy", "replay", "spread", "tidied", "timed"]
-    folders = {path.parent.name for path in LATER.rglob("*") if path.is_file()}
-    assert {"saves", "inputs", "savepoints", "condemned", "swept", "retired", "spread-marked"} <= folders
+    for later in LATERS:
+        assert sorted(path.name for path in later.iterdir()) == CASES
+        folders = {path.parent.name for path in later.rglob("*") if path.is_file()}
+        assert {"saves", "inputs", "savepoints", "condemned", "swept", "retired", "spread-marked"} <= folders
 
 
 @of(*(name for name in CASES if name != "replay"))
@@ -137,6 +142,7 @@ def test_times_go_on_where_they_were(frozen, tmp_path):
     heads = [History(FileStorage(folder / "checkpoint")).point() for folder in (frozen.folder, fresh)]
     assert read_state(frozen.kept) == read_state(FileStorage(fresh / "checkpoint"))
     assert heads[0].manifest.counters == heads[1].manifest.counters
+    assert heads[0].manifest.times == heads[1].manifest.times
 
 
 @of("evolved")

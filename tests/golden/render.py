@@ -125,7 +125,7 @@ def render_keysets(program: Program) -> str:
         if plan is None:
             return
         yield f"  because {method.gathered}"
-        yield from (f"  {element}[{parameters}]" for element, parameters in plan.columns)
+        yield from (f"  {element}[{','.join(parameters)}]" for element, parameters in plan.columns)
         yield from (f"  all of {element}" for element in plan.singles)
         if plan.computed:
             tree, _, _ = key_tree(method, draft.elements)

@@ -29,15 +29,15 @@ PLACES = (
         "elements: small changes all go home",
         "checkpoint/commit/commit.py",
         _PLACED,
-        "tuple(write_changes(place, FrameKind.DELTA, *own) for place, own in placed)",
-        "tuple(write_changes(storage, FrameKind.DELTA, *own) for place, own in placed)",
+        "tuple(write_changes(place, FrameKind.DELTA, own) for place, own in placed)",
+        "tuple(write_changes(storage, FrameKind.DELTA, own) for place, own in placed)",
     ),
     mutant(
         "elements: a snapshot has the elements of the first place alone",
         "checkpoint/snapshots/compaction.py",
         _PLACED,
-        "*own, groups) for place, own in places)",
-        "*own, groups) for place, own in places[:1])",
+        "own, groups) for place, own in places)",
+        "own, groups) for place, own in places[:1])",
     ),
     mutant(
         "elements: what is known of elements does not travel with the address",
@@ -50,7 +50,7 @@ PLACES = (
         "elements: lost changes are computed again for the places of today",
         "engine/durability/replaying.py",
         "property/test_elements_storage.py::test_levels_of_durability_and_rescales_do_not_mind",
-        "    storage = unplaced(storage)\n",
+        "    storage = near_of(unplaced(storage))\n",
         "",
     ),
     mutant(

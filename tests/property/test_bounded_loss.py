@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from millpond import BoundedLoss, Counter, List, Map, Partitioned, Program, entry
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
+from millpond.checkpoint.records.offers import Lost
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
@@ -191,12 +192,12 @@ def test_a_loss_is_told_once_and_in_the_manifest(tmp_path):
     lose(tmp_path)
     run = start(Mixed, tmp_path)
     head = run._checkpoint.head
-    assert head.query == "loss:0"
+    assert head.offer == Lost()
     assert head.deltas[-1].loss == run.loss
     assert head.counters["lazy.lost_updates"] == run.loss.updates
     assert "were lost with their host" in str(run.loss)
     assert start(Mixed, tmp_path).loss is None
-    assert run._checkpoint.head.stream.batch == 2
+    assert run._checkpoint.head.stream.number == 2
 
 
 @pytest.mark.parametrize("epochs", [6, 7])

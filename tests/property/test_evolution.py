@@ -10,17 +10,18 @@ import msgspec
 import pytest
 
 from millpond import Counter, List, Map, Matrix, Partial, Partitioned, Program, Set, Value, Vector, entry
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.read.entries import Kind, check_feed, diff, entries
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import elements_of
+from millpond.checkpoint.records.offers import BoundedRun
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine import driver, schema
 from millpond.engine.local_state import evolving
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
-from millpond.ids import PartitionId
+from millpond.state.changes import Changes
 from millpond.storage.backends.files import FileStorage
 from tests.sizes import compile_once
 from tests.spark.programs import committed_state
@@ -531,8 +532,8 @@ def test_a_stored_value_of_another_type_than_noted_is_told_with_its_key(shop):
     storage = FileStorage(shop / "checkpoint")
     checkpoint = Checkpoint.open(storage, schema.element_schemas(kept()))
     key = next(key for key in committed_state(shop / "checkpoint") if key[0] == 0)
-    damage = PartResult(PartitionId(0), inline=([key], [msgspec.msgpack.encode("no item")]))
-    offer = Offer("run:damage", 0, ())
+    damage = Changed(Changes([key], [msgspec.msgpack.encode("no item")]))
+    offer = BoundedRun("damage")
     checkpoint.run_epoch(offer, lambda _: EpochWork((damage,), (), {}), lambda _: None, partitions=1)
     with pytest.raises(MillpondError) as caught:
         start(shop, kept(carts=Partitioned(Map[int, Priced], renamed={"price": "cost"})))

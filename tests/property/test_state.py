@@ -33,7 +33,7 @@ COUNTS = ElementType.parse(Counter[int], None)
 
 
 def changes_of(overlay):
-    return list(zip(*overlay.changes(), strict=True))
+    return list(overlay.changes().pairs())
 
 
 def encoded(element, model, group=GROUP):

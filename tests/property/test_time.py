@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import last_manifest, read_changes, read_genesis, restore_files
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.engine.sequential import Sequential
@@ -212,13 +212,13 @@ def test_a_snapshot_holds_no_entry_whose_time_is_over(fresh):
         files = compact(storage, head, hashed, genesis.key_groups).files
         held = {}
         for file in files:
-            held.update(zip(*read_changes(storage, file), strict=True))
+            held.update(read_changes(storage, file).pairs())
         assert held == live_state(storage)
-        over = Times.of(head.counters).over_us
+        over = head.times.over_us
         gone = [
             key
             for file in restore_files(head, 0, 7)
-            for key, value in zip(*read_changes(storage, file), strict=True)
+            for key, value in read_changes(storage, file).pairs()
             if is_over(key, value, over)
         ]
         seen[0] += len(gone)

@@ -222,7 +222,7 @@ def test_deltas_hold_each_key_once_and_a_snapshot_holds_the_windows_that_are_ope
         files = compact(storage, head, hashed, genesis.key_groups).files
         held = {}
         for file in files:
-            held.update(zip(*read_changes(storage, file), strict=True))
+            held.update(read_changes(storage, file).pairs())
         assert held == live_state(storage)
 
     check()

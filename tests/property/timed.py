@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from millpond import Counter, Map, Partitioned, Program, Set, Value, Vector, entry, on_timer
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.errors import Aborted
 from millpond.program.semantics.epoch_time import epoch_time
@@ -254,7 +254,7 @@ def live_state(storage) -> dict[bytes, bytes]:
     """The committed entries whose time is not over."""
     genesis = read_genesis(storage)
     head = last_manifest(storage, genesis[1])
-    over = {} if head is None else Times.of(head[0].counters).over_us
+    over = {} if head is None else head[0].times.over_us
     return {key: value for key, value in read_state(storage).items() if not is_over(key, value, over)}
 
 

@@ -14,6 +14,7 @@ from millpond import Map, Partitioned, Program, entry
 from millpond.compiler.compile import compile_program
 from millpond.engine.simulated import Simulated
 from millpond.errors import StateError
+from millpond.state.changes import Changes
 from millpond.state.local import storeuse
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storecheck import damage_in
@@ -40,9 +41,8 @@ def filled(path, seed=1, count=3000):
     held = entries(seed, count)
     for part in range(1, 3):
         keys = sorted(held)[: count * part // 20]
-        store.rebuild(STAMP, [(keys, [held[key] for key in keys])])
-    ordered = sorted(held)
-    store.rebuild(STAMP, [(ordered, [held[key] for key in ordered])])
+        store.rebuild(STAMP, [Changes(keys, [held[key] for key in keys])])
+    store.rebuild(STAMP, [Changes.of(held)])
     store.close()
     return held
 
@@ -170,7 +170,7 @@ def test_a_lock_file_that_is_cut_off_while_a_process_has_the_store_open_kills_no
             assert again is not store
             store = again
             ordered = sorted(held)
-            store.rebuild(STAMP, [(ordered, [held[key] for key in ordered])])
+            store.rebuild(STAMP, [Changes.of(held)])
             with store.view() as view:
                 assert view.get_many(ordered) == [held[key] for key in ordered]
 

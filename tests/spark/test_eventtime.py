@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond import Counter, Durability, EventTime, Partitioned, Program, Tuning, entry, memory, parquet
-from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.engine.time.eventtime import LAST_US, FeedTime
 from millpond.errors import MillpondError
@@ -200,7 +199,7 @@ def test_a_stream_equals_plain_python_and_can_be_closed_later(spark, tmp_path):
     check_visits(tmp_path, plain)
     assert plain.late
     assert plain.fired
-    assert Times.of(head_of(tmp_path).counters).event.watermark_us == plain.watermark < LAST_US
+    assert head_of(tmp_path).times.event.watermark_us == plain.watermark < LAST_US
     # Nothing new: it is only closed, and once.
     for _ in range(2):
         visits(spark, tmp_path, 20_000, stream_of(spark, tmp_path / "in")).run(close=True)
@@ -268,7 +267,7 @@ def test_a_feed_that_falls_idle_lets_timers_fire_by_ticks(spark, tmp_path):
     try:
         wait_for(lambda: len(in_folder(tmp_path / "over")) == 1, "a timer")
         assert [row["user"] for row in in_folder(tmp_path / "over")] == ["calm"]
-        event = Times.of(head_of(tmp_path).counters).event
+        event = head_of(tmp_path).times.event
         assert moment_of(event.watermark_us).second == 50
     finally:
         query.stop()

@@ -74,7 +74,7 @@ def test_a_stream_goes_on_over_other_numbers_of_instances_and_partitions(spark, 
     said = {row["at"]: row["reply"] for name in ("add", "count") for row in visible(tmp_path / "out" / name)}
     assert [said[at] for at in range(len(rows))] == wanted
     head, _ = last_manifest(FileStorage(tmp_path / "ck"), read_genesis(FileStorage(tmp_path / "ck"))[1])
-    assert (head.instances, head.batch) == (2, len(SCHEDULE) - 1)
+    assert (head.instances, head.offer.number) == (2, len(SCHEDULE) - 1)
     monkeypatch.setattr(Tally.elements()["counts"], "merge", None)
     with pytest.raises(EpochError, match="MP420") as caught:
         job_of(spark, tmp_path, tmp_path / "in", 1, 2)

@@ -11,8 +11,8 @@ from dataclasses import replace as replaced
 from msgspec.structs import replace
 
 from millpond.checkpoint.commit import machine
-from millpond.checkpoint.commit.commit import check_work, next_manifest, parent_of, write_near, write_segment
-from millpond.checkpoint.commit.machine import Head, Reason
+from millpond.checkpoint.commit.commit import check_work, head_of, next_manifest, parent_of, write_near, write_segment
+from millpond.checkpoint.commit.machine import Reason
 from millpond.checkpoint.commit.refusal import refusal
 from millpond.checkpoint.records.genesis import check_elements, open_genesis
 from millpond.checkpoint.records.heads import Heads
@@ -21,14 +21,15 @@ from millpond.checkpoint.records.manifest import (
     ElementSchema,
     Genesis,
     Manifest,
-    Offer,
     Ownership,
     StateFile,
     elements_mark,
     encode_manifest,
     manifest_hash,
 )
+from millpond.checkpoint.records.offers import Offer, Rescaled
 from millpond.checkpoint.records.work import (
+    Changed,
     EpochOutcome,
     EpochResult,
     EpochTimings,
@@ -36,7 +37,6 @@ from millpond.checkpoint.records.work import (
     JobAborted,
     NearFile,
     Parent,
-    PartResult,
 )
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
@@ -51,19 +51,18 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.composed.elements import ElementsStorage, unknown_elements
-from millpond.storage.composed.unsynced import durable
-from millpond.storage.contract import PutOutcome, Storage
+from millpond.storage.composed.unsynced import near_of
+from millpond.storage.contract import PutOutcome, Storage, bottom
 
 __all__ = [
+    "Changed",
     "Checkpoint",
     "EpochOutcome",
     "EpochResult",
     "EpochTimings",
     "EpochWork",
     "JobAborted",
-    "Offer",
     "Parent",
-    "PartResult",
 ]
 
 ComputeEpoch = Callable[[Parent], EpochWork]
@@ -115,8 +114,8 @@ class Checkpoint:
         """Open a checkpoint, made now if there is none; one that does not fit the program is a coded error.
 
         `instances` is for one that is made now. One that is there may have another number, and keeps it until a
-        rescale is offered (`Offer.rescale`). Likewise it may have other elements if the caller is `evolving`, and
-        keeps them until an evolution is offered (`Offer.evolve`). Epochs that are not to `keep` are deleted in time.
+        rescale is offered (`Rescaled`). Likewise it may have other elements if the caller is `evolving`, and
+        keeps them until an evolution is offered (`Evolved`). Epochs that are not to `keep` are deleted in time.
         """
         _check_places(storage, elements)
         genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
@@ -207,17 +206,19 @@ class Checkpoint:
         self._head, self._head_hash = found or (None, self._genesis_hash)
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
-            self._storage.put(self._head.name, encode_manifest(self._head))
+            self._storage.put(self._head.name, self._storage.get(self._head.name))
             self._heads.note(self._head.epoch, self._head_hash)
             self._snapshots.look()
         published = self._head is not None and was_followed(self._storage, self._head.epoch, self._head_hash)
-        self._state = machine.start(head_of(self._head, self.instances, self.elements), published=published)
+        self._state = machine.start(
+            head_of(self._head, self.instances, elements_mark(self.elements)), published=published
+        )
         self._tell_places()
         self._unsure = False
 
     def _tell_places(self) -> None:
         """Tell a storage that is chosen by element which number each one has."""
-        storage = durable(self._storage)
+        storage = bottom(self._storage)
         if isinstance(storage, ElementsStorage):
             storage.know([None if element is None else element.name for element in self.elements])
 
@@ -257,16 +258,16 @@ class Checkpoint:
             except JobAborted as abort:
                 attempt.abort = abort
                 return machine.Aborted()
-        check_work(attempt.work, self._genesis.key_groups, attempt.partitions)
+        check_work(attempt.work, self._genesis.key_groups)
         crashpoint("epoch.computed")
         return machine.Computed(leaves=bool(attempt.work.pending))
 
     def _write_segment(self, attempt: _Attempt) -> None:
         assert attempt.work is not None
         with attempt.timed("segment_s", self._clock):
-            storage = durable(self._storage) if attempt.work.input is None else self._storage
-            attempt.segment = write_segment(storage, attempt.work)
-            attempt.near = write_near(self._storage, attempt.work.near)
+            near = near_of(self._storage)
+            attempt.segment = write_segment(self._storage if attempt.work.input is None else near, attempt.work)
+            attempt.near = write_near(near, attempt.work)
         crashpoint("segment.written")
 
     def _put_manifest(self, attempt: _Attempt) -> PutOutcome:
@@ -275,7 +276,7 @@ class Checkpoint:
         self._collector.refresh()
         snapshot = self._ready_snapshot() if attempt.work.snapshot is None else self._named(attempt.work.snapshot)
         self._name_alive(attempt)
-        count = attempt.offer.instances or self.instances
+        count = attempt.offer.instances if isinstance(attempt.offer, Rescaled) else self.instances
         elements = self.elements if attempt.work.elements is None else attempt.work.elements
         manifest = next_manifest(
             self.parent,
@@ -339,21 +340,21 @@ class Checkpoint:
         assert work is not None
         if work.input is not None or not self._collector.condemned:
             return
-        parts = tuple(replaced(part, files=tuple(map(self._alive, part.files))) for part in work.parts)
+        changed = tuple(replace(one, files=tuple(map(self._alive, one.files))) for one in work.changed)
         salt, condemned = self._head_hash, self._collector.condemned
-        kept = durable(self._storage)
+        kept = self._storage
         pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
         saves = tuple(replace(save, file=alive(kept, save.file, condemned, salt)) for save in work.saves)
-        near = self._storage
+        near = near_of(kept)
         attempt.near = tuple(
             replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
             for one in attempt.near
         )
-        attempt.work = replaced(work, parts=parts, pending=pending, saves=saves)
+        attempt.work = replaced(work, changed=changed, pending=pending, saves=saves)
         attempt.segment = tuple(map(self._alive, attempt.segment))
 
     def _alive(self, state: StateFile) -> StateFile:
-        fresh = alive(durable(self._storage), state.file, self._collector.condemned, self._head_hash)
+        fresh = alive(self._storage, state.file, self._collector.condemned, self._head_hash)
         return state if fresh is state.file else replace(state, file=fresh)
 
     def _publish(self, attempt: _Attempt) -> machine.Published:
@@ -363,15 +364,6 @@ class Checkpoint:
             attempt.publish(self._head)
         crashpoint("publish.finished")
         return machine.Published()
-
-
-def head_of(manifest: Manifest | None, instances: int, elements: Elements) -> Head:
-    """What the machine knows of the last committed epoch, with these elements and so many instances of partial ones."""
-    mark = elements_mark(elements)
-    if manifest is None:
-        return Head(instances=instances, elements=mark)
-    unfinished = manifest.offer if manifest.pending else None
-    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
 
 
 @dataclass(slots=True)
@@ -404,7 +396,7 @@ def _compute_nothing(parent: Parent) -> EpochWork:
 
 def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None:
     """Refuse an address that gives a place to elements that there are not, before anything is written."""
-    kept = durable(storage)
+    kept = bottom(storage)
     if isinstance(kept, ElementsStorage):
         known = [element.name for element in elements]
         unknown = set(kept.names) - set(known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.checkpoint.commit.machine import loads_with, runs_with
+from millpond.checkpoint.commit.machine import Head, advance
 from millpond.checkpoint.records.deltas import by_place, merge_segments, write_changes
 from millpond.checkpoint.records.manifest import (
     FORMAT,
@@ -10,12 +10,21 @@ from millpond.checkpoint.records.manifest import (
     EpochDeltas,
     Genesis,
     Manifest,
-    Offer,
     Ownership,
     StateFile,
     elements_of,
 )
-from millpond.checkpoint.records.work import EpochWork, NearFile, Parent, UnsyncedChanges, pack_events, unpack_events
+from millpond.checkpoint.records.offers import Evolved, Lost, Offer, Rescaled, Upkeep
+from millpond.checkpoint.records.times import Times
+from millpond.checkpoint.records.work import (
+    ENTRIES,
+    RUNNING_TOTAL,
+    EpochWork,
+    NearFile,
+    Parent,
+    pack_events,
+    unpack_events,
+)
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
@@ -25,6 +34,14 @@ from millpond.storage.frame import FrameKind
 
 DELTAS_KEPT = 8
 """Epochs whose deltas stay listed after a snapshot, so that a store a little behind catches up without a restore."""
+
+
+def head_of(manifest: Manifest | None, instances: int = 0, mark: str = "") -> Head:
+    """What the machine knows of the last committed epoch, with so many instances, and elements with this mark."""
+    if manifest is None:
+        return Head(instances=instances, elements=mark)
+    unfinished = manifest.offer if manifest.pending else None
+    return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
 
 
 def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) -> Parent:
@@ -43,34 +60,38 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) 
     )
 
 
-def check_work(work: EpochWork, key_groups: int, partitions: int) -> None:
+def check_work(work: EpochWork, key_groups: int) -> None:
     """Refuse work that does not fit the checkpoint, before any of it is written."""
-    for part in work.parts:
-        if not 0 <= part.partition < partitions:
-            raise _misfit(f"partitions 0 to {partitions - 1}", f"partition {part.partition}")
-    near = tuple(file.state for one in work.near for file in one.files)
-    for state in (*near, *(state for part in work.parts for state in part.files)):
+    near = tuple(file.state for one in work.changed for file in one.near.files)
+    for state in (*near, *(state for one in work.changed for state in one.files)):
         if state.last_group >= key_groups:
-            raise _misfit(f"key groups 0 to {key_groups - 1}", f"{state.file.name} with group {state.last_group}")
+            raise EpochError(
+                "MP415",
+                "the work of an epoch does not fit its checkpoint",
+                expected=f"key groups 0 to {key_groups - 1}",
+                found=f"{state.file.name} with group {state.last_group}",
+                hint="this is a fault of Millpond, please report it; nothing was committed",
+            )
 
 
 def write_segment(storage: Storage, work: EpochWork) -> tuple[StateFile, ...]:
     """Write the small changes of all partitions as one delta, or one for each place that their elements go to."""
-    changes = merge_segments([part.inline for part in work.parts if part.inline is not None])
-    placed = [(place, own) for place, own in by_place(storage, changes) if own[0]]
-    return tuple(write_changes(place, FrameKind.DELTA, *own) for place, own in placed)
+    changes = merge_segments([one.inline for one in work.changed])
+    placed = [(place, own) for place, own in by_place(storage, changes) if own.keys]
+    return tuple(write_changes(place, FrameKind.DELTA, own) for place, own in placed)
 
 
-def write_near(storage: Storage, near: tuple[UnsyncedChanges, ...]) -> tuple[NearFile, ...]:
+def write_near(storage: Storage, work: EpochWork) -> tuple[NearFile, ...]:
     """Write the small changes with bounded loss as one delta near the host; it comes before the files of tasks."""
+    near = [one.near for one in work.changed]
     files = tuple(file for one in near for file in one.files)
-    keys, values = merge_segments([(one.keys, one.values) for one in near])
-    if not keys:
+    changes = merge_segments([one.inline for one in near])
+    if not changes.keys:
         return files
-    met = {key: count for one in near for key, count in zip(one.keys, one.events, strict=True)}
-    segment = write_changes(storage, FrameKind.DELTA, keys, values)
+    met = {key: count for one in near for key, count in zip(one.inline.keys, one.events, strict=True)}
+    segment = write_changes(storage, FrameKind.DELTA, changes)
     crashpoint("unsynced.written")
-    return (NearFile(segment, pack_events([met[key] for key in keys])), *files)
+    return (NearFile(segment, pack_events([met[key] for key in changes.keys])), *files)
 
 
 def next_manifest(
@@ -93,7 +114,7 @@ def next_manifest(
     if a new one is ready, which must fit; an `ownership` if it was assigned.
     """
     epoch = EpochId(parent.epoch + 1)
-    files = tuple(state for part in work.parts for state in part.files)
+    files = tuple(state for one in work.changed for state in one.files)
     own = EpochDeltas(
         epoch,
         parent.hash,
@@ -107,44 +128,42 @@ def next_manifest(
     oldest = last.epoch if work.input or near or work.loss else min(last.epoch, epoch - DELTAS_KEPT)
     before = tuple(delta.without(work.lost) for delta in parent.deltas)
     saves = (*(head.saves if head else ()), *work.saves)
-    runs = head.runs if head else ()
-    stream = head.stream if head else None
+    after = advance(head_of(head), offer)
     return Manifest(
         format=FORMAT,
         checkpoint=parent.uuid,
         epoch=epoch,
         parent=parent.hash,
-        query=offer.query,
-        batch=offer.batch,
-        sources=offer.sources,
+        offer=offer,
         partitions=partitions,
         snapshot_epoch=last.epoch,
         snapshot=last.files,
         deltas=tuple(delta for delta in (*before, own) if delta.epoch > oldest),
         outputs=work.outputs,
-        runs=runs_with(runs, offer),
-        counters=dict(work.counters),
-        stream=offer if offer.streams else stream,
+        runs=after.runs,
+        counters=_carried(head, work) if isinstance(offer, Upkeep) else dict(work.counters),
+        times=work.times or (head.times if head else Times()),
+        stream=after.stream,
         pending=work.pending,
         instances=instances,
         elements=elements,
-        evolved=epoch if offer.evolution is not None else head.evolved if head else EpochId(0),
-        loads=loads_with(head.loads if head else (), offer),
-        saves=() if offer.tells_loss else tuple(save for save in saves if save.epoch > last.epoch),
-        ownership=ownership if offer.computes else _handed_on(head, offer),
+        evolved=epoch if isinstance(offer, Evolved) else head.evolved if head else EpochId(0),
+        loads=after.loads,
+        saves=() if isinstance(offer, Lost) else tuple(save for save in saves if save.epoch > last.epoch),
+        ownership=_handed_on(head, offer) if isinstance(offer, Upkeep) else ownership,
     )
 
 
 def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
     """What an epoch without rows says of owners: what was said before, unless instances are others from now on."""
-    return None if head is None or offer.instances is not None else head.ownership
+    return None if head is None or isinstance(offer, Rescaled) else head.ownership
 
 
-def _misfit(expected: str, found: str) -> EpochError:
-    return EpochError(
-        "MP415",
-        "the results of an epoch do not fit its checkpoint",
-        expected=expected,
-        found=found,
-        hint="this is a fault of Millpond, please report it; nothing was committed",
-    )
+def _carried(head: Manifest | None, work: EpochWork) -> dict[str, int]:
+    """The counters of an epoch of upkeep: running totals go on, and what it adds itself is on top of them."""
+    growth = sum(one.growth for one in work.changed)
+    before = {} if head is None else head.counters
+    totals = {name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)}
+    running = RUNNING_TOTAL + ENTRIES
+    totals |= {ENTRIES: growth, running: totals.get(running, 0) + growth}
+    return dict(sorted({**totals, **work.counters}.items()))

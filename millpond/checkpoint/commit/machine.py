@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Evolved, Loaded, Offer, Rescaled
 from millpond.storage.contract import PutOutcome
 
 STORY_EVENTS_MAX = 32
@@ -28,19 +28,10 @@ class Reason(Enum):
 
     FIRST_BATCH = "the first batch of a fresh checkpoint"
     NEXT_BATCH = "the batch after the last one"
-    NEW_RUN = "a bounded run that was not run before"
+    NEW = "what is no batch of a stream, and was not done before"
     CONTINUED = "what the last batch left to do"
-    RESCALED = "another number of instances"
-    EVOLVED = "other state elements"
-    LOADED = "a load of initial state that was not loaded before"
-    TICKED = "time that moves on, and timers that are due"
-    LOST = "state that was lost with its host"
     ADOPTED = "a batch that does not follow, adopted as new data"
-    BATCH_COMMITTED_BEFORE = "the batch is committed already"
-    RUN_COMMITTED_BEFORE = "the bounded run is committed already"
-    RESCALED_BEFORE = "the number of instances is committed already"
-    EVOLVED_BEFORE = "these state elements are committed already"
-    LOADED_BEFORE = "the load is committed already"
+    COMMITTED_BEFORE = "it is committed already"
     CHECKPOINT_LOST = "a later batch on a fresh checkpoint"
     QUERY_CHANGED = "a batch of another query"
     BATCHES_SKIPPED = "a batch that leaves a gap"
@@ -53,29 +44,7 @@ class Reason(Enum):
     FENCED = "another driver committed this epoch"
 
 
-ACCEPTED = frozenset(
-    {
-        Reason.FIRST_BATCH,
-        Reason.NEXT_BATCH,
-        Reason.NEW_RUN,
-        Reason.CONTINUED,
-        Reason.RESCALED,
-        Reason.EVOLVED,
-        Reason.LOADED,
-        Reason.TICKED,
-        Reason.LOST,
-        Reason.ADOPTED,
-    }
-)
-DONE_BEFORE = frozenset(
-    {
-        Reason.BATCH_COMMITTED_BEFORE,
-        Reason.RUN_COMMITTED_BEFORE,
-        Reason.RESCALED_BEFORE,
-        Reason.EVOLVED_BEFORE,
-        Reason.LOADED_BEFORE,
-    }
-)
+ACCEPTED = frozenset({Reason.FIRST_BATCH, Reason.NEXT_BATCH, Reason.NEW, Reason.CONTINUED, Reason.ADOPTED})
 ADOPTABLE = frozenset(
     {
         Reason.CHECKPOINT_LOST,
@@ -107,7 +76,7 @@ class Head:
     """
 
     epoch: int = 0
-    stream: Offer | None = None
+    stream: Batch | None = None
     runs: tuple[str, ...] = ()
     unfinished: Offer | None = None
     instances: int = 0
@@ -242,32 +211,37 @@ def judge(head: Head, offer: Offer) -> Reason:
     """Say how an offer relates to the head, whatever the user allows."""
     if head.unfinished is not None:
         return Reason.CONTINUED if offer == head.unfinished else Reason.UNFINISHED
-    if offer.instances is not None:
-        return Reason.RESCALED_BEFORE if offer.instances == head.instances else Reason.RESCALED
-    if offer.evolution is not None:
-        return Reason.EVOLVED_BEFORE if offer.evolution == head.elements else Reason.EVOLVED
-    if offer.load is not None:
-        return Reason.LOADED_BEFORE if offer.load in head.loads else Reason.LOADED
-    if offer.ticks:
-        return Reason.TICKED
-    if offer.tells_loss:
-        return Reason.LOST
-    if offer.run is not None:
-        return Reason.RUN_COMMITTED_BEFORE if offer.run in head.runs else Reason.NEW_RUN
+    if not isinstance(offer, Batch):
+        return Reason.COMMITTED_BEFORE if _is_done(head, offer) else Reason.NEW
     last = head.stream
     if last is None:
-        return Reason.FIRST_BATCH if offer.batch == 0 else Reason.CHECKPOINT_LOST
+        return Reason.FIRST_BATCH if offer.number == 0 else Reason.CHECKPOINT_LOST
     if offer.query != last.query:
         return Reason.QUERY_CHANGED
-    if offer.batch == last.batch:
-        return Reason.BATCH_COMMITTED_BEFORE
-    if offer.batch < last.batch:
+    if offer.number == last.number:
+        return Reason.COMMITTED_BEFORE
+    if offer.number < last.number:
         return Reason.BATCH_WENT_BACK
-    if offer.batch > last.batch + 1:
+    if offer.number > last.number + 1:
         return Reason.BATCHES_SKIPPED
     if offer.sources != last.sources:
         return Reason.SOURCES_CHANGED
     return Reason.NEXT_BATCH
+
+
+def _is_done(head: Head, offer: Offer) -> bool:
+    """Whether the head has what an offer asks for; time moves on, and losses are told, each time."""
+    match offer:
+        case BoundedRun(name):
+            return name in head.runs
+        case Rescaled(instances):
+            return instances == head.instances
+        case Evolved(mark):
+            return mark == head.elements
+        case Loaded(name):
+            return name in head.loads
+        case _:
+            return False
 
 
 def validate(state: MachineState) -> None:
@@ -313,25 +287,20 @@ def _react(state: MachineState, event: Event) -> Step:
 
 def advance(head: Head, offer: Offer, *, leaves: bool = False) -> Head:
     """Return the head after an offer was committed on top of it."""
-    return Head(
-        epoch=head.epoch + 1,
-        stream=offer if offer.streams else head.stream,
-        runs=runs_with(head.runs, offer),
-        unfinished=offer if leaves else None,
-        instances=head.instances if offer.instances is None else offer.instances,
-        elements=head.elements if offer.evolution is None else offer.evolution,
-        loads=loads_with(head.loads, offer),
-    )
-
-
-def runs_with(runs: tuple[str, ...], offer: Offer) -> tuple[str, ...]:
-    """The bounded runs after an offer; one that goes on is there already."""
-    return runs if offer.run is None or offer.run in runs else (*runs, offer.run)
-
-
-def loads_with(loads: tuple[str, ...], offer: Offer) -> tuple[str, ...]:
-    """The loads of initial state after an offer."""
-    return loads if offer.load is None or offer.load in loads else (*loads, offer.load)
+    after = replace(head, epoch=head.epoch + 1, unfinished=offer if leaves else None)
+    match offer:
+        case Batch():
+            return replace(after, stream=offer)
+        case BoundedRun(name) if name not in head.runs:
+            return replace(after, runs=(*head.runs, name))
+        case Rescaled(instances):
+            return replace(after, instances=instances)
+        case Evolved(mark):
+            return replace(after, elements=mark)
+        case Loaded(name) if name not in head.loads:
+            return replace(after, loads=(*head.loads, name))
+        case _:
+            return after
 
 
 def _settle_head(state: MachineState) -> Step:
@@ -353,7 +322,7 @@ def _decide(state: MachineState) -> Step:
     verdict = judge(state.head, state.attempt.offer)
     if verdict in ADOPTABLE and state.attempt.adopt:
         verdict = Reason.ADOPTED
-    if verdict in DONE_BEFORE:
+    if verdict is Reason.COMMITTED_BEFORE:
         return _idle(state), (Done(verdict),)
     if verdict in ADOPTABLE or verdict is Reason.UNFINISHED:
         return _idle(state), (Fail(verdict),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond.checkpoint.commit.machine import Head, Reason
-from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.records.offers import Batch, Offer, sources_of
 from millpond.checkpoint.records.work import JobAborted
 from millpond.errors import EpochError
 
@@ -16,7 +16,7 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
         return _fenced(head)
     assert offer is not None, reason
     last = head.stream
-    found = _told(offer)
+    found = str(offer)
     if reason is Reason.CHECKPOINT_LOST:
         return EpochError(
             "MP403",
@@ -38,7 +38,7 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
         return EpochError(
             "MP416",
             "another batch came before all messages of the last one were processed",
-            expected=f"batch {head.unfinished.batch} of query {head.unfinished.query} again, which goes on",
+            expected=f"{head.unfinished} again, which goes on",
             found=found,
             hint="this is a fault of Millpond, please report it; nothing was committed",
         )
@@ -46,19 +46,9 @@ def refusal(reason: Reason, head: Head, offer: Offer | None, abort: JobAborted |
     return _does_not_follow(reason, last, offer)
 
 
-def _told(offer: Offer) -> str:
-    if offer.instances is not None:
-        return f"a change to {offer.instances} instances"
-    if offer.evolution is not None:
-        return "a change of state elements"
-    if offer.load is not None:
-        return f"the load `{offer.load}`"
-    return f"batch {offer.batch} of query {offer.query}"
-
-
-def _does_not_follow(reason: Reason, last: Offer, offer: Offer) -> EpochError:
-    expected = f"batch {last.batch + 1} of query {last.query}"
-    found = _told(offer)
+def _does_not_follow(reason: Reason, last: Batch, offer: Offer) -> EpochError:
+    expected = f"batch {last.number + 1} of query {last.query}"
+    found = str(offer)
     if reason is Reason.QUERY_CHANGED:
         return EpochError(
             "MP404",
@@ -87,11 +77,16 @@ def _does_not_follow(reason: Reason, last: Offer, offer: Offer) -> EpochError:
             f"{_ADOPT}, so that its rows count twice",
         )
     assert reason is Reason.SOURCES_CHANGED, reason
+    return sources_changed(last, sources_of(offer))
+
+
+def sources_changed(last: Offer, sources: tuple[str, ...]) -> EpochError:
+    """Return the error for feeds that are not those of the last rows."""
     return EpochError(
         "MP407",
         "the feeds are not those of the last batch",
-        expected=", ".join(last.sources),
-        found=", ".join(offer.sources),
+        expected=", ".join(sources_of(last)),
+        found=", ".join(sources),
         hint=f"give the job the same feeds in the same order; {_ADOPT}",
     )
 

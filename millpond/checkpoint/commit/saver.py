@@ -20,6 +20,7 @@ from millpond.checkpoint.recovery import read_changes
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
 from millpond.program.durability import BoundedLoss
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import element_of
 from millpond.storage.contract import Storage
 
@@ -107,7 +108,7 @@ class Saver:
             self._meet(manifest.epoch, file)
 
     def _meet(self, epoch: EpochId, file: NearFile) -> None:
-        keys, _ = read_changes(self._near, file.state)
+        keys = read_changes(self._near, file.state).keys
         for key, events in zip(keys, unpack_events(file.events), strict=True):
             before = self._book.get(key)
             dirty = Dirty(events, self._now_us, epoch, file.state)
@@ -189,10 +190,8 @@ class Saver:
             by_file[self._book[key].file].add(key)
         values: dict[bytes, bytes | None] = {}
         for file, wanted in by_file.items():
-            pairs = zip(*read_changes(self._near, file), strict=True)
-            values.update(pair for pair in pairs if pair[0] in wanted)
-        ordered = sorted(values)
-        ref = put_save(self._kept, Save(*self._head, ordered, [values[key] for key in ordered]))
+            values.update(pair for pair in read_changes(self._near, file).pairs() if pair[0] in wanted)
+        ref = put_save(self._kept, Save(*self._head, *Changes.of(values)))
         crashpoint("save.written")
         for key in keys:
             self._updates -= self._book.pop(key).events

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.saver import PREFIX
 from millpond.checkpoint.records.deltas import write_delta
-from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest, Offer
+from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest
+from millpond.checkpoint.records.offers import Lost
 from millpond.checkpoint.records.saves import saves_of
-from millpond.checkpoint.records.work import EpochWork, Parent, PartResult
+from millpond.checkpoint.records.work import Changed, EpochWork, Parent
 from millpond.checkpoint.recovery import read_changes
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.ids import PartitionId
+from millpond.state.changes import Changes
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import PutOutcome, Storage
@@ -62,7 +63,7 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
             storage.forget_near(name)
         return work
 
-    checkpoint.run_epoch(Offer.of_loss(), compute, publish, partitions=1)
+    checkpoint.run_epoch(Lost(), compute, publish, partitions=1)
     crashpoint("loss.reported")
     for name in lost:
         storage.forget_near(name)
@@ -91,24 +92,20 @@ def _without(
 ) -> EpochWork:
     since = head.snapshot_epoch if snapshot is None else snapshot.epoch
     restored = _restored(kept, head, parent, lost, since)
-    keys = sorted(restored)
-    files = write_delta(kept, keys, [restored[key] for key in keys]) if keys else ()
-    loss = _loss(head, lost, since, len(keys))
-    totals = {name: count for name, count in head.counters.items() if name.startswith("total.")}
+    files = write_delta(kept, restored) if restored.keys else ()
+    loss = _loss(head, lost, since, len(restored.keys))
     told = {"lost_keys": loss.keys, "lost_updates": loss.updates, "restored_keys": loss.restored}
     return EpochWork(
-        parts=(PartResult(PartitionId(0), files=files),),
+        changed=(Changed(files=files),),
         outputs=(),
-        counters=dict(sorted({**totals, **{f"{PREFIX}{name}": count for name, count in told.items()}}.items())),
+        counters={f"{PREFIX}{name}": count for name, count in told.items()},
         loss=loss,
         lost=lost,
         snapshot=snapshot,
     )
 
 
-def _restored(
-    kept: Storage, head: Manifest, parent: Parent, lost: frozenset[str], since: int
-) -> dict[bytes, bytes | None]:
+def _restored(kept: Storage, head: Manifest, parent: Parent, lost: frozenset[str], since: int) -> Changes:
     """The saved keys that no file has as they were later."""
     epochs: dict[bytes, int] = {}
     values: dict[bytes, bytes | None] = {}
@@ -121,10 +118,10 @@ def _restored(
             continue
         for state in delta.files:
             if state.file.name not in lost:
-                for key in read_changes(kept, state)[0]:
+                for key in read_changes(kept, state).keys:
                     if epochs.get(key, delta.epoch) < delta.epoch:
                         del epochs[key], values[key]
-    return values
+    return Changes.of(values)
 
 
 def _loss(head: Manifest, lost: frozenset[str], since: int, restored: int) -> Loss:

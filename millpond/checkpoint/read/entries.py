@@ -18,6 +18,7 @@ from millpond.checkpoint.records.manifest import EpochDeltas, StateFile
 from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import read_changes
 from millpond.errors import EpochError, StateError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, unit_of
 
 
@@ -180,13 +181,13 @@ def feed(
                 touched: dict[bytes, bytes | None] = {}
                 for state_file in delta.files:
                     if state_file in wanted:
-                        touched.update(zip(*pieces.changes(state_file, cut), strict=True))
+                        touched.update(pieces.changes(state_file, cut).pairs())
                 was = {unit_of(key): state[key] for key in touched if key in state}
                 now = {unit_of(key): value for key, value in touched.items() if value is not None}
                 if touched:
                     instance = _instance(reader, next(iter(touched)))
                     yield from _differences(reader, reader, delta.epoch, instance, was, now)
-                apply(state, (list(touched), list(touched.values())))
+                apply(state, Changes.of(touched))
 
 
 def check_feed(history: History, since: Point, until: Point, name: str) -> tuple[EpochDeltas, ...]:

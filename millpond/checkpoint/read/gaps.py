@@ -7,8 +7,9 @@ Epochs are numbered without gaps. Before the manifest of one is deleted, a mark 
 from __future__ import annotations
 
 from millpond.checkpoint.read.history import History, kept_epochs, shown_epochs
-from millpond.checkpoint.records.manifest import FORK_PREFIX, MANIFESTS, manifest_name
+from millpond.checkpoint.records.manifest import MANIFESTS, manifest_name
 from millpond.checkpoint.records.naming import given_in
+from millpond.checkpoint.records.offers import Forked
 from millpond.checkpoint.recovery import CERTAIN, manifests_lost
 from millpond.checkpoint.retention.retired import SIZES, Marks, is_retired
 from millpond.errors import EpochError, MillpondError
@@ -53,7 +54,7 @@ def _first(history: History) -> int:
         if base is not None:
             return base.epoch
         oldest = history.epochs[0]
-        return oldest if history.manifest(oldest)[0].query.startswith(FORK_PREFIX) else 1
+        return oldest if isinstance(history.manifest(oldest)[0].offer, Forked) else 1
     except MillpondError:
         # It is damaged, which is told elsewhere, and could be the first one of a fork.
         return history.epochs[0]

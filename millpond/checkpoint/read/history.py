@@ -21,9 +21,8 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
-from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.recovery import newest_lost, read_genesis, restore_files
-from millpond.errors import EpochError, StateError, StorageError
+from millpond.errors import EpochError, NoCheckpointError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.storage.addresses import shown_url
@@ -58,7 +57,7 @@ class Point:
     @property
     def over_us(self) -> Mapping[int, int]:
         """By the index of an element with a time to live, the stamp up to which its entries are over here."""
-        return {} if self.manifest is None else Times.of(self.manifest.counters).over_us
+        return {} if self.manifest is None else self.manifest.times.over_us
 
 
 class History:
@@ -67,7 +66,7 @@ class History:
     def __init__(self, storage: Storage) -> None:
         there = read_genesis(storage)
         if there is None:
-            raise StorageError(
+            raise NoCheckpointError(
                 "MP350",
                 "there is no checkpoint here",
                 expected="the folder or the address that was given to a job as `checkpoint`",

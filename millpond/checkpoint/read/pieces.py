@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from millpond.checkpoint.records.deltas import Changes, decode_changes, encode_changes
+from millpond.checkpoint.records.deltas import decode_changes, encode_changes
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.recovery import read_changes
 from millpond.errors import StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import PREFIX_BYTES, element_of, group_of
 from millpond.storage.contract import Storage
 
@@ -65,7 +66,7 @@ class Pieces:
             self._told(state_file.file.size_bytes)
 
     def _keep(self, changes: Changes) -> tuple[int, int]:
-        data = encode_changes(*changes)
+        data = encode_changes(changes)
         with _on_disk():
             at = self._held.seek(0, 2)
             self._held.write(data)
@@ -79,7 +80,7 @@ class Pieces:
         """What a file says of an element and a key group."""
         place = self._places[state_file.file.name].get(cut)
         if place is None:
-            return [], []
+            return Changes([], [])
         with _on_disk():
             self._held.seek(place[0])
             data = self._held.read(place[1])
@@ -95,7 +96,7 @@ class Pieces:
 
 def apply(state: dict[bytes, bytes], changes: Changes) -> None:
     """Bring a state up to date."""
-    for key, value in zip(*changes, strict=True):
+    for key, value in changes.pairs():
         if value is None:
             state.pop(key, None)
         else:
@@ -104,13 +105,13 @@ def apply(state: dict[bytes, bytes], changes: Changes) -> None:
 
 def cuts_of(changes: Changes) -> Iterator[tuple[Cut, Changes]]:
     """Cut sorted changes into those of each element and key group."""
-    keys, values = changes
+    keys = changes.keys
     start = 0
     while start < len(keys):
         prefix = keys[start][:PREFIX_BYTES]
         after = int.from_bytes(prefix, "big") + 1
         end = bisect_left(keys, after.to_bytes(PREFIX_BYTES, "big"), start) if after < 1 << 24 else len(keys)
-        yield (element_of(prefix), group_of(prefix)), (keys[start:end], values[start:end])
+        yield (element_of(prefix), group_of(prefix)), changes.sliced(start, end)
         start = end
 
 

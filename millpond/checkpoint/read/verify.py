@@ -11,7 +11,7 @@ from millpond.checkpoint.read.elements import ElementReader
 from millpond.checkpoint.read.gaps import missing_epochs
 from millpond.checkpoint.read.history import History, is_here, misplaced
 from millpond.checkpoint.read.pieces import Told, cuts_of, tell_nobody
-from millpond.checkpoint.records.deltas import FOLDERS, Changes
+from millpond.checkpoint.records.deltas import FOLDERS
 from millpond.checkpoint.records.heads import noted_heads, read_head
 from millpond.checkpoint.records.manifest import (
     GENESIS_NAME,
@@ -28,8 +28,9 @@ from millpond.checkpoint.records.naming import given_in, strange_in
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_changes, read_genesis
 from millpond.checkpoint.retention.retired import is_retired
-from millpond.errors import EpochError, MillpondError, StateError, StorageError
+from millpond.errors import EpochError, MillpondError, MissingError, NoCheckpointError, StateError
 from millpond.ids import ManifestHash
+from millpond.state.changes import Changes
 from millpond.state.containers.value import THE_KEY
 from millpond.state.local.storekey import unit_of
 from millpond.state.units import store_keys_of
@@ -149,9 +150,9 @@ def verify(
     findings = Findings()
     try:
         history = History(storage)
+    except NoCheckpointError:
+        raise
     except MillpondError as error:
-        if error.code == "MP350":
-            raise
         findings.problems.append(Problem(_first_unreadable(storage), NO_EPOCHS, error))
         return findings
     for stray in history.strays:
@@ -381,8 +382,7 @@ def _check_entries(known: _Known, name: str, changes: Changes) -> None:
 
 
 def _entries_that_stay(changes: Changes) -> Changes:
-    kept = [at for at, value in enumerate(changes[1]) if value is not None]
-    return [changes[0][at] for at in kept], [changes[1][at] for at in kept]
+    return changes.at(at for at, value in enumerate(changes.values) if value is not None)
 
 
 def _check_keys(reader: ElementReader, name: str, group: int, keys: list[bytes]) -> None:
@@ -418,9 +418,9 @@ def _check_outputs(named: _Named, staged: str, findings: Findings) -> None:
             waiting = FileRef(f"{staged}/{output.file.name}", output.file.size_bytes, output.file.sha256)
             try:
                 get_content(storage, output.file)
-            except StorageError as error:
+            except MissingError:
                 # The newest epoch may not be published yet: the next start does that.
-                if error.code != "MP304" or not storage.contains(waiting.name):
+                if not storage.contains(waiting.name):
                     raise
                 get_content(storage, waiting)
         findings.files += 1

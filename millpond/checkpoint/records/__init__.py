@@ -1,4 +1,5 @@
 """What a checkpoint holds: genesis, manifests, deltas, and the names of its files.
 
-In reading order: `manifest`, `genesis`, `deltas`, `work`, `naming`, `times`, `heads`, `notes`, `saves`.
+In reading order: `offers`, `times`, `manifest`, `claims`, `format1`, `genesis`, `deltas`, `work`, `naming`, `heads`,
+`notes`, `saves`.
 """

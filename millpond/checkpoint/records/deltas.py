@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.errors import EpochError, StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import PREFIX_BYTES, element_of, group_of, store_prefix
 from millpond.storage.composed.elements import placing
 from millpond.storage.content import put_content
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, seal
-
-Changes = tuple[list[bytes], list[bytes | None]]
-"""Keys in ascending order, each once, and their values; None is a tombstone."""
 
 FOLDERS = {FrameKind.DELTA: "deltas", FrameKind.SNAPSHOT: "snapshots"}
 """Where each kind of state file lies in a checkpoint."""
@@ -28,28 +26,47 @@ FOLDERS = {FrameKind.DELTA: "deltas", FrameKind.SNAPSHOT: "snapshots"}
 FILE_BYTES = 16 * 1024 * 1024
 """About how large a file of state may be: whoever needs a range of key groups holds files of this size in memory."""
 
+VERSION = 2
+"""The version of a payload: it stands before the keys and the values. The first version had none."""
+
+_HEAD = b"\x93" + bytes((VERSION,))
+"""How MessagePack says that an array of three follows, of which the version is the first."""
+
 _PAIR = b"\x92"
-"""How MessagePack says that an array of two follows."""
+"""How it says that an array of two follows, as in the first version."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Changes)
+_decoder = msgspec.msgpack.Decoder(tuple[int, list[bytes], list[bytes | None]])
+_first_decoder = msgspec.msgpack.Decoder(Changes)
 
 
-def encode_changes(keys: list[bytes], values: list[bytes | None]) -> bytes:
-    """Return the payload of a delta or a snapshot."""
-    assert len(keys) == len(values), (len(keys), len(values))
-    return _encoder.encode((keys, values))
+def encode_changes(changes: Changes, version: int = VERSION) -> bytes:
+    """Return the payload of a delta or a snapshot; of the first version only where one must be the same again."""
+    assert len(changes.keys) == len(changes.values), (len(changes.keys), len(changes.values))
+    return _encoder.encode(changes if version == 1 else (version, *changes))
 
 
 def decode_changes(payload: bytes | memoryview, name: str) -> Changes:
     """Read a payload, or raise a `StorageError` that names the file; order is checked by `check_changes`."""
     try:
-        keys, values = _decoder.decode(payload)
+        if payload[:1] == _PAIR:
+            version, changes = VERSION, _first_decoder.decode(payload)
+        else:
+            version, keys, values = _decoder.decode(payload)
+            changes = Changes(keys, values)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise _bad_changes(name, "an array of keys and an array of values", str(error)[:200]) from error
-    if len(keys) != len(values):
-        raise _bad_changes(name, f"{len(keys)} values", f"{len(values)}")
-    return keys, values
+        raise _bad_changes(name, "a version, an array of keys and an array of values", str(error)[:200]) from error
+    if version != VERSION:
+        raise StorageError(
+            "MP302",
+            f"this version of Millpond can't read {name}",
+            expected=f"format version 1 to {VERSION}",
+            found=f"version {version}",
+            hint="run the version of Millpond that wrote the checkpoint, or a newer one",
+        )
+    if len(changes.keys) != len(changes.values):
+        raise _bad_changes(name, f"{len(changes.keys)} values", f"{len(changes.values)}")
+    return changes
 
 
 def check_changes(keys: list[bytes], name: str) -> None:
@@ -62,27 +79,23 @@ def check_changes(keys: list[bytes], name: str) -> None:
 
 def merge_segments(segments: list[Changes]) -> Changes:
     """Merge the changes of several partitions into one; partitions own disjoint keys, and sharing one is an error."""
-    merged: dict[bytes, bytes | None] = {}
-    total = 0
-    for keys, values in segments:
-        merged.update(zip(keys, values, strict=True))
-        total += len(keys)
-    if len(merged) != total:
+    merged = Changes.joined(segments)
+    total = sum(len(segment.keys) for segment in segments)
+    if len(merged.keys) != total:
         raise EpochError(
             "MP411",
             "two partitions changed the same key in one epoch",
             expected="each key owned by one partition",
-            found=f"{total - len(merged)} of {total} changes for a key that another partition changed too",
+            found=f"{total - len(merged.keys)} of {total} changes for a key that another partition changed too",
             hint="this is a fault of Millpond, please report it; nothing was committed",
         )
-    ordered = sorted(merged)
-    return ordered, list(map(merged.__getitem__, ordered))
+    return merged
 
 
 def group_span(keys: list[bytes]) -> tuple[int, int]:
     """Return the lowest and the highest key group among sorted store keys; (0, 0) if there are none."""
     lowest, highest = (group_of(keys[0]), group_of(keys[0])) if keys else (0, 0)
-    for start, end in _elements(keys):
+    for start, end in elements_in(keys):
         lowest = min(lowest, group_of(keys[start]))
         highest = max(highest, group_of(keys[end - 1]))
     return lowest, highest
@@ -96,12 +109,12 @@ def within(changes: Changes, first: int, last: int) -> Changes:
     for low, high in spans_within(keys, first, last):
         own_keys += keys[low:high]
         own_values += values[low:high]
-    return own_keys, own_values
+    return Changes(own_keys, own_values)
 
 
 def spans_within(keys: list[bytes], first: int, last: int) -> Iterator[tuple[int, int]]:
     """Where the sorted keys of a range of key groups begin and end, for each element that has some."""
-    for start, end in _elements(keys):
+    for start, end in elements_in(keys):
         element = element_of(keys[start])
         low = bisect_left(keys, store_prefix(element, first), start, end)
         high = bisect_left(keys, store_prefix(element, last + 1), low, end)
@@ -113,14 +126,14 @@ def places(changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where in the payload of changes each key begins, and each value; behind them, where the last one ends."""
     head = len(_array_head(len(changes[0])))
     keys, values = (np.concatenate(([0], np.cumsum(_sizes(part)))) for part in changes)
-    keys += len(_PAIR) + head
+    keys += len(_HEAD) + head
     return keys, values + keys[-1] + head
 
 
 def payload_of_parts(count: int, keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
     """A payload made of the bytes of so many keys and values, as they stand in another one."""
     head = _array_head(count)
-    return b"".join((_PAIR, head, *keys, head, *values))
+    return b"".join((_HEAD, head, *keys, head, *values))
 
 
 def _sizes(parts: list[bytes] | list[bytes | None]) -> NDArray[np.int64]:
@@ -135,7 +148,7 @@ def _array_head(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
 
 
-def _elements(keys: list[bytes]) -> Iterator[tuple[int, int]]:
+def elements_in(keys: list[bytes]) -> Iterator[tuple[int, int]]:
     """Where the keys of each element begin and end."""
     start = 0
     while start < len(keys):
@@ -146,11 +159,7 @@ def _elements(keys: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def write_changes(
-    storage: Storage,
-    kind: FrameKind,
-    keys: list[bytes],
-    values: list[bytes | None],
-    covers: tuple[int, int] | None = None,
+    storage: Storage, kind: FrameKind, changes: Changes, covers: tuple[int, int] | None = None
 ) -> StateFile:
     """Store sorted changes as a delta or a snapshot chunk.
 
@@ -158,55 +167,47 @@ def write_changes(
     snapshot must say it, since groups without any key belong to the snapshot too.
     """
     name = FOLDERS[kind]
-    check_changes(keys, name)
-    if kind is FrameKind.SNAPSHOT and None in values:
+    check_changes(changes.keys, name)
+    if kind is FrameKind.SNAPSHOT and None in changes.values:
         raise _bad_changes(name, "no tombstones in a snapshot", "one")
-    first, last = covers or group_span(keys)
-    ref = put_content(storage, name, seal(kind, encode_changes(keys, values)))
-    return StateFile(ref, first, last, len(keys))
+    first, last = covers or group_span(changes.keys)
+    ref = put_content(storage, name, seal(kind, encode_changes(changes)))
+    return StateFile(ref, first, last, len(changes.keys))
 
 
-def write_delta(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
+def write_delta(storage: Storage, changes: Changes) -> tuple[StateFile, ...]:
     """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many.
 
     If the storage is chosen by element, each place has files of its own.
     """
-    placed = [(place, own) for place, own in by_place(storage, (keys, values)) if own[0]]
-    return tuple(write_changes(place, FrameKind.DELTA, *part) for place, own in placed for part in delta_parts(*own))
+    placed = [(place, own) for place, own in by_place(storage, changes) if own.keys]
+    return tuple(write_changes(place, FrameKind.DELTA, part) for place, own in placed for part in delta_parts(own))
 
 
 def by_place(storage: Storage, changes: Changes) -> Iterator[tuple[Storage, Changes]]:
     """Sorted changes by the storage that their elements go to; the first is that of all others, if there are any."""
-    keys, values = changes
-    spans = {element_of(keys[start]): (start, end) for start, end in _elements(keys)}
+    spans = {element_of(changes.keys[start]): (start, end) for start, end in elements_in(changes.keys)}
     for place, own in placing(storage, spans):
         if len(own) == len(spans):
             yield place, changes
-            continue
-        parts = [spans[element] for element in sorted(own)]
-        yield (
-            place,
-            (
-                [key for start, end in parts for key in keys[start:end]],
-                [v for start, end in parts for v in values[start:end]],
-            ),
-        )
+        else:
+            yield place, changes.at(at for element in sorted(own) for at in range(*spans[element]))
 
 
-def delta_parts(keys: list[bytes], values: list[bytes | None]) -> Iterator[Changes]:
+def delta_parts(changes: Changes) -> Iterator[Changes]:
     """The changes of an epoch as they are divided among files."""
-    if sum(map(len, keys)) + sum(map(len, filter(None, values))) <= FILE_BYTES:
-        yield keys, values
+    if changes.size_bytes <= FILE_BYTES:
+        yield changes
         return
-    parts = (within((keys, values), first, last) for first, last in _ranges(keys, values))
-    yield from (part for part in parts if part[0])
+    parts = (within(changes, first, last) for first, last in _ranges(changes))
+    yield from (part for part in parts if part.keys)
 
 
-def _ranges(keys: list[bytes], values: list[bytes | None]) -> list[tuple[int, int]]:
+def _ranges(changes: Changes) -> list[tuple[int, int]]:
     """Ranges of key groups that hold about a file's worth of bytes each; a group is never divided."""
-    first, last = group_span(keys)
+    first, last = group_span(changes.keys)
     held = [0] * (last - first + 1)
-    for key, value in zip(keys, values, strict=True):
+    for key, value in changes.pairs():
         held[group_of(key) - first] += len(key) + len(value or b"")
     # A range ends where the bytes up to there pass the next multiple of the size.
     files = [before // FILE_BYTES for before in accumulate(held[:-1], initial=0)]

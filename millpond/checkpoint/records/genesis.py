@@ -34,7 +34,7 @@ def open_genesis(
         assert there is not None, "a genesis was put a moment ago"
     else:
         # Its creator may have died before the name was durable; a put of a name that is taken makes it so.
-        storage.put(GENESIS_NAME, encode_genesis(there[0]))
+        storage.put(GENESIS_NAME, storage.get(GENESIS_NAME))
     _check_key_groups(there[0].key_groups, key_groups)
     return there
 

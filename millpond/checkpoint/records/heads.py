@@ -20,7 +20,6 @@ from millpond.checkpoint.records.naming import HEADS, given_in
 from millpond.checkpoint.records.notes import decode_note, encode_note
 from millpond.crashpoints import crashpoint
 from millpond.ids import ManifestHash
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Storage
 
@@ -50,7 +49,7 @@ class NotedHead:
 
 def noted_heads(storage: Storage) -> list[NotedHead]:
     """The notes that there are, ascending."""
-    return sorted(map(_read_name, given_in(durable(storage), HEADS)))
+    return sorted(map(_read_name, given_in(storage, HEADS)))
 
 
 def newest_head(storage: Storage) -> NotedHead | None:
@@ -66,14 +65,14 @@ def head_name(epoch: int, digest: str) -> str:
 
 def read_head(storage: Storage, head: NotedHead) -> CommittedHead:
     """What a note holds."""
-    return decode_note(CommittedHead, durable(storage).get(head.name), head.name)
+    return decode_note(CommittedHead, storage.get(head.name), head.name)
 
 
 class Heads:
     """The notes that one driver makes."""
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = durable(storage)
+        self._storage = storage
         self._there: list[NotedHead] | None = None
 
     def note(self, epoch: int, digest: ManifestHash) -> None:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from millpond.errors import EpochError, MillpondError, StorageError
+from millpond.checkpoint.records.claims import claim, claim_unique
+from millpond.checkpoint.records.format1 import renewed
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Evolved, Loaded, Lost, Offer, Rescaled, Ticked
+from millpond.checkpoint.records.times import Times
+from millpond.errors import MillpondError, StorageError
 from millpond.ids import EpochId, ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX, Layout
 from millpond.state.codec.shapes import TypeShape
@@ -23,38 +27,15 @@ from millpond.storage.contract import check_name
 from millpond.storage.frame import FrameKind, seal, unseal
 from millpond.windowing.keyed.notes import WindowsNote
 
-FORMAT = 1
+FORMAT = 2
 """The version of genesis and manifest; docs/FORMAT.md says what each version holds."""
 
 GENESIS_NAME = "genesis"
 MANIFESTS = "manifests"
 EPOCH_DIGITS = 10
 
-RUN_PREFIX = "run:"
-"""How the query of a bounded run begins; Spark's query ids are UUIDs and never do."""
-
-RESCALE_PREFIX = "rescale:"
-"""How the query of a rescale begins; the number of instances follows."""
-
-EVOLUTION_PREFIX = "evolve:"
-"""How the query of an evolution begins; the mark of the elements that come out of it follows."""
-
-LOAD_PREFIX = "load:"
-"""How the query of a load of initial state begins; its name follows."""
-
-TICK_PREFIX = "tick:"
-"""How the query of a tick begins; `0` follows."""
-
-LOSS_PREFIX = "loss:"
-"""How the query of an epoch begins that tells what was lost with a host; `0` follows."""
-
-FORK_PREFIX = "fork:"
-"""How the query of a fork's first manifest begins; the uuid of its base follows. Nobody ever offers one."""
-
-_MARK = re.compile(r"[0-9a-f]{16}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_COUNT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class ElementSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,14 +81,14 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     lineage: tuple[Ancestor, ...] = ()
 
     def __post_init__(self) -> None:
-        _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
-        _claim(_UUID.fullmatch(self.uuid) is not None, "uuid", "a UUID in lower case", self.uuid)
-        _claim(1 <= self.key_groups <= KEY_GROUPS_MAX, "key_groups", f"1 to {KEY_GROUPS_MAX}", self.key_groups)
-        _claim(1 <= self.instances <= self.key_groups, "instances", f"1 to {self.key_groups}", self.instances)
-        _claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
-        _claim_unique((element.name for element in self.elements), "elements")
+        claim(1 <= self.format <= FORMAT, "format", f"1 to {FORMAT}", self.format)
+        claim(_UUID.fullmatch(self.uuid) is not None, "uuid", "a UUID in lower case", self.uuid)
+        claim(1 <= self.key_groups <= KEY_GROUPS_MAX, "key_groups", f"1 to {KEY_GROUPS_MAX}", self.key_groups)
+        claim(1 <= self.instances <= self.key_groups, "instances", f"1 to {self.key_groups}", self.instances)
+        claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
+        claim_unique((element.name for element in self.elements), "elements")
         known = all(_UUID.fullmatch(base.checkpoint) and base.epoch >= 1 for base in self.lineage)
-        _claim(known, "lineage", "UUIDs in lower case, and epochs from 1 on", self.lineage)
+        claim(known, "lineage", "UUIDs in lower case, and epochs from 1 on", self.lineage)
 
 
 Elements = tuple[ElementSchema | None, ...]
@@ -129,8 +110,8 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         ordered = 0 <= self.first_group <= self.last_group < KEY_GROUPS_MAX
-        _claim(ordered, "key groups", "first <= last", (self.first_group, self.last_group))
-        _claim(self.entries >= 0, "entries", "0 or more", self.entries)
+        claim(ordered, "key groups", "first <= last", (self.first_group, self.last_group))
+        claim(self.entries >= 0, "entries", "0 or more", self.entries)
 
     def overlaps(self, first_group: int, last_group: int) -> bool:
         """Whether the file covers a group of the given range, both ends included."""
@@ -148,12 +129,12 @@ class Ownership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         firsts = [first for first, _ in self.runs]
-        _claim(firsts[:1] == [0], "ownership", "runs from key group 0 on", firsts[:1])
-        _claim(all(a < b for a, b in pairwise(firsts)), "ownership", "ascending key groups", firsts)
-        _claim(firsts[-1] < KEY_GROUPS_MAX, "ownership", f"key groups below {KEY_GROUPS_MAX}", firsts[-1])
+        claim(firsts[:1] == [0], "ownership", "runs from key group 0 on", firsts[:1])
+        claim(all(a < b for a, b in pairwise(firsts)), "ownership", "ascending key groups", firsts)
+        claim(firsts[-1] < KEY_GROUPS_MAX, "ownership", f"key groups below {KEY_GROUPS_MAX}", firsts[-1])
         owners = [owner for _, owner in self.runs]
         fit = all(0 <= owner < self.partitions for owner in owners)
-        _claim(fit, "ownership", f"partitions 0 to {self.partitions - 1}", owners)
+        claim(fit, "ownership", f"partitions 0 to {self.partitions - 1}", owners)
 
     @classmethod
     def of(cls, layout: Layout) -> Ownership | None:
@@ -187,13 +168,13 @@ class EpochInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     ownership: Ownership | None = None
 
     def __post_init__(self) -> None:
-        _claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
-        _claim(self.instances >= 1, "instances", "1 or more", self.instances)
-        _claim(self.steps_max >= 1, "steps_max", "1 or more", self.steps_max)
-        _claim(not (self.rows and self.pending), "rows", "none, since messages were left", len(self.rows))
+        claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
+        claim(self.instances >= 1, "instances", "1 or more", self.instances)
+        claim(self.steps_max >= 1, "steps_max", "1 or more", self.steps_max)
+        claim(not (self.rows and self.pending), "rows", "none, since messages were left", len(self.rows))
         numbers = [partition for partition, _ in self.rows]
-        _claim(all(0 <= number < self.partitions for number in numbers), "rows", "partitions of the epoch", numbers)
-        _claim_unique(numbers, "rows")
+        claim(all(0 <= number < self.partitions for number in numbers), "rows", "partitions of the epoch", numbers)
+        claim_unique(numbers, "rows")
         for _, name in self.rows:
             check_name(name)
 
@@ -243,11 +224,11 @@ class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        _claim(self.epoch >= 1, "epoch", "1 or more", self.epoch)
-        _claim(_HASH.fullmatch(self.parent) is not None, "parent", "a SHA-256 in hex", self.parent)
-        _claim_unique((state.file.name for state in self.files if state.entries), "files")
+        claim(self.epoch >= 1, "epoch", "1 or more", self.epoch)
+        claim(_HASH.fullmatch(self.parent) is not None, "parent", "a SHA-256 in hex", self.parent)
+        claim_unique((state.file.name for state in self.files if state.entries), "files")
         strangers = self.lazy_names - {state.file.name for state in self.files}
-        _claim(not strangers, "lazy", "files of the epoch", sorted(strangers))
+        claim(not strangers, "lazy", "files of the epoch", sorted(strangers))
 
     @property
     def lazy_names(self) -> frozenset[str]:
@@ -276,101 +257,14 @@ class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noted: bool = False
 
     def __post_init__(self) -> None:
-        _claim(self.rows >= 0, "rows", "0 or more", self.rows)
-        _claim("/" not in self.file.name, "outputs", "a file in the root of its sink", self.file.name)
-        _claim(_is_root(self.root), "root", "a whole path, or checkpoint:", self.root)
+        claim(self.rows >= 0, "rows", "0 or more", self.rows)
+        claim("/" not in self.file.name, "outputs", "a file in the root of its sink", self.file.name)
+        claim(_is_root(self.root), "root", "a whole path, or checkpoint:", self.root)
 
 
 def _is_root(root: str) -> bool:
     """Whether this is where a sink's files may lie: a folder, or the checkpoint itself."""
     return (root.startswith("/") and "\0" not in root) or root in {"", "checkpoint:"}
-
-
-class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody wants applied: a batch of Spark's query, the only batch of a bounded run, or a change by itself.
-
-    A rescale changes the number of instances of partial state, an evolution the types of state elements, a load puts
-    entries into one of them, a tick fires timers, a loss tells what is gone. These have no rows and no feeds.
-    """
-
-    query: str
-    batch: int
-    sources: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        _claim(self.query not in {"", RUN_PREFIX, LOAD_PREFIX}, "query", "a name", self.query)
-        _claim(self.batch >= 0, "batch", "0 or more", self.batch)
-        _claim(self.streams or self.batch == 0, "batch", "0, since this is one epoch", self.batch)
-        if not self.streams and self.run is None:
-            _claim(not self.sources, "sources", "none, since no rows are fed", self.sources)
-        if self.query.startswith(EVOLUTION_PREFIX):
-            mark = self.query.removeprefix(EVOLUTION_PREFIX)
-            _claim(_MARK.fullmatch(mark) is not None, "query", "the mark of some elements", mark)
-        if self.query.startswith(RESCALE_PREFIX):
-            count = self.query.removeprefix(RESCALE_PREFIX)
-            _claim(_COUNT.fullmatch(count) is not None, "query", "a number of instances", count)
-
-    @classmethod
-    def rescale(cls, instances: int) -> Offer:
-        """The offer of another number of instances."""
-        return cls(f"{RESCALE_PREFIX}{instances}", 0, ())
-
-    @classmethod
-    def evolve(cls, elements: Elements) -> Offer:
-        """The offer of other elements."""
-        return cls(EVOLUTION_PREFIX + elements_mark(elements), 0, ())
-
-    @classmethod
-    def tick(cls) -> Offer:
-        """The offer of an epoch that no feed has rows for: the time moves on, and timers that are due fire."""
-        return cls(f"{TICK_PREFIX}0", 0, ())
-
-    @classmethod
-    def of_loss(cls) -> Offer:
-        """The offer of an epoch that goes on without what was lost with a host."""
-        return cls(f"{LOSS_PREFIX}0", 0, ())
-
-    @property
-    def computes(self) -> bool:
-        """Whether the epoch runs on partitions: over rows, or timers that are due."""
-        return self.streams or self.ticks or self.run is not None
-
-    @property
-    def tells_loss(self) -> bool:
-        """Whether this epoch goes on without something."""
-        return self.query.startswith(LOSS_PREFIX)
-
-    @property
-    def ticks(self) -> bool:
-        """Whether this is a tick."""
-        return self.query.startswith(TICK_PREFIX)
-
-    @property
-    def evolution(self) -> str | None:
-        """The mark of the elements that an evolution asks for; None for anything else."""
-        return self.query.removeprefix(EVOLUTION_PREFIX) if self.query.startswith(EVOLUTION_PREFIX) else None
-
-    @property
-    def load(self) -> str | None:
-        """The name of a load; None for anything else."""
-        return self.query.removeprefix(LOAD_PREFIX) if self.query.startswith(LOAD_PREFIX) else None
-
-    @property
-    def run(self) -> str | None:
-        """The name of the bounded run; None for anything else."""
-        return self.query.removeprefix(RUN_PREFIX) if self.query.startswith(RUN_PREFIX) else None
-
-    @property
-    def instances(self) -> int | None:
-        """How many instances a rescale asks for; None for anything else."""
-        return int(self.query.removeprefix(RESCALE_PREFIX)) if self.query.startswith(RESCALE_PREFIX) else None
-
-    @property
-    def streams(self) -> bool:
-        """Whether this is a batch of a stream."""
-        return not self.query.startswith(
-            (RUN_PREFIX, RESCALE_PREFIX, EVOLUTION_PREFIX, LOAD_PREFIX, TICK_PREFIX, LOSS_PREFIX, FORK_PREFIX)
-        )
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -390,9 +284,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     checkpoint: str
     epoch: EpochId
     parent: ManifestHash
-    query: str
-    batch: int
-    sources: tuple[str, ...]
+    offer: Offer
     partitions: int
     snapshot_epoch: EpochId
     snapshot: tuple[StateFile, ...]
@@ -400,7 +292,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     outputs: tuple[OutputFile, ...]
     runs: tuple[str, ...]
     counters: dict[str, int]
-    stream: Offer | None
+    times: Times
+    stream: Batch | None
     pending: tuple[FileRef, ...] = ()
     instances: int | None = None
     elements: Elements | None = None
@@ -410,72 +303,69 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ownership: Ownership | None = None
 
     def __post_init__(self) -> None:
-        _claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
-        _claim(_UUID.fullmatch(self.checkpoint) is not None, "checkpoint", "a UUID in lower case", self.checkpoint)
-        _claim(1 <= self.epoch < 10**EPOCH_DIGITS, "epoch", f"1 to {EPOCH_DIGITS} digits", self.epoch)
-        _claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
-        _claim(0 <= self.snapshot_epoch <= self.epoch, "snapshot_epoch", f"0 to {self.epoch}", self.snapshot_epoch)
-        _claim(self.snapshot_epoch > 0 or not self.snapshot, "snapshot", "none at epoch 0", len(self.snapshot))
+        claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
+        claim(_UUID.fullmatch(self.checkpoint) is not None, "checkpoint", "a UUID in lower case", self.checkpoint)
+        claim(1 <= self.epoch < 10**EPOCH_DIGITS, "epoch", f"1 to {EPOCH_DIGITS} digits", self.epoch)
+        claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
+        claim(0 <= self.snapshot_epoch <= self.epoch, "snapshot_epoch", f"0 to {self.epoch}", self.snapshot_epoch)
+        claim(self.snapshot_epoch > 0 or not self.snapshot, "snapshot", "none at epoch 0", len(self.snapshot))
         self._check_deltas()
         self._check_offer()
-        _claim_unique((state.file.name for state in self.snapshot if state.entries), "snapshot")
-        _claim_unique(((output.sink, output.file.name) for output in self.outputs), "outputs")
-        _claim_unique(self.runs, "runs")
-        _claim_unique(self.loads, "loads")
-        _claim(0 <= self.evolved <= self.epoch, "evolved", f"0 to {self.epoch}", self.evolved)
+        claim_unique((state.file.name for state in self.snapshot if state.entries), "snapshot")
+        claim_unique(((output.sink, output.file.name) for output in self.outputs), "outputs")
+        claim_unique(self.runs, "runs")
+        claim_unique(self.loads, "loads")
+        claim(0 <= self.evolved <= self.epoch, "evolved", f"0 to {self.epoch}", self.evolved)
         if self.elements is not None:
-            _claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
-            _claim_unique((element.name for element in self.elements if element is not None), "elements")
+            claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
+            claim_unique((element.name for element in self.elements if element is not None), "elements")
 
     def _check_deltas(self) -> None:
         epochs = [delta.epoch for delta in self.deltas]
         first = epochs[0] if epochs else self.epoch + 1
-        _claim(epochs == list(range(first, self.epoch + 1)), "deltas", f"contiguous up to {self.epoch}", epochs)
-        _claim(epochs != [], "deltas", "at least the epoch's own", epochs)
-        _claim(first <= self.snapshot_epoch + 1, "deltas", f"from {self.snapshot_epoch + 1} or before", epochs)
-        _claim(self.deltas[-1].parent == self.parent, "parent", self.deltas[-1].parent, self.parent)
+        claim(epochs == list(range(first, self.epoch + 1)), "deltas", f"contiguous up to {self.epoch}", epochs)
+        claim(epochs != [], "deltas", "at least the epoch's own", epochs)
+        claim(first <= self.snapshot_epoch + 1, "deltas", f"from {self.snapshot_epoch + 1} or before", epochs)
+        claim(self.deltas[-1].parent == self.parent, "parent", self.deltas[-1].parent, self.parent)
 
     def _check_offer(self) -> None:
-        offer = self.offer
-        if offer.streams:
-            _claim(self.stream == offer, "stream", "the epoch's own batch", self.stream)
-        elif offer.run is not None:
-            _claim(offer.run in self.runs, "runs", f"{offer.run} among them", self.runs)
-        else:
-            if offer.instances is not None:
-                _claim(self.instances in (None, offer.instances), "instances", str(offer.instances), self.instances)
-            if offer.evolution is not None:
-                _claim(self.evolved == self.epoch, "evolved", str(self.epoch), self.evolved)
-            if offer.load is not None:
-                _claim(offer.load in self.loads, "loads", f"{offer.load} among them", self.loads)
-            lost = not offer.tells_loss or self.deltas[-1].loss is not None
-            _claim(lost, "loss", "what was lost", offer.query)
-            told = () if offer.ticks else self.outputs
-            _claim(not told and not self.pending, "outputs", "none, since no rows are fed", len(told))
+        match self.offer:
+            case Batch():
+                claim(self.stream == self.offer, "stream", "the epoch's own batch", self.stream)
+            case BoundedRun(name):
+                claim(name in self.runs, "runs", f"{name} among them", self.runs)
+            case Rescaled(instances):
+                claim(self.instances in (None, instances), "instances", str(instances), self.instances)
+            case Evolved():
+                claim(self.evolved == self.epoch, "evolved", str(self.epoch), self.evolved)
+            case Loaded(name):
+                claim(name in self.loads, "loads", f"{name} among them", self.loads)
+            case Lost():
+                claim(self.deltas[-1].loss is not None, "loss", "what was lost", None)
+        if not isinstance(self.offer, Batch | BoundedRun):
+            told = () if isinstance(self.offer, Ticked) else self.outputs
+            claim(not told and not self.pending, "outputs", "none, since no rows are fed", len(told))
 
     def check_instances(self, genesis: Genesis) -> None:
         """Raise unless the number of instances is one that this checkpoint can have, noted in the one way there is."""
         count = self.instances
         fits = count is None or (1 <= count <= genesis.key_groups and count != genesis.instances)
-        _claim(fits, "instances", f"1 to {genesis.key_groups}, and none for {genesis.instances}", count)
-        asked = self.offer.instances
-        _claim(asked in (None, count or genesis.instances), "instances", str(asked), count)
+        claim(fits, "instances", f"1 to {genesis.key_groups}, and none for {genesis.instances}", count)
+        if isinstance(self.offer, Rescaled):
+            asked = self.offer.instances
+            claim(asked == (count or genesis.instances), "instances", str(asked), count)
 
     def check_elements(self, genesis: Genesis) -> None:
         """Raise unless the elements are noted in the one way there is, and are what an evolution said."""
-        _claim(self.elements != genesis.elements, "elements", "none for those of the genesis", "those of the genesis")
-        asked, mark = self.offer.evolution, elements_mark(elements_of(genesis, self))
-        _claim(asked in (None, mark), "elements", f"the mark {asked}", mark)
+        claim(self.elements != genesis.elements, "elements", "none for those of the genesis", "those of the genesis")
+        if isinstance(self.offer, Evolved):
+            mark = elements_mark(elements_of(genesis, self))
+            claim(self.offer.mark == mark, "elements", f"the mark {self.offer.mark}", mark)
 
     def check_ownership(self, genesis: Genesis) -> None:
         """Raise unless the key groups that are owned are those of the checkpoint."""
         last = 0 if self.ownership is None else self.ownership.runs[-1][0]
-        _claim(last < genesis.key_groups, "ownership", f"key groups below {genesis.key_groups}", last)
-
-    @property
-    def offer(self) -> Offer:
-        """The batch that was applied."""
-        return Offer(self.query, self.batch, self.sources)
+        claim(last < genesis.key_groups, "ownership", f"key groups below {genesis.key_groups}", last)
 
     @property
     def name(self) -> str:
@@ -486,6 +376,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 def elements_of(genesis: Genesis, manifest: Manifest | None) -> Elements:
     """The elements after an epoch: those of its manifest, or of the genesis if it has none of its own."""
     return genesis.elements if manifest is None or manifest.elements is None else manifest.elements
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    """The one field of a manifest that tells what the others are."""
+
+    format: int
 
 
 _Record = TypeVar("_Record", Genesis, Manifest)
@@ -524,31 +420,14 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
 def _decode(record: type[_Record], kind: FrameKind, data: bytes, name: str) -> _Record:
     payload = unseal(kind, data, name)
     try:
+        if record is Manifest and msgspec.json.decode(payload, type=_Versioned).format == 1:
+            return msgspec.convert(renewed(msgspec.json.decode(payload, type=dict[str, Any])), record)
         return msgspec.json.decode(payload, type=record)
     except (msgspec.MsgspecError, MillpondError, ValueError, RecursionError) as error:
         raise StorageError(
             "MP312",
             f"{name} can't be understood",
-            expected=f"a {kind.name.lower()} of format {FORMAT}",
+            expected=f"a {kind.name.lower()} of format 1 to {FORMAT}",
             found=str(error)[:400],
             hint="run the version of Millpond that wrote the checkpoint, or a newer one",
         ) from error
-
-
-def _claim(holds: bool, field: str, expected: str, found: object) -> None:
-    if not holds:
-        raise EpochError(
-            "MP412",
-            f"a record of the checkpoint contradicts itself in `{field}`",
-            expected=expected,
-            found=str(found)[:200],
-            hint="restore the checkpoint from a copy",
-        )
-
-
-def _claim_unique(values: Iterable[object], field: str) -> None:
-    listed = list(values)
-    twice = (
-        sorted({str(value) for value in listed if listed.count(value) > 1}) if len(set(listed)) < len(listed) else []
-    )
-    _claim(not twice, field, "each once", ", ".join(twice))

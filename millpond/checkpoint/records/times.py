@@ -1,38 +1,20 @@
 """The time of a committed epoch: when it was, which entries were over by then, and when the next timer may be due.
 
-Programs whose state has a time to live or timers keep it among the manifest's counters, as running totals: so epochs
-that know nothing of time hand it on. Programs whose feeds have event time keep their watermarks there too.
+Manifests of programs whose state has a time to live or timers tell it, and epochs that know nothing of time hand it on.
+If the feeds have event time, their watermarks are there too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from millpond.state.expiry import stamp_of
 from millpond.state.local.storekey import element_of
 
-PREFIX: Final = "total.time."
-"""How all names begin that tell of time."""
 
-_NOW: Final = PREFIX + "now"
-_FED: Final = PREFIX + "fed"
-_SOONEST: Final = PREFIX + "soonest"
-_OVER: Final = PREFIX + "over."
-_WATERMARK: Final = PREFIX + "watermark"
-_HORIZON: Final = PREFIX + "horizon"
-_ENDED: Final = PREFIX + "ended"
-_SEEN: Final = PREFIX + "seen."
-_HEARD: Final = PREFIX + "heard."
-_TOLD: Final = PREFIX + "told"
-_TURN: Final = PREFIX + "turn"
-
-
-@dataclass(frozen=True, slots=True)
-class FeedMark:
+class FeedMark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is committed of a feed with event time.
 
     `heard_us` is the time of the last epoch that had rows of it, or of the first that knew it. `seen_us` is the highest
@@ -43,8 +25,7 @@ class FeedMark:
     seen_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventTimes:
+class EventTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How far event time has come, in microseconds since 1970.
 
     Rows before `watermark_us` are late, and timers up to it are due; None as long as some feed has not told anything.
@@ -55,32 +36,16 @@ class EventTimes:
     watermark_us: int | None = None
     horizon_us: int | None = None
     ended: bool = False
-    feeds: Mapping[str, FeedMark] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, counters: Mapping[str, int]) -> EventTimes | None:
-        """The event times that a manifest's counters tell; None if its feeds had none."""
-        heard = {name.removeprefix(_HEARD): us for name, us in counters.items() if name.startswith(_HEARD)}
-        if not heard:
-            return None
-        feeds = {name: FeedMark(us, counters.get(_SEEN + name)) for name, us in heard.items()}
-        return cls(counters.get(_WATERMARK), counters.get(_HORIZON), bool(counters.get(_ENDED)), feeds)
-
-    def told(self) -> dict[str, int]:
-        """These times as counters."""
-        named = {_WATERMARK: self.watermark_us, _HORIZON: self.horizon_us, _ENDED: int(self.ended) or None}
-        named |= {_HEARD + name: mark.heard_us for name, mark in self.feeds.items()}
-        named |= {_SEEN + name: mark.seen_us for name, mark in self.feeds.items()}
-        return {name: us for name, us in named.items() if us is not None}
+    feeds: dict[str, FeedMark] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Moments in microseconds since 1970, each None if there was none yet.
 
     `now_us` is the time of the last epoch, `fed_us` that of the last one with rows. No timer is due before
-    `soonest_us`. `over_us` are stamps by the index of an element: entries up to them are over, and stay so. `event` is
-    there if the feeds have event time: then timers and entries follow it, and `now_us` only tells idle feeds.
+    `soonest_us`. `over` are indexes of elements, ascending, each with a stamp: entries up to it are over, and stay so.
+    `event` is there if the feeds have event time: then timers and entries follow it, and
+    `now_us` only tells idle feeds.
 
     Handlers were called for all that was due at `told_us` before the last rows or the last tick; since then as far as
     `turn` says, None if that is not under way.
@@ -89,10 +54,15 @@ class Times:
     now_us: int | None = None
     fed_us: int | None = None
     soonest_us: int | None = None
-    over_us: Mapping[int, int] = field(default_factory=dict)
+    over: tuple[tuple[int, int], ...] = ()
     event: EventTimes | None = None
     told_us: int | None = None
     turn: int | None = None
+
+    @property
+    def over_us(self) -> dict[int, int]:
+        """The stamps by the index of an element."""
+        return dict(self.over)
 
     @property
     def reached_us(self) -> int | None:
@@ -109,22 +79,24 @@ class Times:
         seen = [self.event.watermark_us, *(mark.seen_us for mark in self.event.feeds.values())]
         return max((us for us in seen if us is not None), default=None)
 
-    @classmethod
-    def of(cls, counters: Mapping[str, int]) -> Times:
-        """The times that a manifest's counters tell."""
-        over = {int(name.removeprefix(_OVER)): us for name, us in counters.items() if name.startswith(_OVER)}
-        event = EventTimes.of(counters)
-        now, fed, soonest, told, turn = (counters.get(name) for name in (_NOW, _FED, _SOONEST, _TOLD, _TURN))
-        return cls(now, fed, soonest, over, event, told, turn)
 
-    def noted(self, counters: Mapping[str, int]) -> dict[str, int]:
-        """Counters that tell these times instead of those that they told."""
-        others = {name: count for name, count in counters.items() if not name.startswith(PREFIX)}
-        named = {_NOW: self.now_us, _FED: self.fed_us, _SOONEST: self.soonest_us, _TOLD: self.told_us, _TURN: self.turn}
-        told = {name: us for name, us in named.items() if us is not None}
-        told |= {f"{_OVER}{index}": us for index, us in self.over_us.items()}
-        told |= {} if self.event is None else self.event.told()
-        return dict(sorted({**others, **told}.items()))
+class TaskTimes(msgspec.Struct, frozen=True):
+    """What tasks tell of time: the first moment that a timer was set to, and the highest event time of feeds' rows."""
+
+    soonest_us: int | None = None
+    highest_us: dict[str, int] = {}
+
+    @classmethod
+    def joined(cls, told: Iterable[TaskTimes]) -> TaskTimes:
+        """What several tell together: the first of what is due, and the latest of what happened."""
+        soonest: int | None = None
+        highest: dict[str, int] = {}
+        for one in told:
+            if one.soonest_us is not None:
+                soonest = one.soonest_us if soonest is None else min(soonest, one.soonest_us)
+            for feed, us in one.highest_us.items():
+                highest[feed] = max(us, highest.get(feed, us))
+        return cls(soonest, highest)
 
 
 def is_over(key: bytes, value: bytes | None, over_us: Mapping[int, int]) -> bool:

@@ -10,7 +10,6 @@ from enum import Enum, auto
 
 import msgspec
 
-from millpond.checkpoint.records.deltas import Changes
 from millpond.checkpoint.records.manifest import (
     Elements,
     EpochDeltas,
@@ -21,12 +20,23 @@ from millpond.checkpoint.records.manifest import (
     SaveRef,
     StateFile,
 )
+from millpond.checkpoint.records.times import TaskTimes, Times
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.errors import EpochError
-from millpond.ids import EpochId, ManifestHash, PartitionId
+from millpond.ids import EpochId, ManifestHash
+from millpond.state.changes import Changes
 from millpond.storage.content import FileRef
 
 EVENT_BYTES = 4
+_NO_TIMES = TaskTimes()
+
+NO_CHANGES = Changes([], [])
+
+ENTRIES = "entries"
+"""The counter of how many entries of state an epoch adds."""
+
+RUNNING_TOTAL = "total."
+"""How counters begin that go on from epoch to epoch."""
 
 
 class JobAborted(EpochError):  # noqa: N818 - an event of the protocol, told by raising it
@@ -46,15 +56,6 @@ class Parent(msgspec.Struct, frozen=True):
     deltas: tuple[EpochDeltas, ...]
     pending: tuple[FileRef, ...] = ()
     elements: Elements = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PartResult:
-    """What one partition changed: small changes inline, large ones in files that it wrote."""
-
-    partition: PartitionId
-    inline: Changes | None = None
-    files: tuple[StateFile, ...] = ()
 
 
 class NearFile(msgspec.Struct, frozen=True):
@@ -84,10 +85,21 @@ def unpack_events(data: bytes) -> array[int]:
 class UnsyncedChanges(msgspec.Struct, frozen=True):
     """What a task changed of elements with bounded loss: small changes inline, large ones in files near the host."""
 
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
+    inline: Changes = NO_CHANGES
     events: list[int] = []
     files: tuple[NearFile, ...] = ()
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """What a task or an epoch changed: small changes inline, large ones in files that it wrote.
+
+    `growth` is by how many entries the state grew. What has bounded loss is `near`, and not among the others.
+    """
+
+    inline: Changes = NO_CHANGES
+    files: tuple[StateFile, ...] = ()
+    growth: int = 0
+    near: UnsyncedChanges = UnsyncedChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +107,24 @@ class EpochWork:
     """All that an epoch computed; `pending` are files of messages that the next epoch goes on with.
 
     `elements` are those of the checkpoint from now on, if the epoch changes them. `input` is what it was computed from,
-    if that is kept instead of what it changed. `near` is what it changed with bounded loss, which stays near the host,
-    and `saves` are what was saved of them since the last epoch. With a `loss`, the epoch goes on without the files
-    that are `lost`. A `snapshot` is one that the manifest must name, because the work builds on it.
+    if that is kept instead of what it changed. `saves` are what was saved of state with bounded loss since the last
+    epoch. With a `loss`, the epoch goes on without the files
+    that are `lost`. A `snapshot` is one that the manifest must name, because the work builds on it. `observed` is what
+    its tasks told of time, and `times` is what follows from it; without, the times before it go on.
     """
 
-    parts: tuple[PartResult, ...]
+    changed: tuple[Changed, ...]
     outputs: tuple[OutputFile, ...]
     counters: dict[str, int]
     pending: tuple[FileRef, ...] = ()
     elements: Elements | None = None
     input: EpochInput | None = None
-    near: tuple[UnsyncedChanges, ...] = ()
     saves: tuple[SaveRef, ...] = ()
     loss: Loss | None = None
     lost: frozenset[str] = frozenset()
     snapshot: Snapshot | None = None
+    observed: TaskTimes = _NO_TIMES
+    times: Times | None = None
 
 
 class EpochResult(Enum):

@@ -16,16 +16,13 @@ import msgspec
 from millpond.checkpoint.records.naming import given_in
 from millpond.checkpoint.records.notes import decode_note, encode_note
 from millpond.crashpoints import crashpoint
-from millpond.errors import StorageError
+from millpond.errors import DamagedError, MissingError
 from millpond.storage.content import NAME_DIGITS, FileRef, get_content
 from millpond.storage.contract import PutOutcome, Storage
 
 CONDEMNED = "condemned"
 SWEPT = "swept"
 """Beside each list, under the same name, when all of it had been deleted."""
-
-_DAMAGED = "MP301"
-_MISSING = "MP304"
 
 
 class DeletionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="condemned"):
@@ -63,9 +60,7 @@ def swept_ms(storage: Storage, name: str) -> int | None:
         return None
     try:
         return decode_note(Swept, storage.get(file), file).at_ms
-    except StorageError as error:
-        if error.code not in {_DAMAGED, _MISSING}:
-            raise
+    except (DamagedError, MissingError):
         return None
 
 
@@ -93,13 +88,12 @@ def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, Deleti
 def _read(storage: Storage, name: str) -> DeletionList | None:
     try:
         return decode_note(DeletionList, storage.get(name), name)
-    except StorageError as error:
-        # One that is gone was done with. A damaged one tells nothing, so nothing is deleted by it.
-        if error.code == _DAMAGED:
-            return DeletionList(0, ())
-        if error.code == _MISSING:
-            return None
-        raise
+    except MissingError:
+        # It was done with.
+        return None
+    except DamagedError:
+        # It tells nothing, so nothing is deleted by it.
+        return DeletionList(0, ())
 
 
 def alive(storage: Storage, ref: FileRef, condemned: Container[str], salt: str) -> FileRef:

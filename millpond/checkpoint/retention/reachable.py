@@ -8,7 +8,7 @@ from millpond.checkpoint.records.deltas import FOLDERS
 from millpond.checkpoint.records.manifest import Manifest, decode_manifest, manifest_name
 from millpond.checkpoint.records.naming import given_in
 from millpond.checkpoint.snapshots.compaction import MERGED
-from millpond.errors import MillpondError, StorageError
+from millpond.errors import MillpondError, MissingError
 from millpond.ids import ManifestHash
 from millpond.storage.contract import Storage
 
@@ -62,9 +62,7 @@ class Names:
             name = manifest_name(epoch)
             try:
                 self._known[epoch] = names_of(decode_manifest(self._storage.get(name), name))
-            except StorageError as error:
-                if error.code != "MP304":
-                    raise
+            except MissingError:
                 self._known[epoch] = frozenset()
         return True
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from millpond.checkpoint.records.deltas import (
     FILE_BYTES,
-    Changes,
     by_place,
     decode_changes,
     encode_changes,
@@ -32,12 +31,13 @@ from millpond.checkpoint.records.deltas import (
 )
 from millpond.checkpoint.records.manifest import EPOCH_DIGITS, Manifest, StateFile
 from millpond.checkpoint.records.naming import given_in
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.recovery import read_changes
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError
 from millpond.ids import ManifestHash
+from millpond.state.changes import Changes
 from millpond.storage.contract import InParts, Span, Storage
 from millpond.storage.frame import DIGEST_BYTES, HEADER_BYTES, SIGNATURE_BYTES, FrameKind, seal, unseal
 
@@ -174,7 +174,7 @@ class _Divided:
         for groups, parts in self._parts.items():
             if not file.overlaps(*groups):
                 continue
-            spans = list(spans_within(changes[0], *groups))
+            spans = list(spans_within(changes.keys, *groups))
             if spans and stay is not None:
                 key_at, value_at = stay
                 count = sum(high - low for low, high in spans)
@@ -183,7 +183,7 @@ class _Divided:
                 parts.append(_Part(file.file.name, count, keys, values))
             elif spans:
                 start = self._spool.tell()
-                parts.append((start, self._spool.write(encode_changes(*within(changes, *groups)))))
+                parts.append((start, self._spool.write(encode_changes(within(changes, *groups)))))
 
     def of(self, groups: Groups) -> Sequence[Changes]:
         """The changes of a round, oldest first."""
@@ -214,27 +214,27 @@ class _Merge:
     def __init__(self, storage: Storage, manifest: Manifest) -> None:
         self._storage = storage
         self._snapshot = manifest.snapshot
-        self._over_us = Times.of(manifest.counters).over_us
+        self._over_us = manifest.times.over_us
 
     def write(self, groups: Groups, old: tuple[StateFile, ...], of_round: Sequence[Changes]) -> tuple[StateFile, ...]:
         """Write a chunk; the old files stay if nothing in their range changed."""
-        changes = [own for own in (within(each, *groups) for each in of_round) if own[0]]
+        changes = [own for own in (within(each, *groups) for each in of_round) if own.keys]
         if old and not changes and not any(map(self._expires, old)):
             return old
         state: dict[bytes, bytes | None] = {}
         for file in self._snapshot:
             if file.overlaps(*groups):
-                state.update(zip(*within(read_changes(self._storage, file), *groups), strict=True))
-        for keys, values in changes:
-            state.update(zip(keys, values, strict=True))
+                state.update(within(read_changes(self._storage, file), *groups).pairs())
+        for each in changes:
+            state.update(each.pairs())
         live = sorted(key for key, value in state.items() if value is not None)
         if self._over_us:
             live = [key for key in live if not is_over(key, state[key], self._over_us)]
-        values = list(map(state.__getitem__, live))
+        whole = Changes(live, list(map(state.__getitem__, live)))
         # The first file speaks for the groups also if it has nothing to say.
-        places = [(place, own) for place, own in by_place(self._storage, (live, values)) if own[0]]
-        places = places or [(self._storage, ([], []))]
-        written = tuple(write_changes(place, FrameKind.SNAPSHOT, *own, groups) for place, own in places)
+        places = [(place, own) for place, own in by_place(self._storage, whole) if own.keys]
+        places = places or [(self._storage, whole)]
+        written = tuple(write_changes(place, FrameKind.SNAPSHOT, own, groups) for place, own in places)
         crashpoint("snapshot.chunk")
         return written
 
@@ -242,5 +242,4 @@ class _Merge:
         """Whether a chunk that nobody changed holds entries whose time is over."""
         if not self._over_us:
             return False
-        keys, values = read_changes(self._storage, old)
-        return any(is_over(key, value, self._over_us) for key, value in zip(keys, values, strict=True))
+        return any(is_over(key, value, self._over_us) for key, value in read_changes(self._storage, old).pairs())

@@ -7,32 +7,32 @@ or the new one, and of two drivers one loses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from millpond.checkpoint.records.deltas import by_place, write_changes
 from millpond.checkpoint.records.manifest import StateFile
-from millpond.checkpoint.records.work import EpochWork, Parent, PartResult
+from millpond.checkpoint.records.work import Changed, EpochWork, Parent
 from millpond.checkpoint.upkeep.inheritance import NOTHING, Inheritance, content, differences, inherited
 from millpond.checkpoint.upkeep.merging import Entry
 from millpond.checkpoint.upkeep.scratch import Tell, scratch_view
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
-from millpond.ids import InstanceId, PartitionId
+from millpond.ids import InstanceId
 from millpond.keygroups import Layout, Succession
 from millpond.program.declare import Element
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
 
 CHUNK_BYTES = 8 * 1024 * 1024
 """About the size of a delta file; so much is held in memory before it is written."""
 
-Count = Callable[[int], dict[str, int]]
-"""The counters of the epoch, from the number of entries by which the state grew."""
+Difference = tuple[bytes, bytes | None, int]
+"""A key, its new value or None, and by how many entries that lets the state grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,14 @@ class Rescale:
     reading: Tell
     writing: Tell
 
-    def compute(self, storage: Storage, parent: Parent, count: Count) -> EpochWork:
-        """The work of the epoch that follows `parent`; what is near is read too, and what is written is kept."""
+    def compute(self, storage: Storage, parent: Parent) -> EpochWork:
+        """The work of the epoch that follows `parent`."""
         check_rescale(self.elements, parent.key_groups, parent.instances, self.instances)
         moves = list(self._moves(parent))
-        files: tuple[StateFile, ...] = ()
-        grown = _Sum()
-        if moves:
-            concerned = {move.index for move in moves}
-            with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-                changes = self._changes(view, parent, moves, grown)
-                files = tuple(write_ascending(durable(storage), changes))
-        return EpochWork((PartResult(PartitionId(0), files=files),), (), count(grown.total))
+        concerned = {move.index for move in moves}
+        with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
+            changed = write_differences(storage, self._changes(view, parent, moves))
+        return EpochWork((changed,), (), {})
 
     def _moves(self, parent: Parent) -> Iterator[_Move]:
         """Every place whose content changes, in the order of store keys."""
@@ -80,18 +76,14 @@ class Rescale:
                     if old is None or takes.whole != old:
                         yield _Move(index, element, group, old, takes)
 
-    def _changes(
-        self, view: Base, parent: Parent, moves: list[_Move], grown: _Sum
-    ) -> Iterator[tuple[bytes, bytes | None]]:
+    def _changes(self, view: Base, parent: Parent, moves: list[_Move]) -> Iterator[Difference]:
         homes = Layout(parent.key_groups, 1, parent.instances, aligned=True)
         for done, move in enumerate(moves):
             read = _reader(view, move.index, homes)
             old = iter(()) if move.old is None else read(move.old)
             new = content(move.element, move.takes, read, self.instances)
             prefix = store_prefix(move.index, move.group)
-            for unit, value, growth in differences(old, new):
-                grown.total += growth
-                yield prefix + unit, value
+            yield from ((prefix + unit, value, growth) for unit, value, growth in differences(old, new))
             self.writing(done + 1, len(moves))
 
 
@@ -124,11 +116,6 @@ class _Move:
     takes: Inheritance
 
 
-@dataclass(slots=True)
-class _Sum:
-    total: int = 0
-
-
 def _homes(layout: Layout) -> dict[int, InstanceId]:
     """The instance that is stored under each key group, where there is one."""
     return {layout.home_of(InstanceId(number)): InstanceId(number) for number in range(layout.instances)}
@@ -142,24 +129,25 @@ def _reader(view: Base, index: int, layout: Layout) -> Callable[[InstanceId], It
     return read
 
 
-def write_ascending(storage: Storage, changes: Iterator[tuple[bytes, bytes | None]]) -> Iterator[StateFile]:
-    """Write ascending changes to files of bounded size."""
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    size = 0
-    for key, value in changes:
-        keys.append(key)
-        values.append(value)
+def write_differences(storage: Storage, found: Iterable[Difference]) -> Changed:
+    """Write ascending differences to files of bounded size."""
+    files: list[StateFile] = []
+    changes = Changes([], [])
+    size = grown = 0
+    for key, value, growth in found:
+        changes.keys.append(key)
+        changes.values.append(value)
+        grown += growth
         size += len(key) + len(value or b"")
         if size >= CHUNK_BYTES:
-            yield from _write(storage, keys, values)
-            keys, values, size = [], [], 0
-    if keys:
-        yield from _write(storage, keys, values)
+            files += _write(storage, changes)
+            changes, size = Changes([], []), 0
+    files += _write(storage, changes)
+    return Changed(files=tuple(files), growth=grown)
 
 
-def _write(storage: Storage, keys: list[bytes], values: list[bytes | None]) -> Iterator[StateFile]:
-    for place, own in by_place(storage, (keys, values)):
-        if own[0]:
-            yield write_changes(place, FrameKind.DELTA, *own)
+def _write(storage: Storage, changes: Changes) -> Iterator[StateFile]:
+    for place, own in by_place(storage, changes):
+        if own.keys:
+            yield write_changes(place, FrameKind.DELTA, own)
             crashpoint("delta.written")

@@ -12,16 +12,15 @@ import msgspec
 
 from millpond.checkpoint.read.loose import decode_loosely
 from millpond.checkpoint.read.typetexts import read_type
-from millpond.checkpoint.records.manifest import StateFile
-from millpond.checkpoint.records.work import EpochWork, Parent, PartResult
+from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.checkpoint.upkeep.evolving import Evolution, Rewrite
 from millpond.checkpoint.upkeep.inheritance import differences
 from millpond.checkpoint.upkeep.merging import Entry
-from millpond.checkpoint.upkeep.rescale import Count, write_ascending
+from millpond.checkpoint.upkeep.rescale import Difference, write_differences
 from millpond.checkpoint.upkeep.scratch import Tell, scratch_store, scratch_view
-from millpond.errors import MillpondError, StateError
-from millpond.ids import PartitionId
+from millpond.errors import MigrationError, MillpondError, StateError
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.oldtypes import OldType
 from millpond.state.codec.shapes import shape_of, shape_text
@@ -37,7 +36,6 @@ from millpond.state.local.storekey import PREFIX_BYTES, group_of, store_key, sto
 from millpond.state.local.storeversion import Stamp, StoreVersion
 from millpond.state.local.storeview import StoreView
 from millpond.state.timers import DUE
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.contract import Storage
 from millpond.windowing.element import WindowsType
 
@@ -59,34 +57,26 @@ class Evolving:
     reading: Tell
     writing: Tell
 
-    def compute(self, storage: Storage, parent: Parent, count: Count) -> EpochWork:
-        """The work of the epoch that follows `parent`; what is near is read too, and what is written is kept."""
+    def compute(self, storage: Storage, parent: Parent) -> EpochWork:
+        """The work of the epoch that follows `parent`."""
         rewrites = {rewrite.index: rewrite for rewrite in self.evolution.rewrites}
         concerned = sorted({*rewrites, *self.evolution.dropped})
-        files: tuple[StateFile, ...] = ()
-        growth = [0]
-        if concerned:
-            with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-                changes = self._changes(view, parent, concerned, rewrites, growth)
-                files = tuple(write_ascending(durable(storage), changes))
-        parts = (PartResult(PartitionId(0), files=files),)
-        return EpochWork(parts, (), count(growth[0]), elements=self.evolution.elements)
+        with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
+            changed = write_differences(storage, self._changes(view, parent, concerned, rewrites))
+        return EpochWork((changed,), (), {}, elements=self.evolution.elements)
 
     def _changes(
-        self, view: StoreView, parent: Parent, concerned: list[int], rewrites: dict[int, Rewrite], growth: list[int]
-    ) -> Iterator[tuple[bytes, bytes | None]]:
+        self, view: StoreView, parent: Parent, concerned: list[int], rewrites: dict[int, Rewrite]
+    ) -> Iterator[Difference]:
         for done, index in enumerate(concerned):
             kept = parent.elements[index]
             # What orders timers follows from them, and is not counted beside them.
             counts = kept is None or not kept.name.endswith(DUE)
-            for key, value, grown in self._of_element(view, parent, index, rewrites.get(index)):
-                growth[0] += grown * counts
-                yield key, value
+            for key, value, growth in self._of_element(view, parent, index, rewrites.get(index)):
+                yield key, value, growth * counts
             self.writing(done + 1, len(concerned))
 
-    def _of_element(
-        self, view: StoreView, parent: Parent, index: int, rewrite: Rewrite | None
-    ) -> Iterator[tuple[bytes, bytes | None, int]]:
+    def _of_element(self, view: StoreView, parent: Parent, index: int, rewrite: Rewrite | None) -> Iterator[Difference]:
         def old() -> Iterator[Entry]:
             return iter(view.scan(bytes((index,))))
 
@@ -162,7 +152,7 @@ def _sort_into(store: LocalStore, entries: Iterator[Entry], rewrite: Rewrite) ->
         if twice:
             raise _twice(rewrite, twice[0])
         stamps.append(Stamp("", len(stamps), ""))
-        assert store.advance(StoreVersion(stamps[-2]), stamps[-1], [(list(held), list(held.values()))]), store.path
+        assert store.advance(StoreVersion(stamps[-2]), stamps[-1], [Changes.of(held)]), store.path
 
 
 def _checked(rewrite: Rewrite, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -245,7 +235,7 @@ def _check_declared(rewrite: Rewrite, declared: Any) -> None:
             return
     except Mismatch:
         pass
-    raise StateError(
+    raise MigrationError(
         "MP266",
         f"the migrate= function of `{rewrite.element.name}` is for values of another type",
         expected=f"a parameter of type {shape_text(rewrite.shape.root)}, as in the checkpoint",
@@ -259,20 +249,20 @@ def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., A
     try:
         return work(*given)
     except InexactError as error:
-        raise StateError(
+        raise MigrationError(
             "MP262",
             f"a number of `{rewrite.element.name}` can't become a float without loss",
             expected=f"a number that some float is equal to, for {_shown(keys, key)}",
             found=str(error),
             hint="give the element a migrate= function that rounds, or keep the numbers whole; nothing was changed",
         ) from None
+    except MigrationError:
+        raise
     except StateError as error:
-        if error.code in _OWN:
-            raise
         expected = error.expected or "a value of the declared type"
         raise _misfit(rewrite, expected, error.found or "", keys, key) from error
     except msgspec.MsgspecError as error:
-        raise StateError(
+        raise MigrationError(
             "MP264",
             f"a stored value of `{rewrite.element.name}` is not of the type that the checkpoint records",
             expected=rewrite.old.value,
@@ -285,12 +275,11 @@ def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., A
         raise _misfit(rewrite, "a new value", f"{type(error).__name__}: {str(error)[:200]}", keys, key) from error
 
 
-_OWN = frozenset({"MP262", "MP263", "MP264", "MP265", "MP266"})
-
-
-def _misfit(rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None = None, key: bytes = b"") -> StateError:
+def _misfit(
+    rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None = None, key: bytes = b""
+) -> MigrationError:
     at = "" if keys is None else f", for {_shown(keys, key)}"
-    return StateError(
+    return MigrationError(
         "MP263",
         f"values of `{rewrite.element.name}` can't be migrated",
         expected=expected,
@@ -299,8 +288,8 @@ def _misfit(rewrite: Rewrite, expected: str, found: str, keys: KeyCodec | None =
     )
 
 
-def _twice(rewrite: Rewrite, key: bytes) -> StateError:
-    return StateError(
+def _twice(rewrite: Rewrite, key: bytes) -> MigrationError:
+    return MigrationError(
         "MP265",
         f"the migrate= function of `{rewrite.element.name}` gives two entries the same key",
         expected="each key once",

@@ -34,7 +34,7 @@ _PREFIX = "scratch-"
 def scratch_view(
     storage: Storage, parent: Parent, elements: Collection[int], folder: Path, tell: Tell
 ) -> Iterator[StoreView]:
-    """A view of all entries of some elements, by their index, as the parent has them."""
+    """A view of all entries of some elements, by their index, as the parent has them; nothing is read for none."""
     with scratch_store(folder) as store:
         _fill(store, storage, parent, frozenset(elements), tell)
         crashpoint("scratch.filled")
@@ -54,15 +54,14 @@ def scratch_store(folder: Path) -> Iterator[LocalStore]:
 
 
 def _fill(store: LocalStore, storage: Storage, parent: Parent, elements: frozenset[int], tell: Tell) -> None:
-    files = restore_files(parent, 0, parent.key_groups - 1)
+    files = restore_files(parent, 0, parent.key_groups - 1) if elements else ()
     total = sum(state_file.file.size_bytes for state_file in files)
     done = 0
     # Each file is a transaction of its own, between stamps that count files: nobody else reads this store.
     store.rebuild(_stamp(parent, 0), ())
     for number, state_file in enumerate(files):
-        keys, values = read_changes(storage, state_file)
-        own = [at for at, key in enumerate(keys) if element_of(key) in elements]
-        loaded = ([keys[at] for at in own], [values[at] for at in own])
+        changes = read_changes(storage, state_file)
+        loaded = changes.at(at for at, key in enumerate(changes.keys) if element_of(key) in elements)
         assert store.advance(StoreVersion(_stamp(parent, number)), _stamp(parent, number + 1), [loaded]), store.path
         done += state_file.file.size_bytes
         tell(done, total)

@@ -29,16 +29,16 @@ def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, 
     """What the earlier steps of an epoch changed on a partition, from the control rows that pass through it."""
     changed: dict[bytes, bytes | None] = {}
     for control in sorted(map(decode_control, controls), key=lambda control: control.step):
-        changed.update(zip(control.keys, control.values, strict=True))
-        for state_file in control.files:
-            changed.update(zip(*read_changes(storage, state_file), strict=True))
+        changed.update(control.changed.inline.pairs())
+        for state_file in control.changed.files:
+            changed.update(read_changes(storage, state_file).pairs())
     return changed
 
 
 def program_mark(program: CompiledProgram) -> bytes:
     """A hash of a program's tasks: messages can only be worked on by the tasks that they were sent to."""
     told = [
-        f"{task.name} {task.dispatch.value} {task.key} {','.join(task.inputs)}"
+        f"{task.name} {task.dispatch.value} {','.join(task.key)} {','.join(task.inputs)}"
         for entry in program.entries.values()
         for task in entry.tasks
     ]

@@ -6,13 +6,15 @@ something else comes out, it is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.commit import write_segment
-from millpond.checkpoint.records.manifest import EpochDeltas, EpochInput, Genesis, Manifest, elements_of
+from millpond.checkpoint.records.deltas import FOLDERS, encode_changes
+from millpond.checkpoint.records.manifest import EpochDeltas, EpochInput, Genesis, Manifest, StateFile, elements_of
 from millpond.checkpoint.records.work import EpochWork, Parent
+from millpond.checkpoint.recovery import read_changes
 from millpond.compiler.compiled import CompiledProgram
 from millpond.crashpoints import crashpoint
 from millpond.engine.assemble import assemble
@@ -30,8 +32,10 @@ from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
 from millpond.state.timers import TimersType
 from millpond.storage.composed.elements import unplaced
-from millpond.storage.content import FileRef, get_content
+from millpond.storage.composed.unsynced import near_of
+from millpond.storage.content import FileRef, get_content, put_content
 from millpond.storage.contract import Storage
+from millpond.storage.frame import FrameKind, seal
 
 Tell = Callable[[int, int], None]
 """Takes how many epochs are computed again so far, and of how many."""
@@ -91,18 +95,27 @@ def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tel
     since = [(delta, delta.input) for delta in head.deltas if delta.input and delta.epoch > head.snapshot_epoch]
     lost = [(delta, told) for delta, told in since if not _whole(storage, delta)]
     # What is near has no places: the files are those that it had.
-    storage = unplaced(storage)
+    storage = near_of(unplaced(storage))
     plan = replace(plan, storage_url=storage.url)
     for done, (delta, told) in enumerate(lost):
         tell(done, len(lost))
         _check_feeds(plan, delta, told)
         parent = _parent_of(checkpoint.genesis, head, delta, told)
         work = _compute(_plan_of(plan, told), storage, parent, told)
-        write_segment(storage, work)
+        computed = (*write_segment(storage, work), *(state for one in work.changed for state in one.files))
         crashpoint("replay.computed")
         if not _whole(storage, delta):
-            raise _another_outcome(delta)
+            _write_as_first(storage, computed)
+            if not _whole(storage, delta):
+                raise _another_outcome(delta)
     return len(lost)
+
+
+def _write_as_first(storage: Storage, files: Iterable[StateFile]) -> None:
+    """Write the same changes as the first version of files had them: the epoch may have run when that was written."""
+    for state in files:
+        payload = encode_changes(read_changes(storage, state), version=1)
+        put_content(storage, FOLDERS[FrameKind.DELTA], seal(FrameKind.DELTA, payload))
 
 
 def _whole(storage: Storage, delta: EpochDeltas) -> bool:

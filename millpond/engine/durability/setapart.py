@@ -5,16 +5,17 @@ They stay near the host, with how many rows met each key, so that what is due ca
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from millpond.checkpoint.records.deltas import Changes, delta_parts, write_changes
+from millpond.checkpoint.records.deltas import delta_parts, elements_in, write_changes
 from millpond.checkpoint.records.work import NearFile, UnsyncedChanges, pack_events
 from millpond.crashpoints import crashpoint
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import element_of
 from millpond.state.units import Ints
+from millpond.storage.composed.unsynced import near_of
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
 
@@ -40,30 +41,32 @@ class Met:
 
 def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Changes]:
     """Divide sorted changes into those that a commit keeps and those of elements with bounded loss, by index."""
-    keys, values = changed
-    kept: Changes = ([], [])
-    apart: Changes = ([], [])
     chosen = frozenset(bounded)
-    start = 0
-    while start < len(keys):
-        index = element_of(keys[start])
-        end = bisect_left(keys, bytes((index + 1,)), start) if index < 0xFF else len(keys)
-        into = apart if index in chosen else kept
-        into[0].extend(keys[start:end])
-        into[1].extend(values[start:end])
-        start = end
+    kept, apart = Changes([], []), Changes([], [])
+    for start, end in elements_in(changed.keys):
+        into = apart if element_of(changed.keys[start]) in chosen else kept
+        into.keys.extend(changed.keys[start:end])
+        into.values.extend(changed.values[start:end])
     return kept, apart
 
 
 def near_changes(storage: Storage, changed: Changes, events: list[int], *, inline: bool) -> UnsyncedChanges:
     """Changes of elements with bounded loss on their way: inline if they are few, else in files near the host."""
-    keys, values = changed
     if inline:
-        return UnsyncedChanges(keys, values, events)
-    met = dict(zip(keys, events, strict=True))
+        return UnsyncedChanges(changed, events)
+    met = dict(zip(changed.keys, events, strict=True))
     files = []
-    for part in delta_parts(keys, values):
-        written = write_changes(storage, FrameKind.DELTA, *part)
-        files.append(NearFile(written, pack_events(met[key] for key in part[0])))
+    for part in delta_parts(changed):
+        written = write_changes(near_of(storage), FrameKind.DELTA, part)
+        files.append(NearFile(written, pack_events(met[key] for key in part.keys)))
         crashpoint("delta.written")
     return UnsyncedChanges(files=tuple(files))
+
+
+def joined_near(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
+    """What several tasks changed with bounded loss, in no order."""
+    return UnsyncedChanges(
+        Changes([key for one in told for key in one.inline.keys], [v for one in told for v in one.inline.values]),
+        [count for one in told for count in one.events],
+        tuple(file for one in told for file in one.files),
+    )

@@ -66,7 +66,7 @@ def touched(
     if keys.function is not None:
         return found + _by_function(task, keys, elements, variables, count, times, bad)
     for element, names in keys.columns:
-        parts = [variables[name] for name in names.split(",")]
+        parts = [variables[name] for name in names]
         column = parts[0] if len(parts) == 1 else TupleColumn(parts)
         if isinstance(column, ListColumn):
             elements[element].type.keys.check_types(column.take(None))

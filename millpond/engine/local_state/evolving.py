@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
-from millpond.checkpoint.records.manifest import Elements, Manifest
-from millpond.checkpoint.records.times import Times
+import msgspec
+
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
+from millpond.checkpoint.records.manifest import Elements, Manifest, elements_mark
+from millpond.checkpoint.records.offers import Evolved
+from millpond.checkpoint.records.work import EpochWork
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rewriting import Evolving
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.local_state.rescaling import carried_counters, upkeep_bars
+from millpond.engine.local_state.rescaling import upkeep_bars
 from millpond.engine.schema import element_schemas
 from millpond.errors import EpochError
 from millpond.storage.contract import Storage
@@ -35,7 +38,7 @@ class Schemas:
             program.elements,
             element_schemas(program),
             program.dropped,
-            None if head is None else Times.of(head.counters).seen_us,
+            None if head is None else head.times.seen_us,
         )
         if self.change and head is not None and head.pending:
             raise EpochError(
@@ -63,19 +66,20 @@ class Schemas:
         with upkeep_bars(self._name, "bringing state elements over", self._shown) as (reading, writing):
             evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
-                Offer.evolve(self._wanted.elements),
-                lambda parent: evolving.compute(storage, parent, self._counters),
+                Evolved(elements_mark(self._wanted.elements)),
+                lambda parent: self._timed(evolving.compute(storage, parent)),
                 publish,
                 partitions=1,
             )
 
-    def _counters(self, growth: int) -> dict[str, int]:
-        """Return the counters of the epoch; what was over of an element is told only if its entries still expire."""
-        carried = carried_counters(self._checkpoint.head, growth)
-        times = Times.of(carried)
+    def _timed(self, work: EpochWork) -> EpochWork:
+        """Return the work with its times; what was over of an element counts only if its entries still expire."""
+        head = self._checkpoint.head
+        if head is None:
+            return work
         expiring = {index for index, kept in enumerate(self._wanted.elements) if kept and kept.name in self._expiring}
-        over = {index: us for index, us in times.over_us.items() if index in expiring}
-        return replace(times, over_us=over).noted(carried)
+        over = tuple(pair for pair in head.times.over if pair[0] in expiring)
+        return replace(work, times=msgspec.structs.replace(head.times, over=over))
 
 
 def check_elements(parent: Parent, elements: Elements) -> None:

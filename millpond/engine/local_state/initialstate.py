@@ -16,17 +16,20 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, Parent, PartResult
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Parent
 from millpond.checkpoint.records.deltas import write_delta
-from millpond.checkpoint.records.manifest import LOAD_PREFIX, StateFile
+from millpond.checkpoint.records.offers import Loaded
+from millpond.checkpoint.records.work import Changed
 from millpond.checkpoint.recovery import read_changes, restore_files
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, optional, reader
-from millpond.engine.local_state.rescaling import carried_counters
+from millpond.engine.failures import as_error, failure_of
+from millpond.engine.messages import Failure
 from millpond.errors import EpochError, MillpondError, StateError
-from millpond.ids import InstanceId, PartitionId
+from millpond.ids import InstanceId
 from millpond.keygroups import Layout
 from millpond.program.declare import Element
+from millpond.state.changes import Changes
 from millpond.state.codec.shown import shown
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.list import List
@@ -83,14 +86,13 @@ class Target:
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """What came of the rows of one range of key groups: files, or what is wrong with the rows.
+    """What came of the rows of one range of key groups: what they changed, or what is wrong with them.
 
-    `entries` are those by which the state grew; entries that expire are not counted.
+    Entries that expire are not counted as growth.
     """
 
-    files: tuple[StateFile, ...] = ()
-    entries: int = 0
-    problem: tuple[str, str, str | None, str | None, str | None] | None = None
+    changed: Changed = Changed()
+    problem: Failure | None = None
 
 
 def bare_type(element: Element) -> Any:
@@ -138,27 +140,23 @@ def target_of(element: Element, index: int, layout: Layout, into: str | None, mo
 def load_rows(storage: Storage, target: Target, rows: pa.Table) -> LoadReport:
     """Write the entries of rows, all that have their keys; what is wrong with rows is told, not raised."""
     try:
-        keys, values = _entries(target, rows)
-        files = write_delta(storage, keys, values) if keys else ()
+        changes = _entries(target, rows)
+        files = write_delta(storage, changes) if changes.keys else ()
         counted = not isinstance(target.element.type, AgedType)
-        return LoadReport(files, len(keys) if counted else 0)
+        return LoadReport(Changed(files=files, growth=len(changes.keys) if counted else 0))
     except MillpondError as error:
-        return LoadReport(problem=(error.code, error.summary, error.expected, error.found, error.hint))
+        return LoadReport(problem=failure_of(error))
 
 
-def load_work(checkpoint: Checkpoint, reports: Sequence[LoadReport]) -> EpochWork:
+def load_work(reports: Sequence[LoadReport]) -> EpochWork:
     """Return the work of a load's epoch, from all reports; raises the first problem."""
     for report in reports:
         if report.problem is not None:
-            code, summary, expected, found, hint = report.problem
-            kind = EpochError if code.startswith("MP4") else StateError
-            raise kind(code, summary, expected=expected, found=found, hint=hint)
-    files = tuple(file for report in reports for file in report.files)
-    grown = sum(report.entries for report in reports)
-    return EpochWork((PartResult(PartitionId(0), files=files),), (), carried_counters(checkpoint.head, grown))
+            raise as_error(report.problem)
+    return EpochWork(tuple(report.changed for report in reports), (), {})
 
 
-def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Offer | None:
+def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Loaded | None:
     """Return the offer of a load; None if it was loaded before. One without a name of its own comes before any rows."""
     head = checkpoint.head
     own = element if name is None else name
@@ -172,14 +170,14 @@ def load_offer(checkpoint: Checkpoint, element: str, name: str | None) -> Offer 
             found=f"epoch {head.epoch}, with rows of {'a stream' if head.stream is not None else 'a run'}",
             hint='give it a name, which is loaded once: job.load(..., name="backfill"); the element must be empty',
         )
-    return Offer(LOAD_PREFIX + own, 0, ())
+    return Loaded(own)
 
 
 def check_empty(storage: Storage, parent: Parent, index: int, name: str) -> None:
     """Refuse an element that has entries; from the newest file on, the first word on a key is the last one."""
     gone: set[bytes] = set()
     for state_file in reversed(restore_files(parent, 0, parent.key_groups - 1)):
-        for key, value in zip(*read_changes(storage, state_file), strict=True):
+        for key, value in read_changes(storage, state_file).pairs():
             if element_of(key) != index or key in gone:
                 continue
             if value is not None:
@@ -193,7 +191,7 @@ def check_empty(storage: Storage, parent: Parent, index: int, name: str) -> None
             gone.add(key)
 
 
-def _entries(target: Target, rows: pa.Table) -> tuple[list[bytes], list[bytes | None]]:
+def _entries(target: Target, rows: pa.Table) -> Changes:
     columns = {name: _column(target, rows, name, hint) for name, hint in target.columns}
     for name, hint in target.columns:
         if columns[name].null_count and not (name == VALUE and optional(hint)):
@@ -214,7 +212,7 @@ def _entries(target: Target, rows: pa.Table) -> tuple[list[bytes], list[bytes | 
     _check_positions(target, units)
     ordered = list(map(values.__getitem__, order.tolist()))
     copies = len(target.homes) or 1
-    return keys, list[bytes | None](ordered) * copies
+    return Changes(keys, list[bytes | None](ordered) * copies)
 
 
 def _column(target: Target, rows: pa.Table, name: str, hint: Any) -> pa.Array:

@@ -25,7 +25,8 @@ from millpond.crashpoints import crashpoint
 from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
-from millpond.state.local.localstore import Loaded, LocalStore, Restored
+from millpond.state.changes import Changes
+from millpond.state.local.localstore import LocalStore, Restored
 from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
 from millpond.state.local.storeview import OnDemandView, StoreView, fenced_store
 from millpond.storage.contract import Storage
@@ -246,7 +247,7 @@ def _restore_all(store: LocalStore, stamp: Stamp, restoring: Restoring) -> None:
         crashpoint("store.advanced")
 
 
-def _load(storage: Storage, files: tuple[StateFile, ...], ranges: Ranges) -> Iterator[Loaded]:
+def _load(storage: Storage, files: tuple[StateFile, ...], ranges: Ranges) -> Iterator[Changes]:
     """Return what files change in some key groups; those that reach into none of them are not read."""
     for state_file in files:
         reached = [each for each in ranges if state_file.overlaps(*each)]

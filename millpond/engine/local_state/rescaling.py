@@ -9,18 +9,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer, Parent
+from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
 from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.records.offers import Rescaled
 from millpond.checkpoint.upkeep.rescale import Rescale, check_rescale
 from millpond.checkpoint.upkeep.scratch import Tell
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.assemble import RUNNING_TOTAL
 from millpond.errors import EpochError
 from millpond.keygroups import Layout
 from millpond.storage.contract import Storage
-
-ENTRIES = "entries"
-"""The counter of how many entries of state an epoch adds."""
 
 
 class Instances:
@@ -83,24 +80,13 @@ class Instances:
         if wanted is None:
             return
         with upkeep_bars(self._program.name, f"moving to {wanted} instances", self._shown) as (reading, writing):
-            rescaling = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
+            rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
             self._checkpoint.run_epoch(
-                Offer.rescale(wanted),
-                lambda parent: rescaling.compute(storage, parent, self._counters),
+                Rescaled(wanted),
+                lambda parent: rescale.compute(storage, parent),
                 publish,
                 partitions=1,
             )
-
-    def _counters(self, growth: int) -> dict[str, int]:
-        return carried_counters(self._checkpoint.head, growth)
-
-
-def carried_counters(head: Manifest | None, growth: int) -> dict[str, int]:
-    """Return the counters of an epoch without rows: running totals go on."""
-    before = {} if head is None else head.counters
-    totals = {name: number for name, number in before.items() if name.startswith(RUNNING_TOTAL)}
-    running = RUNNING_TOTAL + ENTRIES
-    return dict(sorted({**totals, ENTRIES: growth, running: totals.get(running, 0) + growth}.items()))
 
 
 def check_instances(parent: Parent, layout: Layout) -> None:

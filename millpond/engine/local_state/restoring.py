@@ -11,11 +11,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from millpond.checkpoint.records.deltas import FILE_BYTES, Changes, within
+from millpond.checkpoint.records.deltas import FILE_BYTES, within
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Parent
 from millpond.checkpoint.recovery import read_changes, restore_files
-from millpond.state.local.localstore import Loaded, LocalStore
+from millpond.state.changes import Changes
+from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storeversion import Ranges, Stamp, ranges_of
 from millpond.storage.contract import Storage
 
@@ -59,7 +60,7 @@ class Restoring:
         found = self.ranges[bisect_right(self._starts, group) - 1]
         return store.take(stamp, found, self.read, self._whole)
 
-    def read(self, ranges: Ranges) -> Iterator[Loaded]:
+    def read(self, ranges: Ranges) -> Iterator[Changes]:
         """Return the entries of some key groups, file by file in the order in which they apply."""
         for state in self._files:
             reached = [each for each in ranges if state.overlaps(*each)]

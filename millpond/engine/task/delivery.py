@@ -20,7 +20,6 @@ from millpond.engine.publish.deadletters import BadRow, letter_table
 from millpond.engine.publish.replies import reply_table, stage, staging_mark, unfolded
 from millpond.engine.task.columns import Picked, Rows
 from millpond.engine.task.intake import Work
-from millpond.engine.time.eventtime import told_name
 from millpond.engine.time.laterows import LateRows
 from millpond.errors import RowError
 from millpond.graph.model import Dispatch
@@ -75,7 +74,6 @@ class Delivery:
         self._plan = plan
         self._watermark = epoch.watermark
         self._epoch = epoch.epoch
-        self._task = step, partition
         self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
         if portion:
             self._place += f"-{portion:03}"
@@ -86,6 +84,7 @@ class Delivery:
         self._carriers = plan.layout.carriers()
         self.outbox = Outbox()
         self.counters: Counter[str] = Counter()
+        self.highest_us: dict[str, int] = {}
 
     def bad_row(self, bad: BadRow) -> None:
         """Count a bad row, and keep it for the dead letters if the feed has them."""
@@ -104,8 +103,8 @@ class Delivery:
         self._late.append(late)
 
     def _tell_time(self, feed: int, highest_us: int) -> None:
-        name = told_name(*self._task, self._plan.feeds[feed].name)
-        self.counters[name] = max(highest_us, self.counters.get(name, highest_us))
+        name = self._plan.feeds[feed].name
+        self.highest_us[name] = max(highest_us, self.highest_us.get(name, highest_us))
 
     def _note_times(self, work: Work, rows: Picked) -> None:
         """Tell how far the event times of rows have come, and count those that are late and run all the same."""
@@ -269,7 +268,7 @@ class Delivery:
         layout = self._plan.layout
         if not after.key:
             return [layout.group_of(THE_KEY)] * len(messages)
-        place = after.inputs.index(after.key)
+        place = after.inputs.index(after.key[0])
         keys = [message.values[place] for message in messages]
         if set(map(type, keys)) == {int} and min(keys) >= -(2**63) and max(keys) < 2**63:
             hashed: list[int] = (hash_ints(np.array(keys, dtype=np.int64)) % layout.key_groups).tolist()
@@ -285,7 +284,7 @@ class Delivery:
         except TypeError as error:
             unfit = UnfitError(
                 "MP603",
-                f"`{after.key}` is used as a key of state, and can't be one",
+                f"`{after.key[0]}` is used as a key of state, and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
             )

@@ -116,10 +116,8 @@ class Work:
 
     def key_column(self) -> Column:
         """Return the column of dispatch keys of a BY_KEY task."""
-        names = self.task.key.split(",")
-        if len(names) == 1:
-            return self.variables[names[0]]
-        return TupleColumn([self.variables[name] for name in names])
+        parts = [self.variables[name] for name in self.task.key]
+        return parts[0] if len(parts) == 1 else TupleColumn(parts)
 
     def coded_keys(self) -> Coded:
         """Return the distinct dispatch keys of a BY_KEY task, and which of them each row has."""

@@ -22,17 +22,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millpond.checkpoint.records.work import Parent, UnsyncedChanges
+from millpond.checkpoint.records.times import TaskTimes
+from millpond.checkpoint.records.work import Changed, Parent
+from millpond.engine.durability.setapart import joined_near
 from millpond.engine.messages import CONTROL_TASK, Control, Outbox, decode_control, place_key
 from millpond.engine.plan import Level, ProgramPlan, parameter_hints
 from millpond.engine.task.columns import TupleColumn, column_of
 from millpond.engine.task.intake import column_array, content_bytes, feed_column
 from millpond.engine.task.step import StepRun
-from millpond.engine.time.eventtime import is_told
-from millpond.engine.time.timekeeping import is_soonest
 from millpond.errors import MillpondError
 from millpond.graph.model import Access, Mode
 from millpond.ids import PartitionId
+from millpond.state.changes import Changes
 from millpond.state.units import groups_of_units
 from millpond.storage.diskerrors import coded
 
@@ -150,11 +151,10 @@ def _groups(plan: ProgramPlan, table: pa.Table) -> Pieces:
         return told
     entry = plan.entry_of(0)
     task, hints = entry.tasks[0], parameter_hints(entry)
-    names = task.key.split(",")
-    arrays = [column_array(table, feed_column(0, name)) for name in names]
+    arrays = [column_array(table, feed_column(0, name)) for name in task.key]
     known = np.logical_and.reduce([array.is_valid().to_numpy(zero_copy_only=False) for array in arrays])
     own = [array.filter(pa.array(known)) for array in arrays]
-    columns = [column_of(array, hints[name], key=True) for array, name in zip(own, names, strict=True)]
+    columns = [column_of(array, hints[name], key=True) for array, name in zip(own, task.key, strict=True)]
     units, codes = (columns[0] if len(columns) == 1 else TupleColumn(columns)).distinct()
     groups = np.zeros(table.num_rows, dtype=np.int64)
     if len(units):
@@ -244,57 +244,36 @@ def join_controls(controls: Sequence[Control]) -> Control:
         failure = min(failures, key=lambda failure: place_key(failure.place))
         return Control(first.step, first.partition, received, 0, failure=failure)
     raised = tuple(one for control in controls for one in control.raised)
-    changes = sorted(
-        (pair for one in controls for pair in zip(one.keys, one.values, strict=True)), key=lambda pair: pair[0]
-    )
-    spent: Counter[str] = Counter()
+    spent, counted = Counter[str](), Counter[str]()
     for one in controls:
         spent.update(one.spent)
+        counted.update(one.counters)
     return Control(
         first.step,
         first.partition,
         received,
         sum(one.sent for one in controls),
-        keys=[key for key, _ in changes],
-        values=[value for _, value in changes],
-        files=tuple(file for one in controls for file in one.files),
+        changed=_joined([one.changed for one in controls]),
         outputs=tuple(file for one in controls for file in one.outputs),
-        counters=_join_counters([one.counters for one in controls]),
+        counters=dict(counted),
+        times=TaskTimes.joined(one.times for one in controls),
         raised=raised,
         incomplete=sum(one.incomplete for one in controls),
         pending=tuple(file for one in controls for file in one.pending),
         spent=dict(spent),
         seen=first.seen,
-        near=_join_unsynced([one.near for one in controls]),
         loads=tuple(load for one in controls for load in one.loads),
         size_bytes=sum(one.size_bytes for one in controls),
         busy=_join_busy(controls),
     )
 
 
-def _join_counters(told: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Add counts; of moments keep the latest of what happened, and the first of what is due."""
-    joined: dict[str, int] = {}
-    for counters in told:
-        for name, count in counters.items():
-            before = joined.get(name)
-            if before is None:
-                joined[name] = count
-            elif is_told(name):
-                joined[name] = max(before, count)
-            elif is_soonest(name):
-                joined[name] = min(before, count)
-            else:
-                joined[name] = before + count
-    return joined
-
-
-def _join_unsynced(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
-    return UnsyncedChanges(
-        [key for one in told for key in one.keys],
-        [value for one in told for value in one.values],
-        [count for one in told for count in one.events],
+def _joined(told: Sequence[Changed]) -> Changed:
+    return Changed(
+        Changes.joined(one.inline for one in told),
         tuple(file for one in told for file in one.files),
+        sum(one.growth for one in told),
+        joined_near([one.near for one in told]),
     )
 
 

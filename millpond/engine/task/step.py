@@ -16,6 +16,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from millpond.checkpoint.records.times import TaskTimes
+from millpond.checkpoint.records.work import Changed
 from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.engine.durability.inputlog import log_input
@@ -24,7 +26,7 @@ from millpond.engine.failures import failure_of, refusal
 from millpond.engine.gathered.partitionedview import PartitionedView
 from millpond.engine.gathered.transactions import Transactions, left_out
 from millpond.engine.local_state.openstate import drop_gone, open_state, store_path
-from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Moved, Outbox, Seen, place_key
+from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Outbox, Seen, place_key
 from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery
@@ -33,7 +35,6 @@ from millpond.engine.task.intake import Intake, Work, read_feeds, read_messages
 from millpond.engine.task.merging import mark_ties, merge_order
 from millpond.engine.task.rowbatch import LEFT_OUT
 from millpond.engine.task.working import WorkingState
-from millpond.engine.time.timekeeping import soonest_name
 from millpond.engine.time.ttl import Over, over_at, sweep
 from millpond.errors import MillpondError
 from millpond.graph.model import Dispatch
@@ -68,6 +69,7 @@ class StepRun:
     open_s: float = 0.0
     views: list[StoreView] = field(default_factory=list)
     gathered: tuple[Load, ...] = ()
+    timers: list[TaskTimes] = field(default_factory=list)
     portion: int = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -122,7 +124,7 @@ class StepRun:
                 self.failures.clear()
                 # What rows carry may have been changed already: run again as it is, they would do something else.
                 intake.work = [one.renewed() for one in intake.work]
-            moved = self._run_gathered(gathered, delivery, storage) if gathered else Moved()
+            moved = self._run_gathered(gathered, delivery, storage) if gathered else Changed()
             self._check(view)
             if self.failures:
                 return self._report_failure(intake)
@@ -173,7 +175,7 @@ class StepRun:
         if view.restore_s:
             self.spent["restore"] = self.spent.get("restore", 0.0) + view.restore_s
 
-    def _run_gathered(self, work: list[Work], delivery: Delivery, storage: Storage) -> Moved:
+    def _run_gathered(self, work: list[Work], delivery: Delivery, storage: Storage) -> Changed:
         """Run rows over several keys, with all their keys at hand, and save what they changed."""
         plan = self.plan
         opened: list[StoreView] = []
@@ -193,21 +195,15 @@ class StepRun:
                 self._check(view)
             if failure is not None:
                 self.failures.append(failure)
-                return Moved()
+                return Changed()
             with self._timed("save"):
                 saved = state.save_by_home(storage, sum(map(len, work)))
-        delivery.counters["entries"] += saved.growth
-        delivery.counters.update(self._told_timers(state, gathered=True))
+        self.timers.append(TaskTimes(state.soonest_us))
         self.gathered = tuple(state.loads)
-        return Moved(saved.keys, saved.values, saved.files, saved.near)
+        return saved
 
     def _over(self) -> Over:
         return over_at(self.plan, self.epoch.parent)
-
-    def _told_timers(self, state: WorkingState, *, gathered: bool) -> dict[str, int]:
-        """When the first of the timers is due that were set here, under a name that nobody else tells it by."""
-        soonest = state.soonest_us
-        return {} if soonest is None else {soonest_name(self.step, self.partition, gathered=gathered): soonest}
 
     def _sweep(self, view: StoreView) -> None:
         over = self._over() if self.step == self.portion == 0 else {}
@@ -228,7 +224,7 @@ class StepRun:
         delivery: Delivery,
         storage: Storage,
         interim: dict[bytes, bytes | None],
-        moved: Moved,
+        moved: Changed,
         view: StoreView,
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
@@ -242,9 +238,7 @@ class StepRun:
         with self._timed("reply"):
             outputs = delivery.write_files(storage)
         counters = {**delivery.counters, **self.counted}
-        counters["entries"] = counters.get("entries", 0) + saved.growth
         counters[BYTES_IN] = intake.received_bytes
-        counters |= self._told_timers(state, gathered=False)
         # Times and places differ between attempts, so they must not cross a shuffle: only the last step tells them.
         spent, seen = (dict(self.spent), self.seen) if last else ({}, Seen())
         control = Control(
@@ -252,18 +246,16 @@ class StepRun:
             self.partition,
             intake.received,
             len(outbox) + (0 if waiting is None else waiting.num_rows),
-            keys=saved.keys,
-            values=saved.values,
-            files=saved.files,
+            changed=saved,
+            moved=moved,
             outputs=outputs,
             counters=counters,
+            times=TaskTimes.joined([TaskTimes(state.soonest_us, delivery.highest_us), *self.timers]),
             raised=tuple(self.raised),
             incomplete=intake.incomplete,
             pending=pending,
-            moved=moved,
             spent=spent,
             seen=seen,
-            near=saved.near,
             loads=(*state.loads, *self.gathered),
             size_bytes=intake.received_bytes + intake.message_bytes,
             busy=self._busy(view),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import lt
 from typing import Any
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
-from millpond.checkpoint.records.work import UnsyncedChanges
+from millpond.checkpoint.records.work import Changed, UnsyncedChanges
 from millpond.compiler.compiled import CompiledTask
 from millpond.crashpoints import crashpoint
 from millpond.engine.durability.setapart import Met, near_changes, set_apart
@@ -22,7 +21,7 @@ from millpond.engine.gathered.keysets import TouchedKeys
 from millpond.engine.gathered.links import Reach
 from millpond.engine.gathered.partitionedview import owners_of
 from millpond.engine.messages import Load
-from millpond.engine.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, ProgramPlan
+from millpond.engine.plan import INLINE_BYTES_MAX, INLINE_ENTRIES_MAX, Level, ProgramPlan
 from millpond.engine.task.columns import ListColumn
 from millpond.engine.task.intake import Work
 from millpond.engine.time.ttl import NEVER_US, Over
@@ -30,28 +29,16 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, PartitionId
 from millpond.program.semantics.epoch_time import adding_now_us, now_us, row_turn
 from millpond.state.aged import AgedOverlay, AgedValue, Aging
+from millpond.state.changes import Changes
 from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType
-from millpond.state.overlay import Base, Changes, KeyedOverlay, OnDemandOverlay
+from millpond.state.overlay import Base, KeyedOverlay, OnDemandOverlay
 from millpond.state.rowentries import row_container
 from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
-from millpond.storage.composed.unsynced import durable
+from millpond.storage.composed.unsynced import near_of
 from millpond.storage.contract import Storage
 from millpond.windowing.element import Windows
-
-_NONE_NEAR = UnsyncedChanges()
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What a task changed: inline when small, else in files."""
-
-    keys: list[bytes]
-    values: list[bytes | None]
-    files: tuple[StateFile, ...]
-    growth: int
-    near: UnsyncedChanges = _NONE_NEAR
 
 
 class WorkingState:
@@ -213,65 +200,55 @@ class WorkingState:
         written = [overlay for name, overlay in overlays if name in self._written]
         if len(written) == 1 and isinstance(written[0], KeyedOverlay) and written[0].in_order:
             return written[0].changes()
-        keys: list[bytes] = []
-        values: list[bytes | None] = []
-        for overlay in written:
-            changed = overlay.changes()
-            keys += changed[0]
-            values += changed[1]
-        if not all(map(lt, keys, islice(keys, 1, None))):
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            keys, values = [keys[at] for at in order], [values[at] for at in order]
-        return keys, values
+        found = [overlay.changes() for overlay in written]
+        changes = Changes([key for one in found for key in one.keys], [value for one in found for value in one.values])
+        if not all(map(lt, changes.keys, islice(changes.keys, 1, None))):
+            changes = changes.at(sorted(range(len(changes.keys)), key=changes.keys.__getitem__))
+        return changes
 
-    def save(self, storage: Storage, before: Mapping[bytes, bytes | None], rows: int) -> Saved:
+    def save(self, storage: Storage, before: Mapping[bytes, bytes | None], rows: int) -> Changed:
         """Write what changed; small changes are returned instead.
 
         `before` is what earlier steps changed, if it is this step that speaks for all. So many `rows` may have met a
         key of which it is not known.
         """
-        (keys, values), near = self._set_apart(storage, rows)
+        changes, near = self._set_apart(storage, rows)
         if before:
-            merged = {**before, **dict(zip(keys, values, strict=True))}
-            keys = sorted(merged)
-            values = [merged[key] for key in keys]
-        if _is_small(keys, values):
-            return Saved(keys, values, (), self._growth(), near)
-        kept = self._kept(storage)
-        if any(isinstance(overlay, TimersOverlay) for overlay in self._keyed.values()):
-            # What orders timers lies anywhere.
-            return Saved([], [], self._write_by_home(kept, keys, values), self._growth(), near)
-        written = write_delta(kept, keys, values)
-        crashpoint("delta.written")
-        return Saved([], [], written, self._growth(), near)
+            changes = Changes.of({**before, **dict(changes.pairs())})
+        # What orders timers lies anywhere.
+        anywhere = any(isinstance(overlay, TimersOverlay) for overlay in self._keyed.values())
+        return self._put(storage, changes, near, by_home=anywhere)
 
-    def save_by_home(self, storage: Storage, rows: int) -> Saved:
+    def save_by_home(self, storage: Storage, rows: int) -> Changed:
         """Write what changed of gathered keys, a file for each partition that owns some of them."""
-        (keys, values), near = self._set_apart(storage, rows)
-        if _is_small(keys, values):
-            return Saved(keys, values, (), self._growth(), near)
-        return Saved([], [], self._write_by_home(self._kept(storage), keys, values), self._growth(), near)
+        return self._put(storage, *self._set_apart(storage, rows), by_home=True)
+
+    def _put(self, storage: Storage, changes: Changes, near: UnsyncedChanges, *, by_home: bool) -> Changed:
+        if _is_small(changes):
+            return Changed(changes, growth=self._growth(), near=near)
+        parts = self._by_home(changes) if by_home else [changes]
+        files: list[StateFile] = []
+        for part in parts:
+            files += write_delta(self._place(storage), part)
+            crashpoint("delta.written")
+        return Changed(files=tuple(files), growth=self._growth(), near=near)
 
     def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, UnsyncedChanges]:
         """Return what changed, and what of it stays near the host."""
         changed = self.changes()
         if not self._plan.bounded_loss:
-            return changed, _NONE_NEAR
+            return changed, UnsyncedChanges()
         kept, near = set_apart(changed, self._plan.bounded_loss_indexes)
-        return kept, near_changes(storage, near, self._met.of(near[0], rows), inline=_is_small(*near))
+        return kept, near_changes(storage, near, self._met.of(near.keys, rows), inline=_is_small(near))
 
-    def _kept(self, storage: Storage) -> Storage:
-        """Where all other changes go: with bounded loss, the storage has a folder near the host for that alone."""
-        return durable(storage) if self._plan.bounded_loss else storage
+    def _place(self, storage: Storage) -> Storage:
+        """Where changes go: near the host, if they can be computed again from what is logged."""
+        return near_of(storage) if self._plan.durability is Level.REPLAY else storage
 
-    def _write_by_home(self, storage: Storage, keys: list[bytes], values: list[bytes | None]) -> tuple[StateFile, ...]:
-        owners = owners_of(self._plan.layout, pa.array(keys, pa.binary()))
-        files: list[StateFile] = []
-        for home in np.unique(owners).tolist():
-            own = np.flatnonzero(owners == home).tolist()
-            files += write_delta(storage, [keys[at] for at in own], [values[at] for at in own])
-            crashpoint("delta.written")
-        return tuple(files)
+    def _by_home(self, changes: Changes) -> list[Changes]:
+        """Changes by the partition that owns their keys."""
+        owners = owners_of(self._plan.layout, pa.array(changes.keys, pa.binary()))
+        return [changes.at(np.flatnonzero(owners == home).tolist()) for home in np.unique(owners).tolist()]
 
     @property
     def soonest_us(self) -> int | None:
@@ -284,7 +261,5 @@ class WorkingState:
         return sum(overlay.growth for overlay in overlays)
 
 
-def _is_small(keys: list[bytes], values: list[bytes | None]) -> bool:
-    if len(keys) > INLINE_ENTRIES_MAX:
-        return False
-    return sum(map(len, keys)) + sum(len(value) for value in values if value is not None) <= INLINE_BYTES_MAX
+def _is_small(changes: Changes) -> bool:
+    return len(changes.keys) <= INLINE_ENTRIES_MAX and changes.size_bytes <= INLINE_BYTES_MAX

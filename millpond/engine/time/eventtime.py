@@ -24,8 +24,6 @@ FIRST_US: Final = us_of(datetime.datetime.min.replace(tzinfo=datetime.UTC))
 LAST_US: Final = us_of(datetime.datetime.max.replace(tzinfo=datetime.UTC))
 """The first and the last moment that a `datetime` can tell; the last one is the end of time."""
 
-_TOLD: Final = "time.told."
-
 
 @dataclass(frozen=True, slots=True)
 class FeedTime:
@@ -71,26 +69,6 @@ class ParentWatermark:
 def natural_us(event: EventTimes, feeds: Mapping[str, FeedTime], now_us: int) -> int | None:
     """Return the watermark that follows from rows alone, also if event time has ended."""
     return _least({name: mark for name, mark in event.feeds.items() if name in feeds}, feeds, now_us)
-
-
-def told_name(step: int, partition: int, feed: str) -> str:
-    """Return the counter under which a task tells the highest event time of a feed's rows."""
-    return f"{_TOLD}{step}.{partition}.{feed}"
-
-
-def is_told(counter: str) -> bool:
-    """Whether a counter is such a one."""
-    return counter.startswith(_TOLD)
-
-
-def told_times(counters: Mapping[str, int]) -> dict[str, int]:
-    """Return the highest event time of each feed, of those that tasks told."""
-    highest: dict[str, int] = {}
-    for name, us in counters.items():
-        if is_told(name):
-            feed = name.removeprefix(_TOLD).split(".", 2)[2]
-            highest[feed] = max(us, highest.get(feed, us))
-    return highest
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,30 +13,19 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.records.offers import Ticked
 from millpond.checkpoint.records.times import EventTimes, Times
 from millpond.checkpoint.records.work import EpochWork
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import Level
-from millpond.engine.time.eventtime import FeedTime, Heard, ParentWatermark, advanced, is_told, natural_us, told_times
+from millpond.engine.time.eventtime import FeedTime, Heard, ParentWatermark, advanced, natural_us
 from millpond.errors import EventTimeError, WindowError
 from millpond.program.semantics.epoch_time import FireUntil, now_us
 from millpond.state.cascade import Cascade, Round, Turn
 from millpond.state.timers import TimersType
 from millpond.windowing.element import WindowsType
 
-_SET: Final = "timers.set."
-_TOTAL: Final = "total."
 _ROWS: Final = ("fed.", "bad.", "late.")
-
-
-def soonest_name(step: int, partition: int, *, gathered: bool) -> str:
-    """Return the counter under which a task tells when the first timer is due that it set."""
-    return f"{_SET}{step}.{partition}.{'gathered' if gathered else 'own'}"
-
-
-def is_soonest(counter: str) -> bool:
-    """Whether a counter is such a one."""
-    return counter.startswith(_SET)
 
 
 class Left(NamedTuple):
@@ -177,7 +166,7 @@ class Timekeeper:
     def last(self) -> Times:
         """The times of the last committed epoch."""
         head = self._head()
-        return Times() if head is None else Times.of(head.counters)
+        return Times() if head is None else head.times
 
     def moment(self) -> int:
         """Return the time of the next epoch: now, but later than the last one."""
@@ -195,7 +184,7 @@ class Timekeeper:
         if head is None or head.pending:
             return None
         last = self.last
-        if head.offer.ticks and last.turn is None:
+        if isinstance(head.offer, Ticked) and last.turn is None:
             return None
         return last.now_us if _is_due(last.soonest_us, last.reached_us) else None
 
@@ -218,7 +207,7 @@ class Timekeeper:
             end = whole
             whole = replace(whole, until_us=natural_us(event, self._feeds, moment), closing=False, end=end)
         head = self._head()
-        if moment != last.now_us or last.turn is None or head is None or not head.offer.ticks:
+        if moment != last.now_us or last.turn is None or head is None or not isinstance(head.offer, Ticked):
             return whole
         ending, number = last.turn % 2, last.turn // 2
         return replace(whole if end is None or not ending else end, turn=Turn.of(number))
@@ -256,45 +245,38 @@ class Timekeeper:
         """
         if not self.timed:
             return work
-        told = [us for name, us in work.counters.items() if is_soonest(name)]
-        others = {name: n for name, n in work.counters.items() if not _is_passing(name.removeprefix(_TOTAL))}
         last = self.last
         before = last.soonest_us if left is None else left.next_us
-        soonest = min([*told, *([] if before is None else [before])], default=None)
+        soonest = min((us for us in (work.observed.soonest_us, before) if us is not None), default=None)
         event: EventTimes | None = None
         reached: int | None = moment
         if self.by_event:
             fed = {name for name in self._feeds if any(work.counters.get(kind + name) for kind in _ROWS)}
             held = None if soonest is None else soonest - self._cascade.lag_us
-            heard = Heard(told_times(work.counters), fed, held, goes_on=bool(work.pending), ends=ends)
+            heard = Heard(work.observed.highest_us, fed, held, goes_on=bool(work.pending), ends=ends)
             event = advanced(last.event, self._feeds, moment, heard)
             reached = event.horizon_us
         times = Times(
             now_us=moment,
-            fed_us=last.fed_us if left is not None and not work.parts else moment,
+            fed_us=last.fed_us if left is not None and not work.changed else moment,
             soonest_us=soonest,
-            over_us=self._over(last, reached, indexes),
+            over=self._over(last, reached, indexes),
             event=event,
             told_us=self._told(moment),
             turn=None if left is None else left.turn,
         )
-        return replace(work, counters=times.noted(others))
+        return replace(work, times=times)
 
-    def _over(self, last: Times, reached: int | None, indexes: Mapping[str, int]) -> dict[int, int]:
+    def _over(self, last: Times, reached: int | None, indexes: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
         """Return what is over by element; what was over stays over, also if entries live longer from now on."""
-        over: dict[int, int] = {}
+        over, before_us = dict[int, int](), last.over_us
         for name, ttl in self._ttls.items():
             index = indexes[name]
-            before = last.over_us.get(index)
+            before = before_us.get(index)
             found = [us for us in (before, None if reached is None else ttl.cutoff(reached)) if us is not None]
             if found:
                 over[index] = max(found)
-        return over
-
-
-def _is_passing(name: str) -> bool:
-    """Whether a counter tells something of one epoch that its times are made of."""
-    return is_soonest(name) or is_told(name)
+        return tuple(sorted(over.items()))
 
 
 def _is_due(soonest_us: int | None, now: int | None) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from millpond.checkpoint.records.work import EpochWork, Parent
-from millpond.engine.assemble import RUNNING_TOTAL
+from millpond.checkpoint.records.work import RUNNING_TOTAL, EpochWork, Parent
 from millpond.engine.local_state.openstate import open_state
 from millpond.engine.plan import ProgramPlan
 from millpond.engine.time.eventtime import FIRST_US

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from millpond.checkpoint.records.manifest import decode_manifest, manifest_hash, manifest_name
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.checkpoint.records.work import Parent
 from millpond.engine.plan import ProgramPlan
 from millpond.errors import EpochError
@@ -48,7 +48,7 @@ def _over_at(storage_url: str, epoch: int, digest: ManifestHash) -> Over:
             found=f"hash {manifest_hash(data)}",
             hint="another run put it there, or it came from a copy: restart the job",
         )
-    return Times.of(decode_manifest(data, name).counters).over_us
+    return decode_manifest(data, name).times.over_us
 
 
 def swept_groups(groups: Sequence[int], epoch: int) -> range:

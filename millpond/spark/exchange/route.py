@@ -217,7 +217,7 @@ def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], st
     if task.dispatch is Dispatch.BY_KEY:
         if not task.key:
             return str(int(layout.group_of(THE_KEY)))
-        names = task.key.split(",")
+        names = list(task.key)
     else:
         names = [name for name, hint in parameters.items() if hint in HASHED]
     columns = [column_name(name) for name in names]

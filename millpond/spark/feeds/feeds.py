@@ -9,9 +9,8 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, Offer
-from millpond.checkpoint.commit.machine import Head, Reason
-from millpond.checkpoint.commit.refusal import refusal
+from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.commit.refusal import sources_changed
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.engine.arrowtypes import arrow_type
 from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, Order, SinkPlan
@@ -206,7 +205,7 @@ def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bo
     if last is None or last.sources == sources or not resumes:
         return
     if not adopt:
-        raise refusal(Reason.SOURCES_CHANGED, Head(checkpoint.epoch, last), Offer(last.query, 0, sources))
+        raise sources_changed(last, sources)
     if {_feed_name(source) for source in last.sources} != {_feed_name(source) for source in sources}:
         raise EpochError(
             "MP437",

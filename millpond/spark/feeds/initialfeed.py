@@ -29,7 +29,6 @@ from millpond.spark.exchange.hashing import hash_column, hash_columns
 from millpond.spark.exchange.worker import CONTROL_DDL
 from millpond.spark.feeds.matching import check_columns
 from millpond.spark.ship import Shipment, unpack
-from millpond.storage.composed.unsynced import durable
 from millpond.storage.open import open_storage
 
 TASKS_MIN = 8
@@ -115,7 +114,7 @@ def _load_function(
         if held:
             plan = unpack(shipment)
             own = Target(plan.program.elements[name], *told)
-            report = load_rows(durable(open_storage(plan.storage_url)), own, in_utc(pa.Table.from_batches(held)))
+            report = load_rows(open_storage(plan.storage_url), own, in_utc(pa.Table.from_batches(held)))
             body = pa.array([msgspec.msgpack.encode(report)], pa.binary())
             yield pa.RecordBatch.from_arrays([body], names=["body"])
 

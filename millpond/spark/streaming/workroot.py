@@ -24,9 +24,7 @@ from millpond.spark.exchange.tables import frame_of
 from millpond.state.local.ownfolders import make_private, own_folder
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.layered import own_storage
-from millpond.storage.composed.unsynced import durable
-from millpond.storage.contract import Storage
+from millpond.storage.contract import Storage, bottom
 
 OUTPUTS, SPARK, HANDED_OVER, WORK = "outputs", "spark", "handed", "work"
 
@@ -49,7 +47,7 @@ class WorkRoot:
     ) -> WorkRoot:
         """Return the places for a checkpoint; `work` is what the user said, and else it is beside the local stores."""
         given = None if work is None else _folder(work)
-        kept = own_storage(durable(storage))
+        kept = bottom(storage)
         # Its kinds with another layout are no folders to put something else into.
         if type(kept) is FileStorage:
             own = Path(kept.url)

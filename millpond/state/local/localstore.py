@@ -37,6 +37,7 @@ import lmdb
 import msgspec
 
 from millpond.errors import StateError
+from millpond.state.changes import Changes
 from millpond.state.local.ownfolders import make_private, refuse_links
 from millpond.state.local.storecheck import DATA, LOCK, damage_in, is_short, size_of
 from millpond.state.local.storekey import ELEMENTS_MAX, element_of, group_of, store_prefix
@@ -66,10 +67,7 @@ _MOVING = " moving"
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-Loaded = tuple[Sequence[bytes], Sequence[bytes | None]]
-"""Sorted store keys and their values; None is a tombstone, which deletes."""
-
-ReadGroups = Callable[[Ranges], Iterable[Loaded]]
+ReadGroups = Callable[[Ranges], Iterable[Changes]]
 """Reads all entries of some key groups, as files that apply one after the other."""
 
 T = TypeVar("T")
@@ -300,7 +298,7 @@ class LocalStore:
             raise damaged(self.path, f"its note `{name.decode()}`")
         return stored[:-SUM_BYTES]
 
-    def advance(self, before: StoreVersion, after: Stamp, deltas: Sequence[Loaded]) -> bool:
+    def advance(self, before: StoreVersion, after: Stamp, deltas: Sequence[Changes]) -> bool:
         """Apply deltas and move the stamp, in one transaction, or in several if they are large.
 
         Of those, each writes other entries, and until the last one the store is moving: whoever finds it so applies
@@ -316,7 +314,7 @@ class LocalStore:
                 return False
         return True
 
-    def _move(self, now: StoreVersion, then: StoreVersion, deltas: Sequence[Loaded], txn: lmdb.Transaction) -> bool:
+    def _move(self, now: StoreVersion, then: StoreVersion, deltas: Sequence[Changes], txn: lmdb.Transaction) -> bool:
         if self.read_store_version(txn) != now:
             return False
         self._apply(txn, deltas)
@@ -394,7 +392,7 @@ class LocalStore:
 
         return self._write(drop)
 
-    def rebuild(self, after: Stamp, files: Iterable[Loaded], whole: Ranges | None = None) -> None:
+    def rebuild(self, after: Stamp, files: Iterable[Changes], whole: Ranges | None = None) -> None:
         """Forget everything and fill the store again, in one transaction."""
         held = list(files)
 
@@ -503,7 +501,7 @@ class LocalStore:
     ) -> None:
         self._note(txn, _STAMP, msgspec.msgpack.encode(_Stamped(stamp, self._boot, held, whole)))
 
-    def _apply(self, txn: lmdb.Transaction, deltas: Sequence[Loaded]) -> None:
+    def _apply(self, txn: lmdb.Transaction, deltas: Sequence[Changes]) -> None:
         for keys, values in deltas:
             if not keys:
                 continue
@@ -532,25 +530,21 @@ def _is_missing(error: Exception) -> bool:
     return isinstance(error, FileNotFoundError) or os.strerror(errno.ENOENT) in str(error)
 
 
-def _pieces(deltas: Sequence[Loaded]) -> Iterator[Sequence[Loaded]]:
+def _pieces(deltas: Sequence[Changes]) -> Iterator[Sequence[Changes]]:
     """Yield deltas as they are written by transactions; those of several have no key in common."""
     if sum(len(keys) for keys, _ in deltas) <= PIECE_ENTRIES and _bytes_in(deltas) <= PIECE_BYTES:
         yield deltas
         return
-    newest: dict[bytes, bytes | None] = {}
-    for keys, values in deltas:
-        newest.update(zip(keys, values, strict=True))
-    ordered = sorted(newest)
-    values = list(map(newest.__getitem__, ordered))
+    newest = Changes.joined(deltas)
     # A piece ends where one of the two limits is passed.
-    ends, first = [held // PIECE_BYTES for held in accumulate(len(value or b"") for value in values)], 0
-    while first < len(ordered):
+    ends, first = [held // PIECE_BYTES for held in accumulate(len(value or b"") for value in newest.values)], 0
+    while first < len(newest.keys):
         last = min(bisect_right(ends, ends[first], first), first + PIECE_ENTRIES)
-        yield [(ordered[first:last], values[first:last])]
+        yield [newest.sliced(first, last)]
         first = last
 
 
-def _bytes_in(deltas: Sequence[Loaded]) -> int:
+def _bytes_in(deltas: Sequence[Changes]) -> int:
     return sum(len(value or b"") for _, values in deltas for value in values)
 
 

@@ -16,7 +16,7 @@ import lmdb
 import msgspec
 
 from millpond.clock import SystemClock
-from millpond.errors import MillpondError, StateError
+from millpond.errors import DamagedStoreError, MillpondError, StateError
 from millpond.state.local.storekey import GROUP_BYTES, PREFIX_BYTES, group_of
 from millpond.state.local.storesums import SUM_BYTES, is_whole, values_of
 from millpond.state.local.storeuse import mark_damaged
@@ -39,9 +39,6 @@ DAMAGES = (
 )
 """What LMDB says of a file that is not as it was."""
 
-DAMAGED = "MP225"
-"""The code of a store that is damaged: the epoch is tried again, on a new one."""
-
 
 def long_place(key: bytes) -> bytes:
     """Return where a key above LMDB's limit is kept: under its group, by its digest; the value has it in full."""
@@ -58,11 +55,11 @@ def fenced_store(path: Path) -> StateError:
     )
 
 
-def damaged(path: Path, found: str) -> StateError:
+def damaged(path: Path, found: str) -> DamagedStoreError:
     """Return the error for a store that can't be believed, and leave word for whoever opens it next."""
     mark_damaged(path, found)
-    return StateError(
-        DAMAGED,
+    return DamagedStoreError(
+        "MP225",
         "the local store is damaged",
         expected="entries as they were written",
         found=f"{path}: {found}",

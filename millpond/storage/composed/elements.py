@@ -17,19 +17,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from millpond.errors import StorageError
+from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import identity_of, shown_url
 from millpond.storage.composed.spread import SCHEME as SPREAD
 from millpond.storage.composed.spread import SEPARATOR, Root, SpreadStorage, is_by_content
-from millpond.storage.contract import Names, PutOutcome, Storage, check_name
+from millpond.storage.contract import Names, PutOutcome, Storage, bottom, check_name
 
 SCHEME = "elements"
 
 _ELEMENTS = re.compile(r"([^\W\d]\w*(?:,[^\W\d]\w*)*)(?::([0-9]+(?:,[0-9]+)*))?=")
 _INDEX_MAX = 255
-_MISSING = "MP304"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,8 @@ class PlacedStorage:
     def get(self, name: str) -> bytes:
         """Return the bytes under a name, from whichever root has them."""
         if is_by_content(check_name(name)):
-            try:
+            with suppress(MissingError):
                 return self.root.storage.get(name)
-            except StorageError as error:
-                if error.code != _MISSING:
-                    raise
         return self.whole.get(name)
 
     def contains(self, name: str) -> bool:
@@ -179,12 +176,13 @@ def _check_once(named: Iterable[str | int], url: str) -> None:
 
 def placing(storage: Storage, indexes: Iterable[int]) -> Iterator[tuple[Storage, frozenset[int]]]:
     """Divide elements by where their files go; the storage itself comes first, also if it has none of them."""
-    if not isinstance(storage, ElementsStorage):
+    below = bottom(storage)
+    if not isinstance(below, ElementsStorage):
         yield storage, frozenset(indexes)
         return
-    places: dict[Storage, set[int]] = {storage: set()}
+    places: dict[Storage, set[int]] = {below: set()}
     for index in indexes:
-        places.setdefault(storage.at(index), set()).add(index)
+        places.setdefault(below.at(index), set()).add(index)
     yield from ((place, frozenset(own)) for place, own in places.items())
 
 

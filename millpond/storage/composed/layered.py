@@ -7,24 +7,25 @@ base. Bytes of a base are believed no more than others: who reads them compares 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from millpond.errors import StorageError
+from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import shown_url
+from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Names, PutOutcome, Storage, check_name, inside, missing
 from millpond.storage.frame import FrameKind, seal, unseal
 
 BASE_NAME = "base"
 
-CONTENT = ("deltas/", "snapshots/", "pending/", "inputs/")
-"""How names begin that are looked for in the base."""
+_CONTENT = re.compile(rf"(.*/)?[0-9a-f]{{{NAME_DIGITS}}}(-[0-9]+)?")
+"""The names that are looked for in the base: those of content, and of its parts."""
 
 DEPTH_MAX = 64
 """Forks of forks; a longer chain is one that comes back to itself."""
-
-_MISSING = "MP304"
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="base"):
@@ -56,7 +57,7 @@ class LayeredStorage:
     """A fork: its own storage, and behind it that of its base, which is opened when it is needed first."""
 
     def __init__(self, own: Storage, base: Base, opener: Callable[[str], Storage]) -> None:
-        self.own = own
+        self.below = own
         self._base = base
         self._opener = opener
         self._behind: Storage | None = None
@@ -64,44 +65,41 @@ class LayeredStorage:
     @property
     def url(self) -> str:
         """The fork's own address: whoever opens it finds the base again."""
-        return self.own.url
+        return self.below.url
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` in the fork, whatever the base has."""
-        return self.own.put(name, data)
+        return self.below.put(name, data)
 
     def get(self, name: str) -> bytes:
         """Return the bytes under a name, from the base if the fork has none."""
         try:
-            return self.own.get(name)
-        except StorageError as error:
-            if error.code != _MISSING or not name.startswith(CONTENT):
+            return self.below.get(name)
+        except MissingError:
+            if not _CONTENT.fullmatch(name):
                 raise
-        try:
+        with suppress(MissingError):
             return self.behind.get(name)
-        except StorageError as error:
-            if error.code != _MISSING:
-                raise
-        raise missing(name, f"{shown_url(self.own.url)}, nor in its base {shown_url(self._base.url)}")
+        raise missing(name, f"{shown_url(self.below.url)}, nor in its base {shown_url(self._base.url)}")
 
     def contains(self, name: str) -> bool:
         """Whether there is something under a name, here or in the base."""
-        return self.own.contains(name) or (name.startswith(CONTENT) and self.behind.contains(name))
+        return self.below.contains(name) or (_CONTENT.fullmatch(name) is not None and self.behind.contains(name))
 
     def list(self, prefix: str) -> Names:
         """The fork's own names."""
-        return self.own.list(prefix)
+        return self.below.list(prefix)
 
     def delete(self, name: str) -> None:
         """Take one of the fork's own names away."""
-        self.own.delete(name)
+        self.below.delete(name)
 
     @property
     def behind(self) -> Storage:
         """The storage of the base, which may be a fork itself."""
         if self._behind is None:
             behind = self._opener(self._base.url)
-            if _depth(behind, {self.own.url}) > DEPTH_MAX:
+            if _depth(behind, {self.below.url}) > DEPTH_MAX:
                 raise _strange("a chain of bases without an end")
             self._behind = behind
         return self._behind
@@ -111,11 +109,6 @@ def layered(storage: Storage, opener: Callable[[str], Storage]) -> Storage:
     """The storage as it is, or with its base behind it if it is a fork's."""
     base = read_base(storage)
     return storage if base is None else LayeredStorage(storage, base, opener)
-
-
-def own_storage(storage: Storage) -> Storage:
-    """What is a checkpoint's own, without its base."""
-    return storage.own if isinstance(storage, LayeredStorage) else storage
 
 
 def _depth(storage: Storage, seen: set[str]) -> int:
@@ -137,11 +130,6 @@ def _strange(found: str) -> StorageError:
         found=found,
         hint="run the version of Millpond that wrote the checkpoint, or a newer one",
     )
-
-
-def below_trial(storage: Storage) -> Storage:
-    """The storage that a trial leaves as it is; any other one itself."""
-    return storage.below if isinstance(storage, TrialStorage) else storage
 
 
 class TrialStorage:

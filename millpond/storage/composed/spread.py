@@ -21,11 +21,12 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import StorageError
+from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import identity_of, shown_url
 from millpond.storage.backends.layouts import SPREAD_MARK
 from millpond.storage.content import NAME_DIGITS
@@ -46,7 +47,6 @@ MARKED = "spread-marked"
 
 _BY_CONTENT = re.compile(rf"(.*/)?[0-9a-f]{{{NAME_DIGITS}}}")
 _ROOT = re.compile(r"(?:(\d{1,9})\*)?(?!\d+\*)(.+)", re.DOTALL)
-_MISSING = "MP304"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,8 @@ class SpreadStorage:
         """Return the bytes under a name, from whichever root has them."""
         check_name(name)
         for root in self._ranked(name):
-            try:
+            with suppress(MissingError):
                 return root.storage.get(name)
-            except StorageError as error:
-                if error.code != _MISSING:
-                    raise
         raise self._why_missing(name)
 
     def contains(self, name: str) -> bool:

@@ -1,28 +1,25 @@
-"""A storage whose deltas stay near: in a folder of this host that nobody syncs, while all else is kept as ever.
+"""A storage with a folder of this host beside it that nobody syncs, for what can be made anew or may be lost.
 
-For what can be made anew from what is kept. Near files may be lost or torn when the machine dies: they are named by the
-hash of their content, so that reading one tells. Everything else goes to the storage below, with its promises.
+Whatever is put is kept, with the promises of the storage below; whoever wants a file near the host puts it there
+(`near_of`). Near files may be lost or torn when the machine dies: they are named by the hash of their content, so that
+reading one tells. Reading looks near first.
 """
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import StorageError
+from millpond.errors import MissingError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import Names, PutOutcome, Storage
 from millpond.storage.door import Door
 
 SCHEME = "near"
-
-NEAR = "deltas/"
-"""How names begin that stay near."""
-
-MISSING = "MP304"
 
 
 def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedStorage:
@@ -31,9 +28,9 @@ def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedS
     return UnsyncedStorage(kept, Path(local_root) / f"near-{digest}")
 
 
-def durable(storage: Storage) -> Storage:
-    """The storage for what can't be made anew."""
-    return storage.kept if isinstance(storage, UnsyncedStorage) else storage
+def near_of(storage: Storage) -> Storage:
+    """Where files are put that may be lost with this host: near it, if the storage has such a place."""
+    return storage.near if isinstance(storage, UnsyncedStorage) else storage
 
 
 class _UnsyncedDoor(Door):
@@ -46,8 +43,8 @@ class _UnsyncedDoor(Door):
         """Leave it to the system when names reach the disk."""
 
 
-class UnsyncedStorage:
-    """A storage on top of another one; deltas that are not near are looked for there."""
+class NearStorage:
+    """A storage as it is for near files: they are put into the folder, and looked for there first."""
 
     def __init__(self, kept: Storage, folder: str | Path) -> None:
         self.kept = kept
@@ -57,17 +54,19 @@ class UnsyncedStorage:
     @property
     def url(self) -> str:
         """Names both; good on this host alone."""
+        return f"{self._url}&puts={SCHEME}"
+
+    @property
+    def _url(self) -> str:
         return f"{SCHEME}:?kept={quote(self.kept.url, safe='')}&folder={quote(str(self._folder), safe='')}"
 
     def put(self, name: str, data: bytes) -> PutOutcome:
-        """Store `data` under a free name, near or durable as the name says.
+        """Store `data` under a name that is free near the host.
 
         A torn file may be in the way, left by a machine that died: it is replaced, if the name is the data's own.
         """
-        if not name.startswith(NEAR):
-            return self.kept.put(name, data)
         outcome = self._near.put(name, data)
-        own = name == NEAR + hashlib.sha256(data).hexdigest()[:NAME_DIGITS]
+        own = name.endswith(f"/{hashlib.sha256(data).hexdigest()[:NAME_DIGITS]}")
         if outcome is PutOutcome.PRESENT and own and self._near.get(name) != data:
             self._near.delete(name)
             crashpoint("unsynced.replaced")
@@ -76,22 +75,13 @@ class UnsyncedStorage:
 
     def get(self, name: str) -> bytes:
         """Return the bytes under a name."""
-        if not name.startswith(NEAR):
-            return self.kept.get(name)
-        try:
+        with suppress(MissingError):
             return self._near.get(name)
-        except StorageError as error:
-            if error.code != MISSING:
-                raise
         return self.kept.get(name)
-
-    def forget_near(self, name: str) -> None:
-        """Let go of what is near of a name that is durable by now, so that it is never read torn."""
-        self._near.delete(name)
 
     def contains(self, name: str) -> bool:
         """Whether there is something under a name."""
-        return (name.startswith(NEAR) and self._near.contains(name)) or self.kept.contains(name)
+        return self._near.contains(name) or self.kept.contains(name)
 
     def list(self, prefix: str) -> Names:
         """All names inside a folder, sorted."""
@@ -99,6 +89,32 @@ class UnsyncedStorage:
 
     def delete(self, name: str) -> None:
         """Take a name away wherever it is."""
-        if name.startswith(NEAR):
-            self._near.delete(name)
+        self._near.delete(name)
         self.kept.delete(name)
+
+
+class UnsyncedStorage(NearStorage):
+    """The same for all other files, which are put into the storage below."""
+
+    @property
+    def url(self) -> str:
+        """Names both; good on this host alone."""
+        return self._url
+
+    @property
+    def below(self) -> Storage:
+        """The storage that files are put into."""
+        return self.kept
+
+    @property
+    def near(self) -> NearStorage:
+        """The same storage, for near files."""
+        return NearStorage(self.kept, self._folder)
+
+    def put(self, name: str, data: bytes) -> PutOutcome:
+        """Store `data` under a free name, durable on return."""
+        return self.kept.put(name, data)
+
+    def forget_near(self, name: str) -> None:
+        """Let go of what is near of a name that is durable by now, so that it is never read torn."""
+        self._near.delete(name)

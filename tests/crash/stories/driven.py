@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
-from millpond.checkpoint.commit.checkpoint import Offer
 from millpond.checkpoint.forking import forget_fork, fork
 from millpond.checkpoint.read.history import History, kept_epochs
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import GENESIS_NAME, manifest_name
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.repairing import repair
 from millpond.checkpoint.retention.collection import collect_all
@@ -54,10 +54,10 @@ class Drawn(Driver):
         while (epoch := self.checkpoint.epoch + 1) <= until:
             self.clock.advance(STEP_MS)
             head = self.checkpoint.head
-            batch = 0 if head is None or head.stream is None else head.stream.batch + 1
+            batch = 0 if head is None or head.stream is None else head.stream.number + 1
             changes = row_of(epoch, whose)
             self.checkpoint.run_epoch(
-                Offer(QUERY, batch, ("words",)),
+                Batch(QUERY, batch, ("words",)),
                 lambda _, changes=changes: self.work(changes),
                 self.publish,
                 partitions=self.partitions,

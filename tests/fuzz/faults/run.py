@@ -298,7 +298,7 @@ class _Run:
         head = self._head()
         if head is None:
             return 0
-        return None if head.pending else head.batch + 1
+        return None if head.pending else head.offer.number + 1
 
     def _wrong_state(self) -> str:
         done = self._committed()

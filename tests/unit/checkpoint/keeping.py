@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from millpond import Map
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.read.history import kept_epochs
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import ElementSchema, decode_manifest, manifest_name
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.retention.reachable import Names, files_there
 from millpond.checkpoint.retention.savepoints import pinned
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.containers.element import ElementType
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.frame import FrameKind
@@ -45,8 +47,8 @@ class Driver:
     def epoch(self, changes):
         """Run one epoch that sets words to values, or takes them away: one partition inline, one by a file."""
         head = self.checkpoint.head
-        batch = 0 if head is None or head.stream is None else head.stream.batch + 1
-        offer = Offer(QUERY, batch, ("words",))
+        batch = 0 if head is None or head.stream is None else head.stream.number + 1
+        offer = Batch(QUERY, batch, ("words",))
         return self.checkpoint.run_epoch(offer, lambda _: self.work(changes), self.publish, partitions=2)
 
     def work(self, changes):
@@ -58,8 +60,8 @@ class Driver:
         rest = [key for key in keys if group_of(key) >= 2]
         files = ()
         if rest:
-            files = (write_changes(self.storage, FrameKind.DELTA, rest, [by_key[key] for key in rest]),)
-        return EpochWork((PartResult(0, (inline, [by_key[key] for key in inline])), PartResult(1, None, files)), (), {})
+            files = (write_changes(self.storage, FrameKind.DELTA, Changes(rest, [by_key[key] for key in rest])),)
+        return EpochWork((Changed(Changes(inline, [by_key[key] for key in inline])), Changed(files=files)), (), {})
 
 
 def stored(state):

@@ -17,13 +17,15 @@ from millpond.checkpoint.records.manifest import (
     EpochDeltas,
     Genesis,
     Manifest,
-    Offer,
     encode_genesis,
     encode_manifest,
     manifest_hash,
     manifest_name,
 )
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
+from millpond.checkpoint.records.times import Times
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.value import THE_KEY
@@ -156,7 +158,7 @@ class Made:
             model[name] = {place: value for place, value in model[name].items() if place[0] < instances}
             values = ELEMENTS[name].type.values
             moved |= {self.key_of(name, place): values.encode(value) for place, value in model[name].items()}
-        self._commit(moved, snapshot=False, offer=Offer.rescale(instances))
+        self._commit(moved, snapshot=False, offer=Rescaled(instances))
         self.models.append(model)
 
     def _commit(self, changes, snapshot, offer, pending=()):
@@ -165,31 +167,32 @@ class Made:
         for half in (range(3), range(3, KEY_GROUPS)):
             keys = sorted(key for key in changes if group_of(key) in half)
             if keys:
-                files.append(write_changes(self.storage, FrameKind.DELTA, keys, [changes[key] for key in keys]))
+                files.append(
+                    write_changes(self.storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys]))
+                )
         own = EpochDeltas(number, self.hash, tuple(files))
         snapshot_epoch, chunks = (0, ()) if self.head is None else (self.head.snapshot_epoch, self.head.snapshot)
         if snapshot:
             snapshot_epoch = number - 1
             chunks = tuple(self._chunk(first, last) for first, last in ((0, 1), (2, KEY_GROUPS - 1)))
         listed = (*(() if self.head is None else self.head.deltas), own)
-        offer = offer or Offer("q", number - 1, ("feed",))
-        stream = offer if offer.streams else (None if self.head is None else self.head.stream)
+        offer = offer or Batch("q", number - 1, ("feed",))
+        stream = offer if isinstance(offer, Batch) else (None if self.head is None else self.head.stream)
         runs = () if self.head is None else self.head.runs
         self.head = Manifest(
             format=FORMAT,
             checkpoint=UUID,
             epoch=number,
             parent=self.hash,
-            query=offer.query,
-            batch=offer.batch,
-            sources=offer.sources,
+            offer=offer,
             partitions=2,
             snapshot_epoch=snapshot_epoch,
             snapshot=chunks,
             deltas=tuple(delta for delta in listed if delta.epoch > snapshot_epoch),
             outputs=(),
-            runs=runs if offer.run is None else (*runs, offer.run),
+            runs=(*runs, offer.name) if isinstance(offer, BoundedRun) else runs,
             counters={"fed.feed": 3, "fed.other": 4, "replies.feed": 5},
+            times=Times(),
             stream=stream,
             pending=pending,
             instances=None if self.instances == INSTANCES else self.instances,
@@ -201,7 +204,9 @@ class Made:
 
     def _chunk(self, first, last):
         keys = sorted(key for key in self._state if first <= group_of(key) <= last)
-        return write_changes(self.storage, FrameKind.SNAPSHOT, keys, [self._state[key] for key in keys], (first, last))
+        return write_changes(
+            self.storage, FrameKind.SNAPSHOT, Changes(keys, [self._state[key] for key in keys]), (first, last)
+        )
 
 
 def made(history, storage) -> Made:

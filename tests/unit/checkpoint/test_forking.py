@@ -25,7 +25,8 @@ from millpond.clock import ManualClock
 from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
-from millpond.storage.composed.layered import BASE_NAME, LayeredStorage, TrialStorage, own_storage
+from millpond.storage.composed.layered import BASE_NAME, LayeredStorage, TrialStorage
+from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
 from tests.unit.checkpoint.keeping import Died, Driver, Watched, after, check_kept, stored
 
@@ -183,13 +184,13 @@ def test_an_unfit_place_or_epoch_is_refused(tmp_path):
 def test_the_first_batch_of_any_query_is_the_first_of_a_fork(tmp_path):
     models = {0: {}}
     driver = run(tmp_path / "base", 5, models, Keep.all())
-    assert driver.checkpoint.head.stream.batch == 4
+    assert driver.checkpoint.head.stream.number == 4
     fork(tmp_path / "base", tmp_path / "new")
     driver = Driver(open_storage(str(tmp_path / "new")), Keep.all(), ManualClock())
     head = driver.checkpoint.head
     assert (head.epoch, head.stream, head.outputs) == (5, None, ())
     driver.epoch({"z": "new"})
-    assert driver.checkpoint.head.stream.batch == 0
+    assert driver.checkpoint.head.stream.number == 0
 
 
 @pytest.mark.parametrize("copy", [False, True])
@@ -280,20 +281,22 @@ def test_a_chain_of_bases_that_comes_back_is_refused(tmp_path):
 
 def test_only_content_is_read_from_the_base():
     base, own = MemoryStorage(), MemoryStorage()
-    base.put("deltas/x", b"1")
-    base.put("manifests/x", b"2")
+    content, part = "deltas/" + "a" * 40, f"inputs/{'b' * 40}-00003"
+    names = (content, part, "manifests/0000000001", f"heads/0000000001-{'c' * 40}", "genesis", "savepoints/x")
+    for name in names:
+        base.put(name, b"1")
     layered = LayeredStorage(own, None, lambda _: base)
     layered._behind = base
-    assert layered.get("deltas/x") == b"1"
-    assert layered.contains("deltas/x")
-    assert not layered.contains("manifests/x")
+    assert [name for name in names if layered.contains(name)] == [content, part]
+    assert layered.get(content) == layered.get(part) == b"1"
+    with pytest.raises(StorageError, match="MP304"):
+        layered.get("manifests/0000000001")
     assert layered.list("") == []
-    layered.delete("deltas/x")
-    assert base.contains("deltas/x")
-    layered.put("deltas/x", b"own")
-    assert layered.get("deltas/x") == b"own"
-    assert own_storage(layered) is own
-    assert own_storage(own) is own
+    layered.delete(content)
+    assert base.contains(content)
+    layered.put(content, b"own")
+    assert layered.get(content) == b"own"
+    assert bottom(layered) is bottom(own) is own
 
 
 def test_a_trial_changes_nothing_below():
@@ -329,5 +332,6 @@ def test_a_copy_takes_no_damage_along(tmp_path):
     (folder / name).write_bytes((folder / name).read_bytes()[:-1])
     with pytest.raises(StorageError, match="MP310"):
         fork(folder, tmp_path / "copy", copy=True)
-    with pytest.raises(StorageError, match="MP350"):
+    # Which files were copied before the damaged one depends on their names.
+    with pytest.raises(MillpondError, match=r"MP350|MP414"):
         History(FileStorage(tmp_path / "copy"))

@@ -39,17 +39,18 @@ from millpond.checkpoint.commit.machine import (
     start,
     step,
 )
-from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.records.manifest import elements_mark
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Evolved, Loaded, Lost, Offer, Rescaled, Ticked
 from millpond.storage.contract import PutOutcome
 
 FEEDS = ("rate",)
 EPOCHS = 2
 RETRIES = 1
-RESCALE = Offer.rescale(2)
-EVOLVE = Offer.evolve(())
-LOAD = Offer("load:seed", 0, ())
-TICK = Offer.tick()
-LOSS = Offer.of_loss()
+RESCALE = Rescaled(2)
+EVOLVE = Evolved(elements_mark(()))
+LOAD = Loaded("seed")
+TICK = Ticked()
+LOSS = Lost()
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +111,7 @@ def all_done(world):
 
 def offers(world):
     """What Spark may hand over, and its price: the batch after its log, or by mistake something that it should not."""
-    following = Offer("q", world.spark_done + 1, FEEDS)
+    following = Batch("q", world.spark_done + 1, FEEDS)
     head = head_of(world)
     yield Offered(following, retries=RETRIES), 0
     if world.change is not None:
@@ -121,19 +122,19 @@ def offers(world):
     if judge(head, following) in ADOPTABLE:
         yield Offered(following, adopt=True), 0
     if "june" in head.runs:
-        yield Offered(Offer("run:june", 0, FEEDS)), 0
+        yield Offered(BoundedRun("june", FEEDS)), 0
     strange = [
-        Offer("q", max(0, world.spark_done), FEEDS),
-        Offer("q", world.spark_done + 2, FEEDS),
-        Offer("q", world.spark_done + 3, FEEDS),
-        Offer("other", 0, FEEDS),
-        Offer("other", 1, FEEDS),
-        Offer("q", world.spark_done + 1, ("rate", "more")),
-        Offer("run:june", 0, FEEDS),
+        Batch("q", max(0, world.spark_done), FEEDS),
+        Batch("q", world.spark_done + 2, FEEDS),
+        Batch("q", world.spark_done + 3, FEEDS),
+        Batch("other", 0, FEEDS),
+        Batch("other", 1, FEEDS),
+        Batch("q", world.spark_done + 1, ("rate", "more")),
+        BoundedRun("june", FEEDS),
     ]
     for offer in strange:
         yield Offered(offer), 1
-    yield Offered(Offer("q", world.spark_done + 2, FEEDS), adopt=True), 1
+    yield Offered(Batch("q", world.spark_done + 2, FEEDS), adopt=True), 1
 
 
 def successors(world):
@@ -215,11 +216,15 @@ def put_manifest(world, index, waiting, epoch):
     return with_driver(after, index, replace(waiting, answer=ManifestPut(PutOutcome.WON)))
 
 
+def follows(offer):
+    return isinstance(offer, Batch) and offer.query == "q"
+
+
 def acknowledged(world, driver, reason):
     """Spark writes its own log when the call returns; only then it goes on to the next batch."""
-    if reason is Reason.RESUMED or driver.offered.offer.query != "q" or driver.machine.head.unfinished:
+    if reason is Reason.RESUMED or not follows(driver.offered.offer) or driver.machine.head.unfinished:
         return world
-    return replace(world, spark_done=max(world.spark_done, driver.offered.offer.batch))
+    return replace(world, spark_done=max(world.spark_done, driver.offered.offer.number))
 
 
 def check(world):
@@ -232,9 +237,9 @@ def check(world):
         head = advance(head, commit.offer, leaves=commit.leaves)
     # A batch that left something is committed once more for each time that it did, and no more.
     # Ticks and losses have no rows: there may be any number of them.
-    done = [commit for commit in world.commits if not (commit.offer.ticks or commit.offer.tells_loss)]
+    done = [commit for commit in world.commits if not isinstance(commit.offer, Ticked | Lost)]
     ended = [commit for commit in done if not commit.adopted and not commit.leaves]
-    applied = Counter((commit.offer.query, commit.offer.batch) for commit in ended)
+    applied = Counter(commit.offer for commit in ended)
     assert all(times == 1 for times in applied.values()), world
     assert world.published >= set(range(1, len(world.commits))), world
 
@@ -303,25 +308,30 @@ def test_every_reason_is_reached(worlds, rescaled_worlds, evolved_worlds, loaded
     assert reached == set(Reason)
 
 
+def ends_of(worlds):
+    """What was committed in worlds where all is done: batches by their query, other offers as they are."""
+    done = [world for world in worlds if all_done(world)]
+    offers = ([commit.offer for commit in world.commits] for world in done)
+    return {tuple(offer.query if isinstance(offer, Batch) else offer for offer in each) for each in offers}
+
+
 def test_a_rescale_between_any_two_batches_is_committed_once_and_loses_no_batch(rescaled_worlds):
-    ends = {tuple(commit.offer.query for commit in world.commits) for world in rescaled_worlds if all_done(world)}
-    assert {("rescale:2", "q", "q"), ("q", "rescale:2", "q"), ("q", "q", "rescale:2")} <= ends
-    assert all(end.count("rescale:2") <= 1 for end in ends)
+    ends = ends_of(rescaled_worlds)
+    assert {(RESCALE, "q", "q"), ("q", RESCALE, "q"), ("q", "q", RESCALE)} <= ends
+    assert all(end.count(RESCALE) <= 1 for end in ends)
 
 
 @pytest.mark.parametrize(("explored", "change"), [("evolved_worlds", EVOLVE), ("loaded_worlds", LOAD)])
 def test_an_evolution_or_a_load_is_committed_once_and_loses_no_batch(explored, change, request):
-    worlds = request.getfixturevalue(explored)
-    ends = {tuple(commit.offer.query for commit in world.commits) for world in worlds if all_done(world)}
-    assert {(change.query, "q"), ("q", change.query), ("q", "q")} <= ends
-    assert all(end.count(change.query) <= 1 for end in ends)
+    ends = ends_of(request.getfixturevalue(explored))
+    assert {(change, "q"), ("q", change), ("q", "q")} <= ends
+    assert all(end.count(change) <= 1 for end in ends)
 
 
-@pytest.mark.parametrize(("explored", "query"), [("ticked_worlds", "tick:0"), ("losing_worlds", "loss:0")])
-def test_ticks_and_losses_may_come_between_any_two_batches_and_lose_none(explored, query, request):
-    worlds = request.getfixturevalue(explored)
-    ends = {tuple(commit.offer.query for commit in world.commits) for world in worlds if all_done(world)}
-    assert {(query, "q"), ("q", query), ("q", "q")} <= ends
+@pytest.mark.parametrize(("explored", "change"), [("ticked_worlds", TICK), ("losing_worlds", LOSS)])
+def test_ticks_and_losses_may_come_between_any_two_batches_and_lose_none(explored, change, request):
+    ends = ends_of(request.getfixturevalue(explored))
+    assert {(change, "q"), ("q", change), ("q", "q")} <= ends
 
 
 @pytest.mark.parametrize(
@@ -341,13 +351,13 @@ def test_from_every_world_the_work_can_still_be_finished(explored, request):
 
 
 def test_a_machine_that_forgets_to_publish_first_would_be_caught():
-    world = World(commits=(Committed(Offer("q", 0, FEEDS), adopted=False),))
+    world = World(commits=(Committed(Batch("q", 0, FEEDS), adopted=False),))
     careless = replace(start(head_of(world)), head_published=True)
     with pytest.raises(AssertionError, match="not seen"):
         explore(with_driver(world, 0, Driver(careless)))
 
 
 def test_a_commit_without_a_fence_would_be_caught():
-    first = Committed(Offer("q", 0, FEEDS), adopted=False)
+    first = Committed(Batch("q", 0, FEEDS), adopted=False)
     with pytest.raises(AssertionError):
         check(World(commits=(first, first), published=frozenset({1, 2})))

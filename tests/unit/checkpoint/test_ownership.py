@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork
 from millpond.checkpoint.records.manifest import ElementSchema, Manifest, Ownership, decode_manifest
+from millpond.checkpoint.records.offers import Batch, Loaded, Rescaled, Ticked
 from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.errors import EpochError, StorageError
 from millpond.keygroups import Layout
@@ -73,28 +74,28 @@ def run(checkpoint, offer, ownership=None):
 def test_epochs_without_rows_hand_owners_on_and_a_rescale_does_not(storage):
     checkpoint = Checkpoint.open(storage, ELEMENTS, key_groups=GROUPS, instances=2)
     noted = Ownership(2, ((0, 1), (3, 0)))
-    run(checkpoint, Offer("q", 0, ()), noted)
+    run(checkpoint, Batch("q", 0), noted)
     assert committed(storage).ownership == noted
-    run(checkpoint, Offer("load:words", 0, ()))
+    run(checkpoint, Loaded("words"))
     assert committed(storage).ownership == noted
-    run(checkpoint, Offer.tick(), noted)
+    run(checkpoint, Ticked(), noted)
     assert committed(storage).ownership == noted
-    run(checkpoint, Offer.rescale(4))
+    run(checkpoint, Rescaled(4))
     assert committed(storage).ownership is None
-    run(checkpoint, Offer("q", 1, ()), noted)
-    run(checkpoint, Offer("q", 2, ()))
+    run(checkpoint, Batch("q", 1), noted)
+    run(checkpoint, Batch("q", 2))
     assert committed(storage).ownership is None
 
 
 def test_a_manifest_without_assigned_owners_does_not_mention_them(storage):
-    run(Checkpoint.open(storage, ELEMENTS, key_groups=GROUPS), Offer("q", 0, ()))
+    run(Checkpoint.open(storage, ELEMENTS, key_groups=GROUPS), Batch("q", 0))
     name = committed(storage).name
     assert "ownership" not in json.loads(unseal(FrameKind.MANIFEST, storage.get(name), name))
 
 
 def test_owners_of_more_groups_than_there_are_are_refused(storage):
     checkpoint = Checkpoint.open(storage, ELEMENTS, key_groups=GROUPS)
-    run(checkpoint, Offer("q", 0, ()), Ownership(2, ((0, 0), (GROUPS, 1))))
+    run(checkpoint, Batch("q", 0), Ownership(2, ((0, 0), (GROUPS, 1))))
     with pytest.raises(EpochError) as caught:
         committed(storage)
     assert caught.value.code == "MP412"
@@ -102,7 +103,7 @@ def test_owners_of_more_groups_than_there_are_are_refused(storage):
 
 def test_a_version_that_does_not_know_owners_refuses_the_manifest(storage):
     """As it refuses all that it does not know: `forbid_unknown_fields`."""
-    run(Checkpoint.open(storage, ELEMENTS, key_groups=GROUPS), Offer("q", 0, ()), Ownership(2, ((0, 1),)))
+    run(Checkpoint.open(storage, ELEMENTS, key_groups=GROUPS), Batch("q", 0), Ownership(2, ((0, 1),)))
     name = committed(storage).name
     told = json.loads(unseal(FrameKind.MANIFEST, storage.get(name), name))
     told["owned"] = told.pop("ownership")

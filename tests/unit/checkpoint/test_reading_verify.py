@@ -18,6 +18,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_name,
 )
 from millpond.errors import MillpondError, StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
@@ -237,7 +238,7 @@ def test_other_numbers_than_the_manifest_says_are_told():
 def test_entries_that_make_no_sense_are_told(key, value, code):
     """Whole files with right sums, as a fault of a writer would leave them."""
     checkpoint = checkpoint_of_all_kinds()
-    file = write_changes(checkpoint.storage, FrameKind.DELTA, [key], [value])
+    file = write_changes(checkpoint.storage, FrameKind.DELTA, Changes([key], [value]))
     own = msgspec.structs.replace(checkpoint.head.deltas[-1], files=(file,))
     forged(checkpoint, deltas=(*checkpoint.head.deltas[:-1], own))
     assert codes(verify(checkpoint.storage)) == {code}
@@ -246,7 +247,7 @@ def test_entries_that_make_no_sense_are_told(key, value, code):
 def test_a_tombstone_in_a_snapshot_is_told():
     checkpoint = checkpoint_of_all_kinds()
     chunk = checkpoint.head.snapshot[0]
-    data = seal(FrameKind.SNAPSHOT, encode_changes([store_key(0, 0, b"a")], [None]))
+    data = seal(FrameKind.SNAPSHOT, encode_changes(Changes([store_key(0, 0, b"a")], [None])))
     bad = msgspec.structs.replace(chunk, file=put_content(checkpoint.storage, "snapshots", data), entries=1)
     forged(checkpoint, snapshot=(bad, *checkpoint.head.snapshot[1:]))
     assert codes(verify(checkpoint.storage)) == {"MP316"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.commit.commit import next_manifest, parent_of
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import (
@@ -16,6 +16,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import (
     advance_files,
     last_manifest,
@@ -26,6 +27,7 @@ from millpond.checkpoint.recovery import (
 )
 from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.errors import EpochError, MillpondError, StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
@@ -45,7 +47,7 @@ histories = st.lists(st.tuples(epoch_changes, st.booleans()), min_size=1, max_si
 
 def applied(files, storage, state, groups):
     for file in files:
-        for key, value in zip(*read_changes(storage, file), strict=True):
+        for key, value in read_changes(storage, file).pairs():
             if group_of(key) not in groups:
                 continue
             if value is None:
@@ -65,18 +67,20 @@ def play(history):
         snapshot, before_it = wanted and epoch > 1, state
         state = {key: value for key, value in {**state, **changes}.items() if value is not None}
         keys = sorted(changes)
-        files = (write_changes(storage, FrameKind.DELTA, keys, [changes[key] for key in keys]),) if keys else ()
+        files = (
+            (write_changes(storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys])),) if keys else ()
+        )
         made = None
         if snapshot:
             chunks = ()
             for covers in ((0, 1), (2, 3)):
                 kept = sorted(key for key in before_it if covers[0] <= group_of(key) <= covers[1])
                 values = [before_it[key] for key in kept]
-                chunks += (write_changes(storage, FrameKind.SNAPSHOT, kept, values, covers=covers),)
+                chunks += (write_changes(storage, FrameKind.SNAPSHOT, Changes(kept, values), covers=covers),)
             made = Snapshot(head.epoch, digest, chunks)
-        work = EpochWork((PartResult(0, None, files),), (), {})
+        work = EpochWork((Changed(files=files),), (), {})
         before = parent_of(GENESIS, head, digest)
-        head = next_manifest(before, head, Offer("q", epoch - 1, ()), work, partitions=1, snapshot=made)
+        head = next_manifest(before, head, Batch("q", epoch - 1), work, partitions=1, snapshot=made)
         digest = manifest_hash(encode_manifest(head))
         parents.append((parent_of(GENESIS, head, digest), state))
     return storage, parents
@@ -175,7 +179,7 @@ def test_a_manifest_of_another_timeline_is_refused():
     swap(other, "genesis", storage.get("genesis"))
     checkpoint = Checkpoint.open(other, open_ledger(storage).genesis.elements)
     for batch in range(4):
-        checkpoint.run_epoch(Offer("q", batch, ()), lambda parent: EpochWork((), (), {}), lambda m: None, partitions=1)
+        checkpoint.run_epoch(Batch("q", batch), lambda parent: EpochWork((), (), {}), lambda m: None, partitions=1)
     swap(storage, manifest_name(4), other.get(manifest_name(4)))
     assert refused(storage).code == "MP413"
 
@@ -227,7 +231,7 @@ def test_a_missing_state_file_is_named():
 def test_a_state_file_that_is_not_as_its_manifest_says_is_refused(first, last, entries):
     storage = MemoryStorage()
     keys = [store_key(0, 1, b"a"), store_key(0, 2, b"b")]
-    good = write_changes(storage, FrameKind.DELTA, keys, [b"1", None])
+    good = write_changes(storage, FrameKind.DELTA, Changes(keys, [b"1", None]))
     assert read_changes(storage, StateFile(good.file, 0, 5, 2)) == (keys, [b"1", None])
     with pytest.raises(StorageError, match=good.file.name) as caught:
         read_changes(storage, StateFile(good.file, first, last, entries))
@@ -236,7 +240,7 @@ def test_a_state_file_that_is_not_as_its_manifest_says_is_refused(first, last, e
 
 def test_a_delta_is_not_read_as_a_snapshot():
     storage = MemoryStorage()
-    file = write_changes(storage, FrameKind.DELTA, [store_key(0, 1, b"a")], [b"1"])
+    file = write_changes(storage, FrameKind.DELTA, Changes([store_key(0, 1, b"a")], [b"1"]))
     with pytest.raises(StorageError) as caught:
         read_changes(storage, file, FrameKind.SNAPSHOT)
     assert caught.value.code == "MP303"

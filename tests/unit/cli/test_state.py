@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.plain import as_json, as_text
-from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.records.offers import Batch, BoundedRun
 from millpond.checkpoint.snapshots import snapshots
 from millpond.cli import app
 from millpond.cli.stateshow import Report
@@ -248,9 +248,9 @@ def test_an_empty_checkpoint_shows_as_empty(tmp_path):
 
 def test_runs_and_rescales_and_text_of_a_foreign_hand_are_shown_safely(tmp_path):
     checkpoint = Made(FileStorage(tmp_path))
-    checkpoint.epoch([("words", {(None, "\x1b[31mred[/]"): 1})], offer=Offer("run:back\x1bfill [bold]", 0, ("a\nb",)))
+    checkpoint.epoch([("words", {(None, "\x1b[31mred[/]"): 1})], offer=BoundedRun("back\x1bfill [bold]", ("a\nb",)))
     checkpoint.rescale(4)
-    checkpoint.epoch([], offer=Offer("0f0e0d0c-1234-4234-8234-123456789abc", 7, ("x",)))
+    checkpoint.epoch([], offer=Batch("0f0e0d0c-1234-4234-8234-123456789abc", 7, ("x",)))
     text = state("ls", tmp_path).stdout
     assert r"run back\x1bfill [bold]" in text
     assert "rescale to 4 instances" in text
@@ -289,7 +289,7 @@ def test_a_manifest_that_is_read_by_hand_is_what_show_says(checkpoint):
     folder, _ = checkpoint
     report = told("show", folder, "--epoch", 5)
     manifest, _ = History(FileStorage(folder)).manifest(5)
-    assert report["sources"] == list(manifest.sources)
+    assert report["sources"] == list(manifest.offer.sources)
     assert report["counters"] == manifest.counters
     assert report["parent"] == manifest.parent
     files = [file["file"] for delta in report["deltas"] for file in delta["files"]]

@@ -83,11 +83,11 @@ def test_one_element_under_two_keys_is_gathered_and_those_that_share_it(tmp_path
 def test_a_gathered_entry_point_is_one_task(tmp_path):
     entry = compiled(TRANSFER, tmp_path).entries["transfer"]
     (task,) = entry.tasks
-    assert (task.index, task.step, task.last, task.key, task.collects) == (0, 0, True, "", "")
+    assert (task.index, task.step, task.last, task.key, task.collects) == (0, 0, True, (), "")
     assert task.dispatch is Dispatch.GATHERED
     assert task.inputs == ("source", "target", "amount")
     assert task.accesses == (Access("accounts", Mode.KEYED, writes=True),)
-    assert task.keys == KeySets((("accounts", "source"), ("accounts", "target")), None, ())
+    assert task.keys == KeySets((("accounts", ("source",)), ("accounts", ("target",))), None, ())
     assert (entry.steps, entry.reads_only, entry.commutes, entry.aborts) == (1, False, False, False)
 
 

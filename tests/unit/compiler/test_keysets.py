@@ -93,7 +93,7 @@ def keys_of(body: str, tmp_path, *given: Any) -> str:
     (task,) = compile_program(program_of(body, tmp_path)).entries["go"].tasks
     assert task.keys is not None
     if task.keys.function is None:
-        found = [(element, dict(zip(task.inputs, given, strict=True))[name]) for element, name in task.keys.columns]
+        found = [(element, dict(zip(task.inputs, given, strict=True))[name]) for element, (name,) in task.keys.columns]
     else:
         out: list[Any] = []
         task.keys.function(out, *([copy.deepcopy(one)] for one in given))
@@ -239,7 +239,7 @@ def sets_of(body: str, tmp_path) -> KeySets:
 
 def test_keys_that_are_parameters_need_no_code(tmp_path):
     found = sets_of("self.total.set(n)\nif a in self.m:\n    return self.pairs[a, n] + self.m[b]", tmp_path)
-    assert found == KeySets((("m", "a"), ("pairs", "a,n"), ("m", "b")), None, ("total",))
+    assert found == KeySets((("m", ("a",)), ("pairs", ("a", "n")), ("m", ("b",))), None, ("total",))
 
 
 @pytest.mark.parametrize("body", ["b = a\nreturn self.m[b]", "return [self.m[a] for a in names]", "return self.m['k']"])

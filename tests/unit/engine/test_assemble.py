@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from millpond.checkpoint.records.work import Changed
 from millpond.engine.assemble import assemble
 from millpond.engine.messages import Control, Failure, decode_control, encode_control
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, RowError
+from millpond.state.changes import Changes
 from tests.sizes import compile_once
 from tests.spark.programs import Recommender
 
@@ -33,14 +35,18 @@ def test_changes_of_all_steps_come_together_by_partition(plan):
         told(
             plan,
             instead={
-                (0, 0): Control(0, 0, 0, 0, keys=[b"b"], values=[b"1"], counters={"fed.rate": 2}),
-                (1, 0): Control(1, 0, 0, 0, keys=[b"a"], values=[None], counters={"fed.rate": 1}),
+                (0, 0): Control(
+                    0, 0, 0, 0, changed=Changed(Changes([b"b"], [b"1"]), growth=2), counters={"fed.rate": 2}
+                ),
+                (1, 0): Control(
+                    1, 0, 0, 0, changed=Changed(Changes([b"a"], [None]), growth=-1), counters={"fed.rate": 1}
+                ),
             },
         ),
         {"total.fed.rate": 4, "fed.rate": 9},
     )
-    assert [part.inline for part in work.parts] == [([b"a", b"b"], [None, b"1"]), None]
-    assert work.counters == {"fed.rate": 3, "total.fed.rate": 7}
+    assert [one.inline for one in work.changed] == [([b"a", b"b"], [None, b"1"]), ([], [])]
+    assert work.counters == {"entries": 1, "fed.rate": 3, "total.entries": 1, "total.fed.rate": 7}
 
 
 def test_the_first_failure_in_input_order_is_raised(plan):
@@ -89,9 +95,11 @@ def test_a_message_that_never_arrived_is_noticed(plan):
 
 def test_no_reports_at_all_are_an_empty_epoch(plan):
     work = assemble(plan, [], {"total.entries": 3})
-    assert (work.parts, work.outputs, work.counters) == ((), (), {"total.entries": 3})
+    assert (work.changed, work.outputs, work.counters) == ((), (), {"total.entries": 3})
 
 
 def test_a_control_row_travels_unchanged():
-    control = Control(1, 2, 3, 4, keys=[b"k"], values=[None], counters={"x": 1}, failure=failure("MP602", 1))
+    control = Control(
+        1, 2, 3, 4, changed=Changed(Changes([b"k"], [None])), counters={"x": 1}, failure=failure("MP602", 1)
+    )
     assert decode_control(encode_control(control)) == control

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from millpond.engine.local_state.openstate import catch_up, open_state, store_path
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.local import localstore
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storeversion import Stamp, StoreVersion
@@ -163,7 +164,7 @@ def test_one_on_its_way_in_another_timeline_is_built_anew(history, monkeypatch):
     store = LocalStore.at(store_path(history.folder + "/local", history.parents[0].uuid, 0))
     foreign = Stamp(store_version.moving[1].uuid, 1, "f" * 64)
     keys = sorted(key_of(f"foreign{number}") for number in range(8))
-    deltas = [(keys, [b"no delta of ours writes this"] * len(keys))]
+    deltas = [Changes(keys, [b"no delta of ours writes this"] * len(keys))]
     with monkeypatch.context() as patch:
         Between(patch, dies_at=2)
         with pytest.raises(DiedError):
@@ -182,7 +183,7 @@ def test_what_is_small_takes_one_transaction_and_what_is_large_takes_pieces(tmp_
         with monkeypatch.context() as patch:
             watched = Between(patch)
             assert store.advance(
-                StoreVersion(stamps[number]), stamps[number + 1], [(keys[:count], [bytes(size)] * count)]
+                StoreVersion(stamps[number]), stamps[number + 1], [Changes(keys[:count], [bytes(size)] * count)]
             )
         assert watched.writes == writes
     store.close()

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import parquet
-from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.checkpoint.snapshots import snapshots
 from millpond.crashpoints import IN_EPOCHS
@@ -85,7 +84,7 @@ def go_on(folder, partitions):
 
 def last_time(simulated):
     genesis = read_genesis(simulated.storage)
-    return Times.of(last_manifest(simulated.storage, genesis[1])[0].counters).now_us
+    return last_manifest(simulated.storage, genesis[1])[0].times.now_us
 
 
 def check_the_end(folder, wanted):

@@ -11,10 +11,10 @@ from millpond.storage import open as opening
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.memory import MemoryStorage
+from millpond.storage.backends.perkey import PerKeyStorage, file_of_key, key_of_file
 from millpond.storage.backends.rocks import RocksStorage
 from millpond.storage.contract import folder_url
 from millpond.storage.open import open_storage, register_backend
-from millpond.storage.perkey import PerKeyStorage, file_of_key, key_of_file
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])

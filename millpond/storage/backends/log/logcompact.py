@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import StorageError
+from millpond.errors import DamagedError, DamagedLogError
 from millpond.storage.backends.log.logrecord import (
     FILE_HEADER_BYTES,
     ROTATED_BYTES,
@@ -51,9 +51,7 @@ def _dead_bytes(tail: LogTail, number: int) -> int:
 def _empty(tail: LogTail, number: int) -> None:
     try:
         _append_anew(tail, number)
-    except StorageError as error:
-        if error.code not in {"MP301", "MP334"}:
-            raise
+    except (DamagedError, DamagedLogError):
         # What is damaged stays where it is, for whoever restores it.
         tail.damaged.add(number)
         return

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from millpond.errors import StorageError
+from millpond.errors import DamagedError, DamagedLogError, StorageError
 from millpond.storage.contract import NAME_CHARS_MAX
 
 FILE_MAGIC = b"MPLG"
@@ -254,7 +254,7 @@ def payload_of(read_at: ReadAt, name: str, number: int, start: int, payload_byte
             found = "another checksum"
         else:
             return payload
-    raise StorageError(
+    raise DamagedError(
         "MP301",
         f"{name} is damaged",
         expected="a record that matches its checksum",
@@ -263,9 +263,9 @@ def payload_of(read_at: ReadAt, name: str, number: int, start: int, payload_byte
     )
 
 
-def log_damaged(name: str, start: int, found: str) -> StorageError:
+def log_damaged(name: str, start: int, found: str) -> DamagedLogError:
     """Return the error for a log that lost something that was acknowledged."""
-    return StorageError(
+    return DamagedLogError(
         "MP334",
         f"{name} is damaged at byte {start}",
         expected="a whole record: what was written there had been made durable",

@@ -6,19 +6,21 @@ import sys
 import pytest
 
 from millpond.checkpoint.commit.checkpoint import (
+    Changed,
     Checkpoint,
     EpochResult,
     EpochWork,
     JobAborted,
-    Offer,
-    PartResult,
 )
 from millpond.checkpoint.commit.commit import DELTAS_KEPT
 from millpond.checkpoint.records.manifest import ElementSchema, StateFile, manifest_hash, manifest_name
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
+from millpond.checkpoint.records.work import NearFile, UnsyncedChanges
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
 from millpond.errors import EpochError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
@@ -133,37 +135,37 @@ def test_another_number_of_instances_waits_for_a_rescale(storage):
 
 def test_a_rescale_is_an_epoch_of_its_own_and_the_stream_goes_on_where_it_was(storage):
     checkpoint = Checkpoint.open(storage, ELEMENTS)
-    offer_to(checkpoint, Offer("q", 0, FEEDS))
-    outcome = offer_to(checkpoint, Offer.rescale(3))
+    offer_to(checkpoint, Batch("q", 0, FEEDS))
+    outcome = offer_to(checkpoint, Rescaled(3))
     assert (outcome.result, outcome.manifest.epoch, outcome.manifest.instances) == (EpochResult.COMMITTED, 2, 3)
-    assert offer_to(checkpoint, Offer.rescale(3)).result is EpochResult.ALREADY_COMMITTED
+    assert offer_to(checkpoint, Rescaled(3)).result is EpochResult.ALREADY_COMMITTED
     again = Checkpoint.open(storage, ELEMENTS)
     assert again.instances == again.parent.instances == 3
-    assert offer_to(again, Offer("q", 0, FEEDS)).result is EpochResult.ALREADY_COMMITTED
-    assert code_of(lambda: offer_to(again, Offer("q", 2, FEEDS))) == "MP405"
-    assert offer_to(again, Offer("q", 1, FEEDS)).manifest.instances == 3
-    assert offer_to(again, Offer("run:june", 0, FEEDS)).manifest.instances == 3
+    assert offer_to(again, Batch("q", 0, FEEDS)).result is EpochResult.ALREADY_COMMITTED
+    assert code_of(lambda: offer_to(again, Batch("q", 2, FEEDS))) == "MP405"
+    assert offer_to(again, Batch("q", 1, FEEDS)).manifest.instances == 3
+    assert offer_to(again, BoundedRun("june", FEEDS)).manifest.instances == 3
 
 
 def test_a_rescale_back_to_the_number_of_the_genesis_leaves_no_mark(storage):
     checkpoint = Checkpoint.open(storage, ELEMENTS)
-    offer_to(checkpoint, Offer.rescale(3))
-    assert offer_to(checkpoint, Offer.rescale(8)).manifest.instances is None
+    offer_to(checkpoint, Rescaled(3))
+    assert offer_to(checkpoint, Rescaled(8)).manifest.instances is None
     assert Checkpoint.open(storage, ELEMENTS).instances == 8
 
 
 def test_a_fresh_checkpoint_can_be_rescaled_before_its_first_batch(storage):
     Checkpoint.open(storage, ELEMENTS)
     checkpoint = Checkpoint.open(storage, ELEMENTS)
-    assert offer_to(checkpoint, Offer.rescale(3)).manifest.epoch == 1
-    assert offer_to(checkpoint, Offer("q", 0, FEEDS)).manifest.epoch == 2
+    assert offer_to(checkpoint, Rescaled(3)).manifest.epoch == 1
+    assert offer_to(checkpoint, Batch("q", 0, FEEDS)).manifest.epoch == 2
 
 
 def test_of_two_drivers_that_rescale_at_once_one_loses_and_stops(storage):
     one, other = Checkpoint.open(storage, ELEMENTS), Checkpoint.open(storage, ELEMENTS)
-    offer_to(one, Offer.rescale(3))
-    assert code_of(lambda: offer_to(other, Offer.rescale(5))) == "MP408"
-    assert code_of(lambda: offer_to(other, Offer("q", 0, FEEDS))) == "MP408"
+    offer_to(one, Rescaled(3))
+    assert code_of(lambda: offer_to(other, Rescaled(5))) == "MP408"
+    assert code_of(lambda: offer_to(other, Batch("q", 0, FEEDS))) == "MP408"
     assert Checkpoint.open(storage, ELEMENTS).instances == 3
 
 
@@ -189,7 +191,7 @@ def test_after_a_snapshot_only_the_last_deltas_stay_listed(storage, monkeypatch)
     monkeypatch.setattr(snapshots, "DELTA_EPOCHS_MAX", 12)
     checkpoint = Checkpoint.open(storage, ELEMENTS, key_groups=1)
     for batch in range(20):
-        offer = Offer("q", batch, ())
+        offer = Batch("q", batch)
         checkpoint.run_epoch(offer, lambda parent: EpochWork((), (), {}), lambda manifest: None, partitions=1)
     head = checkpoint.head
     assert head.snapshot_epoch == 12
@@ -221,7 +223,7 @@ def test_a_restart_publishes_the_head_before_it_computes(storage):
     calls = []
     checkpoint = open_ledger(storage)
     checkpoint.run_epoch(
-        Offer(QUERY, 1, FEEDS),
+        Batch(QUERY, 1, FEEDS),
         lambda parent: (calls.append("compute"), compute(storage, 1, parent))[1],
         lambda manifest: calls.append(f"publish {manifest.epoch}"),
         partitions=PARTITIONS,
@@ -254,7 +256,7 @@ def test_an_error_in_publish_is_seen_and_the_next_call_publishes_again(storage, 
 def test_an_error_in_compute_commits_nothing_and_the_batch_can_be_offered_again(storage, sink):
     checkpoint = open_ledger(storage)
     with pytest.raises(ZeroDivisionError):
-        checkpoint.run_epoch(Offer(QUERY, 0, FEEDS), lambda parent: 1 // 0, sink.publish, partitions=2)
+        checkpoint.run_epoch(Batch(QUERY, 0, FEEDS), lambda parent: 1 // 0, sink.publish, partitions=2)
     assert checkpoint.epoch == 0
     assert sink.published == {}
     run_batch(checkpoint, storage, 0, sink.publish)
@@ -271,7 +273,7 @@ def test_an_aborted_job_runs_again_from_the_same_parent(storage, sink):
             raise JobAborted("MP410", "executors lost")
         return compute(storage, 0, parent)
 
-    checkpoint.run_epoch(Offer(QUERY, 0, FEEDS), flaky, sink.publish, partitions=PARTITIONS, retries=2)
+    checkpoint.run_epoch(Batch(QUERY, 0, FEEDS), flaky, sink.publish, partitions=PARTITIONS, retries=2)
     assert len(parents) == 3
     assert len(set(map(str, parents))) == 1
     assert read_state(storage) == state_after(1)
@@ -284,16 +286,16 @@ def test_a_job_aborted_too_often_fails_with_its_cause(storage, sink):
         raise JobAborted("MP410", "executors lost")
 
     with pytest.raises(EpochError) as caught:
-        checkpoint.run_epoch(Offer(QUERY, 0, FEEDS), abort, sink.publish, partitions=2, retries=1)
+        checkpoint.run_epoch(Batch(QUERY, 0, FEEDS), abort, sink.publish, partitions=2, retries=1)
     assert caught.value.code == "MP409"
     assert isinstance(caught.value.__cause__, JobAborted)
     assert checkpoint.epoch == 0
 
 
 def test_kept_and_lost_checkpoints_in_all_four_combinations(storage):
-    first = Offer("spark-1", 0, FEEDS)
-    second = Offer("spark-1", 1, FEEDS)
-    restarted = Offer("spark-2", 0, FEEDS)
+    first = Batch("spark-1", 0, FEEDS)
+    second = Batch("spark-1", 1, FEEDS)
+    restarted = Batch("spark-2", 0, FEEDS)
     kept = Checkpoint.open(storage, ELEMENTS)
     offer_to(kept, first)
     assert offer_to(kept, second).manifest.epoch == 2
@@ -305,33 +307,33 @@ def test_kept_and_lost_checkpoints_in_all_four_combinations(storage):
 @pytest.mark.parametrize(
     ("offer", "code"),
     [
-        (Offer("q", 4, FEEDS), "MP405"),
-        (Offer("q", 0, FEEDS), "MP406"),
-        (Offer("other", 2, FEEDS), "MP404"),
-        (Offer("q", 2, ("words", "more")), "MP407"),
+        (Batch("q", 4, FEEDS), "MP405"),
+        (Batch("q", 0, FEEDS), "MP406"),
+        (Batch("other", 2, FEEDS), "MP404"),
+        (Batch("q", 2, ("words", "more")), "MP407"),
     ],
 )
 def test_what_does_not_follow_is_refused_until_it_is_adopted(storage, offer, code):
     checkpoint = Checkpoint.open(storage, ELEMENTS)
-    offer_to(checkpoint, Offer("q", 0, FEEDS))
-    offer_to(checkpoint, Offer("q", 1, FEEDS))
+    offer_to(checkpoint, Batch("q", 0, FEEDS))
+    offer_to(checkpoint, Batch("q", 1, FEEDS))
     assert code_of(lambda: offer_to(checkpoint, offer)) == code
     assert checkpoint.epoch == 2
     assert offer_to(checkpoint, offer, adopt=True).manifest.epoch == 3
-    following = Offer(offer.query, offer.batch + 1, offer.sources)
+    following = Batch(offer.query, offer.number + 1, offer.sources)
     assert offer_to(checkpoint, following).manifest.epoch == 4
 
 
 def test_a_bounded_run_is_applied_once_and_the_stream_goes_on_where_it_was(storage):
     checkpoint = Checkpoint.open(storage, ELEMENTS)
-    offer_to(checkpoint, Offer("run:june", 0, FEEDS))
-    assert offer_to(checkpoint, Offer("run:june", 0, FEEDS)).result is EpochResult.ALREADY_COMMITTED
-    offer_to(checkpoint, Offer("q", 0, FEEDS))
-    offer_to(checkpoint, Offer("run:july", 0, FEEDS))
+    offer_to(checkpoint, BoundedRun("june", FEEDS))
+    assert offer_to(checkpoint, BoundedRun("june", FEEDS)).result is EpochResult.ALREADY_COMMITTED
+    offer_to(checkpoint, Batch("q", 0, FEEDS))
+    offer_to(checkpoint, BoundedRun("july", FEEDS))
     again = Checkpoint.open(storage, ELEMENTS)
     assert again.head.runs == ("june", "july")
-    assert offer_to(again, Offer("q", 0, FEEDS)).result is EpochResult.ALREADY_COMMITTED
-    assert offer_to(again, Offer("q", 1, FEEDS)).manifest.epoch == 4
+    assert offer_to(again, Batch("q", 0, FEEDS)).result is EpochResult.ALREADY_COMMITTED
+    assert offer_to(again, Batch("q", 1, FEEDS)).manifest.epoch == 4
 
 
 @pytest.mark.parametrize("newer_commits", [1, 2])
@@ -344,7 +346,7 @@ def test_a_driver_that_was_overtaken_loses_at_the_fence_and_stays_stopped(storag
             run_batch(newer, storage, batch, sink.publish)
         return compute(storage, 0, parent)
 
-    offer = Offer(QUERY, 0, FEEDS)
+    offer = Batch(QUERY, 0, FEEDS)
     never = MemorySink()
     assert code_of(lambda: old.run_epoch(offer, stalled, never.publish, partitions=PARTITIONS)) == "MP408"
     assert never.published == {}
@@ -374,34 +376,29 @@ def test_an_error_after_the_commit_is_not_a_second_application(sink):
     assert read_state(storage) == state_after(1)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        PartResult(2),
-        PartResult(-1),
-        PartResult(0, files=(StateFile(FileRef("deltas/x", 0, "0" * 64), 0, KEY_GROUPS, 1),)),
-    ],
-)
-def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, part):
+@pytest.mark.parametrize("near", [False, True])
+def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, near):
     checkpoint = open_ledger(storage)
-    work = EpochWork((part,), (), {})
-    call = lambda: checkpoint.run_epoch(Offer("q", 0, ()), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
+    file = StateFile(FileRef("deltas/x", 0, "0" * 64), 0, KEY_GROUPS, 1)
+    changed = Changed(near=UnsyncedChanges(files=(NearFile(file, b""),))) if near else Changed(files=(file,))
+    work = EpochWork((changed,), (), {})
+    call = lambda: checkpoint.run_epoch(Batch("q", 0), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
     assert code_of(call) == "MP415"
     assert checkpoint.epoch == 0
 
 
 def test_two_partitions_with_one_key_commit_nothing(storage):
     checkpoint = open_ledger(storage)
-    changes = ([store_key(0, 0, b"k")], [b"1"])
-    work = EpochWork((PartResult(0, changes), PartResult(1, changes)), (), {})
-    call = lambda: checkpoint.run_epoch(Offer("q", 0, ()), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
+    changes = Changes([store_key(0, 0, b"k")], [b"1"])
+    work = EpochWork((Changed(changes), Changed(changes)), (), {})
+    call = lambda: checkpoint.run_epoch(Batch("q", 0), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
     assert code_of(call) == "MP411"
     assert storage.list("manifests") == []
 
 
 def test_an_epoch_without_changes_writes_no_segment(storage):
     checkpoint = Checkpoint.open(storage, ELEMENTS)
-    assert offer_to(checkpoint, Offer("q", 0, ())).manifest.deltas[0].files == ()
+    assert offer_to(checkpoint, Batch("q", 0)).manifest.deltas[0].files == ()
     assert storage.list("deltas") == []
 
 
@@ -413,7 +410,7 @@ def test_the_time_of_an_epoch_is_told_by_its_parts(storage):
         clock.sleep(2)
         return NOTHING
 
-    outcome = checkpoint.run_epoch(Offer("q", 0, ()), slow, lambda manifest: clock.sleep(3), partitions=1)
+    outcome = checkpoint.run_epoch(Batch("q", 0), slow, lambda manifest: clock.sleep(3), partitions=1)
     assert (outcome.timings.compute_s, outcome.timings.publish_s) == (2.0, 3.0)
 
 

@@ -26,11 +26,11 @@ from millpond.checkpoint.commit.machine import (
     validate,
 )
 from millpond.checkpoint.commit.refusal import refusal
-from millpond.checkpoint.records.manifest import Offer
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
 from millpond.storage.contract import PutOutcome
 
 FEEDS = ("rate", "recommend")
-LAST = Offer("q", 5, FEEDS)
+LAST = Batch("q", 5, FEEDS)
 HEAD = Head(7, LAST, ("june",))
 
 
@@ -43,7 +43,7 @@ def drive(state, *events):
 
 
 def batch(number, query="q", sources=FEEDS):
-    return Offer(query, number, sources)
+    return Batch(query, number, sources)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def batch(number, query="q", sources=FEEDS):
     [
         (Head(), batch(0), Reason.FIRST_BATCH),
         (Head(), batch(3), Reason.CHECKPOINT_LOST),
-        (Head(), Offer("run:june", 0, FEEDS), Reason.NEW_RUN),
-        (HEAD, batch(5), Reason.BATCH_COMMITTED_BEFORE),
+        (Head(), BoundedRun("june", FEEDS), Reason.NEW),
+        (HEAD, batch(5), Reason.COMMITTED_BEFORE),
         (HEAD, batch(6), Reason.NEXT_BATCH),
         (HEAD, batch(4), Reason.BATCH_WENT_BACK),
         (HEAD, batch(7), Reason.BATCHES_SKIPPED),
@@ -62,15 +62,15 @@ def batch(number, query="q", sources=FEEDS):
         (HEAD, batch(6, sources=("rate",)), Reason.SOURCES_CHANGED),
         (HEAD, batch(6, sources=("recommend", "rate")), Reason.SOURCES_CHANGED),
         (HEAD, batch(6, sources=(*FEEDS, "more")), Reason.SOURCES_CHANGED),
-        (HEAD, Offer("run:june", 0, FEEDS), Reason.RUN_COMMITTED_BEFORE),
-        (HEAD, Offer("run:july", 0, FEEDS), Reason.NEW_RUN),
+        (HEAD, BoundedRun("june", FEEDS), Reason.COMMITTED_BEFORE),
+        (HEAD, BoundedRun("july", FEEDS), Reason.NEW),
         (Head(1, None, ("june",)), batch(0), Reason.FIRST_BATCH),
         (Head(1, None, ("june",)), batch(1), Reason.CHECKPOINT_LOST),
-        (Head(instances=8), Offer.rescale(16), Reason.RESCALED),
-        (Head(7, LAST, instances=8), Offer.rescale(4), Reason.RESCALED),
-        (Head(7, LAST, instances=8), Offer.rescale(8), Reason.RESCALED_BEFORE),
-        (Head(7, LAST, (), LAST, 8), Offer.rescale(16), Reason.UNFINISHED),
-        (Head(7, LAST, (), LAST, 8), Offer.rescale(8), Reason.UNFINISHED),
+        (Head(instances=8), Rescaled(16), Reason.NEW),
+        (Head(7, LAST, instances=8), Rescaled(4), Reason.NEW),
+        (Head(7, LAST, instances=8), Rescaled(8), Reason.COMMITTED_BEFORE),
+        (Head(7, LAST, (), LAST, 8), Rescaled(16), Reason.UNFINISHED),
+        (Head(7, LAST, (), LAST, 8), Rescaled(8), Reason.UNFINISHED),
     ],
 )
 def test_an_offer_is_judged_by_the_last_batch_and_the_runs_before(head, offer, reason):
@@ -99,7 +99,7 @@ def test_after_a_start_the_head_is_published_before_anything_else():
 
 def test_a_batch_offered_again_after_a_crash_is_published_and_not_computed():
     _, actions = drive(start(HEAD), Offered(LAST), Published())
-    assert actions == (Done(Reason.BATCH_COMMITTED_BEFORE),)
+    assert actions == (Done(Reason.COMMITTED_BEFORE),)
 
 
 def test_a_start_without_a_batch_publishes_the_head_once():
@@ -142,31 +142,31 @@ def test_what_does_not_follow_is_refused_and_can_be_adopted(offer):
 
 def test_adopting_never_applies_the_last_batch_again():
     _, actions = drive(start(HEAD), Offered(LAST, adopt=True), Published())
-    assert actions == (Done(Reason.BATCH_COMMITTED_BEFORE),)
+    assert actions == (Done(Reason.COMMITTED_BEFORE),)
 
 
 def test_a_bounded_run_keeps_the_place_of_the_stream():
-    state, _ = drive(start(HEAD), Offered(Offer("run:july", 0, ())), Published(), Computed())
+    state, _ = drive(start(HEAD), Offered(BoundedRun("july")), Published(), Computed())
     state, _ = drive(state, ManifestPut(PutOutcome.WON), Published())
     assert state.head == Head(8, LAST, ("june", "july"))
-    assert step(state, Offered(LAST))[1] == (Done(Reason.BATCH_COMMITTED_BEFORE),)
+    assert step(state, Offered(LAST))[1] == (Done(Reason.COMMITTED_BEFORE),)
     assert step(state, Offered(batch(6)))[1] == (Compute(9),)
 
 
 def test_a_rescale_keeps_the_place_of_the_stream_and_the_runs():
-    rescaled = advance(Head(7, LAST, ("june",), instances=8), Offer.rescale(3))
+    rescaled = advance(Head(7, LAST, ("june",), instances=8), Rescaled(3))
     assert rescaled == Head(8, LAST, ("june",), instances=3)
     assert judge(rescaled, batch(6)) is Reason.NEXT_BATCH
-    assert judge(rescaled, batch(5)) is Reason.BATCH_COMMITTED_BEFORE
+    assert judge(rescaled, batch(5)) is Reason.COMMITTED_BEFORE
     assert advance(rescaled, batch(6)).instances == 3
 
 
 def test_a_rescale_is_never_adopted_nor_applied_while_messages_are_left():
     state = start(Head(7, LAST, (), LAST, 8))
-    state, actions = drive(state, Offered(Offer.rescale(4), adopt=True), Published())
+    state, actions = drive(state, Offered(Rescaled(4), adopt=True), Published())
     assert actions == (Fail(Reason.UNFINISHED),)
-    error = refusal(Reason.UNFINISHED, state.head, Offer.rescale(4))
-    assert (error.code, error.found) == ("MP416", "a change to 4 instances")
+    error = refusal(Reason.UNFINISHED, state.head, Rescaled(4))
+    assert (error.code, error.found) == ("MP416", "a rescale to 4 instances")
 
 
 def test_an_event_that_nothing_waits_for_tells_its_story():

@@ -11,7 +11,6 @@ from millpond.checkpoint.records.manifest import (
     EpochDeltas,
     Genesis,
     Manifest,
-    Offer,
     OutputFile,
     StateFile,
     decode_genesis,
@@ -21,15 +20,13 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
+from millpond.checkpoint.records.offers import Batch, BoundedRun, Evolved, Loaded, Lost, Rescaled, Ticked
+from millpond.checkpoint.records.times import EventTimes, FeedMark, Times
 from millpond.errors import EpochError, StorageError
 from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind, seal
 
 UUID = "12345678-1234-4234-8234-123456789abc"
-OLD_FIELDS = (
-    *("format", "checkpoint", "epoch", "parent", "query", "batch", "sources", "partitions"),
-    *("snapshot_epoch", "snapshot", "deltas", "outputs", "runs", "counters", "stream"),
-)
 SEEN = ElementSchema("seen", "map", "partitioned", "", "str", "int")
 
 
@@ -52,9 +49,7 @@ def manifest(**changes):
         "checkpoint": UUID,
         "epoch": epoch,
         "parent": f"{epoch:064x}",
-        "query": "q",
-        "batch": 2,
-        "sources": ("kafka",),
+        "offer": Batch("q", 2, ("kafka",)),
         "partitions": 2,
         "snapshot_epoch": 1,
         "snapshot": (state_file("snapshots/a"),),
@@ -62,7 +57,8 @@ def manifest(**changes):
         "outputs": (OutputFile("recs", ref("3-0"), 4),),
         "runs": (),
         "counters": {"rows": 7, "a": 1},
-        "stream": Offer("q", 2, ("kafka",)),
+        "times": Times(7, over=((0, 3),), event=EventTimes(-5, feeds={"kafka": FeedMark(4)})),
+        "stream": Batch("q", 2, ("kafka",)),
     }
     return Manifest(**{**fields, **changes})
 
@@ -86,7 +82,7 @@ def test_equal_manifests_have_equal_bytes_whatever_the_order_of_their_counters()
     other = manifest(counters={"rows": 7, "a": 1})
     assert encode_manifest(one) == encode_manifest(other)
     assert manifest_hash(encode_manifest(one)) != manifest_hash(
-        encode_manifest(manifest(batch=3, stream=Offer("q", 3, ("kafka",))))
+        encode_manifest(manifest(offer=Batch("q", 3, ("kafka",)), stream=Batch("q", 3, ("kafka",))))
     )
 
 
@@ -102,7 +98,8 @@ def test_the_name_has_ten_digits():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": 2},
+        {"format": FORMAT + 1},
+        {"format": 1},
         {"checkpoint": "nobody"},
         {"epoch": 0, "deltas": (), "snapshot_epoch": 0, "snapshot": ()},
         {"epoch": 10**10, "deltas": (delta(10**10),), "snapshot_epoch": 10**10 - 1},
@@ -117,21 +114,19 @@ def test_the_name_has_ten_digits():
         {"deltas": (delta(3), delta(2))},
         {"deltas": (delta(2),)},
         {"parent": "b" * 64},
-        {"query": ""},
-        {"batch": -1, "stream": None},
         {"stream": None},
-        {"stream": Offer("q", 1, ("kafka",))},
-        {"query": "run:june", "batch": 0},
-        {"query": "run:june", "batch": 1, "runs": ("june",)},
+        {"stream": Batch("q", 1, ("kafka",))},
+        {"offer": BoundedRun("june")},
+        {"offer": Loaded("films"), "outputs": ()},
+        {"offer": Lost(), "outputs": ()},
+        {"offer": Evolved("0" * 16), "outputs": ()},
         {"snapshot": (state_file("snapshots/a"), state_file("snapshots/a"))},
         {"outputs": (OutputFile("recs", ref("x"), 1), OutputFile("recs", ref("x"), 1))},
         {"runs": ("june", "june")},
-        {"query": "rescale:4", "batch": 1, "sources": (), "outputs": ()},
-        {"query": "rescale:4", "batch": 0, "outputs": ()},
-        {"query": "rescale:4", "batch": 0, "sources": ()},
-        {"query": "rescale:4", "batch": 0, "sources": (), "outputs": (), "instances": 5},
-        {"query": "rescale:4", "batch": 0, "sources": (), "outputs": (), "pending": (ref("pending/a"),)},
-        {"query": "rescale:x", "batch": 0, "sources": (), "outputs": ()},
+        {"offer": Rescaled(4)},
+        {"offer": Rescaled(4), "outputs": (), "instances": 5},
+        {"offer": Rescaled(4), "outputs": (), "pending": (ref("pending/a"),)},
+        {"offer": Ticked(), "pending": (ref("pending/a"),)},
     ],
 )
 def test_a_manifest_that_contradicts_itself_is_not_born(changes):
@@ -196,7 +191,10 @@ def test_ranges_overlap_when_they_share_a_group():
         msgspec.json.encode({**msgspec.to_builtins(manifest()), "surprise": 1}),
         msgspec.json.encode({**msgspec.to_builtins(manifest()), "epoch": "three"}),
         msgspec.json.encode({**msgspec.to_builtins(manifest()), "epoch": 4}),
-        msgspec.json.encode({**msgspec.to_builtins(manifest()), "format": 2}),
+        msgspec.json.encode({**msgspec.to_builtins(manifest()), "format": FORMAT + 1}),
+        msgspec.json.encode({**msgspec.to_builtins(manifest()), "format": 1}),
+        msgspec.json.encode({**msgspec.to_builtins(manifest()), "offer": {"kind": "rescale", "instances": 0}}),
+        msgspec.json.encode({**msgspec.to_builtins(manifest()), "offer": {"kind": "unheard"}}),
     ],
 )
 def test_a_payload_that_is_no_manifest_is_a_coded_error_that_names_the_file(payload):
@@ -205,55 +203,21 @@ def test_a_payload_that_is_no_manifest_is_a_coded_error_that_names_the_file(payl
     assert caught.value.code == "MP312"
 
 
-def test_an_offer_knows_its_run():
-    assert Offer("run:june", 0, ()).run == "june"
-    assert Offer("0b5c", 4, ()).run is None
-
-
-def test_an_offer_of_a_rescale_is_no_batch_of_a_stream_and_no_run():
-    offer = Offer.rescale(16)
-    assert (offer.instances, offer.run, offer.streams, offer.sources) == (16, None, False, ())
-    assert Offer("0b5c", 4, ()).instances is None
-    assert Offer("run:rescale:16", 0, ()).instances is None
-    assert Offer("0b5c", 4, ()).streams
-    assert not Offer("run:june", 0, ()).streams
-
-
 def rescaled(**changes):
     """A manifest right after a rescale from 8 to 16."""
-    fields = {"query": "rescale:16", "batch": 0, "sources": (), "outputs": (), "instances": 16}
+    fields = {"offer": Rescaled(16), "outputs": (), "instances": 16}
     return manifest(**{**fields, **changes})
 
 
 def test_a_manifest_of_a_rescale_keeps_the_stream_and_survives_its_bytes():
     record = rescaled()
-    assert record.stream == Offer("q", 2, ("kafka",))
+    assert record.stream == Batch("q", 2, ("kafka",))
     assert decode_manifest(encode_manifest(record), record.name) == record
 
 
 def test_a_manifest_without_instances_has_the_bytes_that_it_always_had():
     assert b"instances" not in encode_manifest(manifest())
     assert b'"instances":16' in encode_manifest(manifest(instances=16))
-
-
-def read_by_an_old_version(data):
-    """Read a manifest as 0.1.0 did: no other fields, and a batch is that of a run, or the stream's last one."""
-    fields = [(field.name, field.type) for field in msgspec.structs.fields(Manifest) if field.name in OLD_FIELDS]
-    optional = [("pending", tuple[FileRef, ...], ())]
-    record = msgspec.json.decode(data, type=msgspec.defstruct("Old", fields + optional, forbid_unknown_fields=True))
-    if not record.query.startswith("run:") and record.stream != Offer(record.query, record.batch, record.sources):
-        raise msgspec.ValidationError("a batch that is not the stream's")
-    return record
-
-
-def test_an_old_version_reads_a_manifest_without_a_rescale():
-    assert read_by_an_old_version(msgspec.json.encode(manifest())).epoch == 3
-
-
-@pytest.mark.parametrize("record", [manifest(instances=16), rescaled(), rescaled(query="rescale:8", instances=None)])
-def test_an_old_version_refuses_what_it_would_misread(record):
-    with pytest.raises(msgspec.ValidationError):
-        read_by_an_old_version(msgspec.json.encode(record))
 
 
 @pytest.mark.parametrize(
@@ -272,22 +236,8 @@ def test_a_number_of_instances_that_does_not_fit_the_genesis_is_seen(record):
         manifest(instances=128),
         manifest(instances=1),
         rescaled(),
-        rescaled(query="rescale:8", instances=None),
+        rescaled(offer=Rescaled(8), instances=None),
     ],
 )
 def test_a_number_of_instances_that_fits_the_genesis_passes(record):
     record.check_instances(genesis())
-
-
-@pytest.mark.parametrize(
-    ("query", "batch"),
-    [
-        *(("", 0), ("run:", 0), ("q", -1), ("run:june", 1)),
-        *(("rescale:", 0), ("rescale:0", 0), ("rescale:01", 0), ("rescale:-1", 0), ("rescale:4", 1)),
-        ("rescale:\uff14", 0),
-    ],
-)
-def test_an_offer_that_makes_no_sense_is_not_born(query, batch):
-    with pytest.raises(EpochError) as caught:
-        Offer(query, batch, ())
-    assert caught.value.code == "MP412"

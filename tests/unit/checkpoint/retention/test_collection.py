@@ -307,7 +307,7 @@ def test_a_condemned_name_is_never_named_again():
         epoch = driver.checkpoint.epoch
         models[epoch + 1] = after(models[epoch], row)
         driver.epoch(row)
-        again |= condemned & {file.file.name for part in driver.work(row).parts for file in part.files}
+        again |= condemned & {file.file.name for one in driver.work(row).changed for file in one.files}
         own = {state.file.name for state in driver.checkpoint.head.deltas[-1].files}
         assert not own & condemned
     assert again, "the test has not come to what it is about"

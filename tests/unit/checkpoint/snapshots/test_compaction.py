@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records.deltas import write_changes
 from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_changes, read_state
 from millpond.checkpoint.snapshots import compaction
 from millpond.checkpoint.snapshots.compaction import chunk_ranges, compact
 from millpond.checkpoint.snapshots.snapshots import covers_all
 from millpond.errors import MillpondError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
@@ -39,16 +41,16 @@ def committed(history, cut=None, storage=None):
         for part in parts:
             ordered = sorted(part)
             if ordered:
-                files.append(write_changes(storage, FrameKind.DELTA, ordered, [part[key] for key in ordered]))
-        work = EpochWork((PartResult(0, files=tuple(dict.fromkeys(files))),), (), {})
-        checkpoint.run_epoch(Offer("q", batch, ()), lambda _, work=work: work, lambda _: None, partitions=1)
+                files.append(write_changes(storage, FrameKind.DELTA, Changes(ordered, [part[key] for key in ordered])))
+        work = EpochWork((Changed(files=tuple(dict.fromkeys(files))),), (), {})
+        checkpoint.run_epoch(Batch("q", batch), lambda _, work=work: work, lambda _: None, partitions=1)
     return storage, checkpoint
 
 
 def whole(storage, snapshot):
     state = {}
     for file in snapshot.files:
-        state.update(zip(*read_changes(storage, file), strict=True))
+        state.update(read_changes(storage, file).pairs())
     return state
 
 
@@ -98,8 +100,8 @@ def test_changes_that_another_writer_wrote_in_its_own_way_are_merged_too(tmp_pat
     key = store_key(0, 1, b"x")
     payload = b"\x92\x91\xc6" + len(key).to_bytes(4, "big") + key + b"\x91\xc5\x00\x03abc"
     ref = put_content(storage, "deltas", seal(FrameKind.DELTA, payload))
-    work = EpochWork((PartResult(0, files=(StateFile(ref, 1, 1, 1),)),), (), {})
-    checkpoint.run_epoch(Offer("q", 0, ()), lambda _: work, lambda _: None, partitions=1)
+    work = EpochWork((Changed(files=(StateFile(ref, 1, 1, 1),)),), (), {})
+    checkpoint.run_epoch(Batch("q", 0), lambda _: work, lambda _: None, partitions=1)
     snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
     assert whole(storage, snapshot) == {key: b"abc"}
 
@@ -110,7 +112,7 @@ def test_a_chunk_that_nothing_changed_is_not_written_again(monkeypatch):
     storage, checkpoint = committed(history)
     first = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
     assert len(first.files) == KEY_GROUPS
-    delta = write_changes(storage, FrameKind.DELTA, [store_key(0, 3, b"x")], [b"2"])
+    delta = write_changes(storage, FrameKind.DELTA, Changes([store_key(0, 3, b"x")], [b"2"]))
     head = checkpoint.head
     later = type(head)(
         **{name: getattr(head, name) for name in head.__struct_fields__}
@@ -119,8 +121,8 @@ def test_a_chunk_that_nothing_changed_is_not_written_again(monkeypatch):
             "snapshot": first.files,
             "epoch": head.epoch + 1,
             "parent": checkpoint.head_hash,
-            "batch": 1,
-            "stream": Offer("q", 1, ()),
+            "offer": Batch("q", 1),
+            "stream": Batch("q", 1),
             "deltas": (type(head.deltas[0])(head.epoch + 1, checkpoint.head_hash, (delta,)),),
         }
     )

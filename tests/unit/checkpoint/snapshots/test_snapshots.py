@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from millpond.checkpoint.records.manifest import FORMAT, EpochDeltas, Manifest, Offer, StateFile
+from millpond.checkpoint.records.manifest import FORMAT, EpochDeltas, Manifest, StateFile
+from millpond.checkpoint.records.offers import Batch
+from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.snapshots.snapshots import (
     DELTA_BYTES_MIN,
     DELTA_EPOCHS_MAX,
@@ -34,9 +36,7 @@ def manifest(sizes, snapshot_bytes=0, kept_before=0):
         checkpoint=UUID,
         epoch=epoch,
         parent=deltas[-1].parent,
-        query="q",
-        batch=epoch,
-        sources=(),
+        offer=Batch("q", epoch),
         partitions=1,
         snapshot_epoch=snapshot_epoch,
         snapshot=(file("snapshots/a", snapshot_bytes),) if snapshot_bytes else (),
@@ -44,7 +44,8 @@ def manifest(sizes, snapshot_bytes=0, kept_before=0):
         outputs=(),
         runs=(),
         counters={},
-        stream=Offer("q", epoch, ()),
+        times=Times(),
+        stream=Batch("q", epoch),
     )
 
 

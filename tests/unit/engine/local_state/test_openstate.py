@@ -6,14 +6,16 @@ from collections import Counter
 
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records.manifest import ElementSchema
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.local_state import openstate
 from millpond.engine.local_state.openstate import default_local_root, drop_old_copies, open_state, store_path
 from millpond.errors import StateError
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storekey import group_of, store_key
 from millpond.state.local.storeversion import Stamp, groups_in, ranges_of
@@ -38,7 +40,7 @@ class Job:
         self.checkpoint = Checkpoint.open(self.storage, ELEMENTS, key_groups=GROUPS, instances=4)
 
     def run(self, words, query="q"):
-        offer = Offer(query, self.batch(query), ())
+        offer = Batch(query, self.batch(query))
         partitions = self.layout.partitions
         self.checkpoint.run_epoch(
             offer, lambda parent: self.compute(parent, words), lambda manifest: None, partitions=partitions
@@ -46,7 +48,7 @@ class Job:
 
     def batch(self, query):
         head = self.checkpoint.head
-        return 0 if head is None else head.stream.batch + 1
+        return 0 if head is None else head.stream.number + 1
 
     def compute(self, parent, words):
         return EpochWork(tuple(self.part(parent, words, part) for part in range(self.layout.partitions)), (), {})
@@ -59,7 +61,7 @@ class Job:
         assert all(group_of(key) in groups for key in state)
         changed = {key: b"%d" % (int(state.get(key, b"0")) + count) for key, count in sorted(counts.items())}
         changed = {key: None if value == b"3" else value for key, value in changed.items()}
-        return PartResult(partition, (list(changed), list(changed.values())))
+        return Changed(Changes(list(changed), list(changed.values())))
 
     def opened(self, parent=None, layout=None, local=None):
         """The whole state as the stores give it."""
@@ -160,7 +162,7 @@ def test_a_store_of_another_timeline_with_the_same_numbers_is_rebuilt(job, steps
     parent = job.checkpoint.parent
     for partition in range(LAYOUT.partitions):
         store = LocalStore.at(store_path(job.local, parent.uuid, partition))
-        store.rebuild(Stamp(parent.uuid, parent.epoch, "0" * 64), [([key_of("z")], [b"foreign"])])
+        store.rebuild(Stamp(parent.uuid, parent.epoch, "0" * 64), [Changes([key_of("z")], [b"foreign"])])
     steps.clear()
     assert job.opened() == read_state(job.storage)
     assert set(steps) == {"rebuild"}
@@ -172,7 +174,7 @@ def test_a_store_of_a_foreign_parent_is_not_advanced_onto_this_timeline(job, ste
     parent = job.checkpoint.parent
     for partition in range(LAYOUT.partitions):
         store = LocalStore.at(store_path(job.local, parent.uuid, partition))
-        store.rebuild(Stamp(parent.uuid, parent.epoch - 1, "0" * 64), [([key_of("z")], [b"foreign"])])
+        store.rebuild(Stamp(parent.uuid, parent.epoch - 1, "0" * 64), [Changes([key_of("z")], [b"foreign"])])
     steps.clear()
     assert job.opened() == read_state(job.storage)
     assert "advance" not in steps
@@ -273,7 +275,7 @@ def test_copies_that_nobody_opened_for_long_are_dropped_and_come_back_when_they_
     with open_state(job.storage, job.local, job.checkpoint.parent, job.layout, 0):
         pass
     assert drop_old_copies(job.local, job.checkpoint.parent) == []
-    monkeypatch.setattr(job, "part", lambda parent, words, partition: PartResult(partition, None))
+    monkeypatch.setattr(job, "part", lambda parent, words, partition: Changed())
     for _ in range(6):
         job.run([])
     with open_state(job.storage, job.local, job.checkpoint.parent, job.layout, 0):
@@ -324,8 +326,8 @@ def test_only_groups_that_change_owner_are_restored(job, brought_in, behind):
     job.run(["a", "b", "c", "d", "e", "f", "g", "h"])
     job.opened()
     for _ in range(behind):
-        job.part = lambda parent, words, partition: PartResult(
-            partition, ([key_of("a")], [b"9"]) if not partition else None
+        job.part = lambda parent, words, partition: Changed(
+            Changes([key_of("a")] * (not partition), [b"9"] * (not partition))
         )
         job.run([])
     brought_in["rebuilt"] = 0

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records import deltas
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import ElementSchema, StateFile
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import compaction, snapshots
 from millpond.engine.local_state import openstate, restoring
@@ -30,6 +31,7 @@ from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import StateError, StorageError
 from millpond.keygroups import Layout
+from millpond.state.changes import Changes
 from millpond.state.local import localstore
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
 from millpond.state.local.storekey import group_of, store_key, store_prefix
@@ -98,9 +100,9 @@ class World:
         parts = []
         for partition in range(self.layout.partitions):
             own = [key for key in ordered if group_of(key) in self.layout.groups_of(partition)]
-            files = write_delta(self.storage, own, [changed[key] for key in own]) if own else ()
-            parts.append(PartResult(partition, files=files))
-        offer = Offer("q", self.batch, ())
+            files = write_delta(self.storage, Changes(own, [changed[key] for key in own])) if own else ()
+            parts.append(Changed(files=files))
+        offer = Batch("q", self.batch)
         self.batch += 1
         work = EpochWork(tuple(parts), (), {})
         self.checkpoint.run_epoch(offer, lambda _: work, lambda _: None, partitions=self.layout.partitions)

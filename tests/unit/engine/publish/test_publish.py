@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork
+from millpond.checkpoint.records.offers import Batch
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import STAGING, stage, staging_mark
@@ -54,7 +55,7 @@ class Stage:
         self.mark = staging_mark(1, checkpoint.genesis.uuid)
         self.outputs = tuple(stage(self.plan, table, f"{self.mark}-00-{part:05}") for part, table in enumerate(tables))
         work = EpochWork((), self.outputs, {})
-        checkpoint.run_epoch(Offer("q", 0, ()), lambda parent: work, lambda manifest: None, partitions=1)
+        checkpoint.run_epoch(Batch("q", 0), lambda parent: work, lambda manifest: None, partitions=1)
         self.genesis = checkpoint.genesis
         self.manifest = checkpoint.head
 
@@ -256,7 +257,7 @@ def test_two_sinks_of_one_folder_get_their_rows_also_if_these_are_equal(tmp_path
     sinks = [parquet(tmp_path) if visible else memory() for _ in plans]
     targets = {plan.name: (sink, plan) for plan, sink in zip(plans, sinks, strict=True)}
     checkpoint.run_epoch(
-        Offer("q", 0, ()),
+        Batch("q", 0),
         lambda parent: EpochWork((), outputs, {}),
         Publisher(checkpoint.genesis, targets).publish,
         partitions=1,

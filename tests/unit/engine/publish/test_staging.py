@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from millpond import Durability
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer
+from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork
+from millpond.checkpoint.records.offers import Batch
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import IN_CHECKPOINT, KEPT, stage, staging_mark
@@ -19,7 +20,7 @@ from millpond.spark.streaming.workroot import WorkRoot
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.memory import MemoryStorage
-from millpond.storage.perkey import PerKeyStorage
+from millpond.storage.backends.perkey import PerKeyStorage
 from tests.unit.engine.publish.test_publish import replies_of
 
 
@@ -63,7 +64,7 @@ class Stage:
         tables = [pa.table({"reply": [n, n + 10]}) for n in range(3)]
         outputs = tuple(stage(self.plan, t, f"{mark}-00-{part:05}", self.storage) for part, t in enumerate(tables))
         work = EpochWork((), outputs, {})
-        self.checkpoint.run_epoch(Offer("q", number - 1, ()), lambda _: work, lambda _: None, partitions=1)
+        self.checkpoint.run_epoch(Batch("q", number - 1), lambda _: work, lambda _: None, partitions=1)
         self.outputs = outputs
 
     def publish(self, sink=None):

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, Value, entry
+from millpond.checkpoint.records.times import TaskTimes
+from millpond.checkpoint.records.work import Changed
 from millpond.compiler.compile import compile_program
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import BadRows, EpochPlan, Level
@@ -18,12 +20,11 @@ from millpond.engine.simulated import Fed, Simulated
 from millpond.engine.task import spill, working
 from millpond.engine.task.spill import ROW_BYTES, join_controls, run_task
 from millpond.engine.task.step import StepRun
-from millpond.engine.time.eventtime import told_name
-from millpond.engine.time.timekeeping import soonest_name
 from millpond.errors import RowError, StorageError
 from millpond.ids import PartitionId
 from millpond.keygroups import hash_int
 from millpond.program.semantics.epoch_time import epoch_time
+from millpond.state.changes import Changes
 from tests.property.test_time import Alarms, compare, run_both
 from tests.spark.programs import PROGRAMS, Store, Totals, committed_state, fresh_seed, oracle, random_rows
 from tests.unit.engine.task.test_step import totals_batch, without_times
@@ -160,7 +161,7 @@ def test_two_attempts_tell_the_same_in_whatever_batches_rows_arrive(tmp_path, di
     assert seen[1] == seen[3]
     # Four bytes of a column less are four bytes less to hold.
     (with_groups,), (without,) = ([row["body"] for row in rows] for rows in (seen[0], seen[1]))
-    assert (with_groups["keys"], with_groups["values"]) == (without["keys"], without["values"])
+    assert with_groups["changed"] == without["changed"]
     assert min(divided) > 1
 
 
@@ -299,12 +300,22 @@ def test_no_file_is_left(tmp_path):
 
 
 def test_counters_are_added_and_moments_compared():
-    told, soonest = told_name(0, 1, "rows"), soonest_name(0, 1, gathered=False)
-    one = Control(0, 1, 5, 2, keys=[b"b"], values=[b"1"], counters={"fed.rows": 5, told: 7, soonest: 9})
-    two = Control(0, 1, 4, 0, keys=[b"a"], values=[None], counters={"fed.rows": 4, told: 3, soonest: 4, "late.rows": 1})
+    first, second = TaskTimes(9, {"rows": 7}), TaskTimes(4, {"rows": 3, "more": -5})
+    one = Control(0, 1, 5, 2, changed=Changed(Changes([b"b"], [b"1"]), growth=3), counters={"fed.rows": 5}, times=first)
+    two = Control(
+        0,
+        1,
+        4,
+        0,
+        changed=Changed(Changes([b"a"], [None]), growth=-1),
+        counters={"fed.rows": 4, "late.rows": 1},
+        times=second,
+    )
     joined = join_controls([one, two])
-    assert (joined.received, joined.sent, joined.keys, joined.values) == (9, 2, [b"a", b"b"], [None, b"1"])
-    assert joined.counters == {"fed.rows": 9, told: 7, soonest: 4, "late.rows": 1}
+    assert (joined.received, joined.sent) == (9, 2)
+    assert joined.changed == Changed(Changes([b"a", b"b"], [None, b"1"]), growth=2)
+    assert joined.counters == {"fed.rows": 9, "late.rows": 1}
+    assert joined.times == TaskTimes(4, {"rows": 7, "more": -5})
 
 
 def test_times_of_portions_are_added_and_those_of_earlier_steps_told_once():

@@ -77,7 +77,7 @@ def test_two_attempts_of_one_partition_at_once_give_the_same_rows_and_files(tmp_
         one.join(timeout=60)
     assert [one.exitcode for one in attempts] == [0, 0]
     assert first == second
-    assert any(row["task"] == CONTROL_TASK and row["body"]["files"] for row in first)
+    assert any(row["task"] == CONTROL_TASK and row["body"]["changed"].files for row in first)
     deltas = [path for path in (tmp_path / "checkpoint" / "deltas").rglob("*") if path.is_file()]
     assert len(deltas) == 1
 
@@ -101,7 +101,7 @@ def test_rows_are_ordered_by_source_then_position(tmp_path):
     ran = StepRun(simulated._plan, epoch, 0, PartitionId(0)).run([batch])
     (control,) = [decode_control(body) for body in ran.column("body").to_pylist()]
     # Amounts are key + position; a, b, c means 10, 6, 1, and floats are added in that order.
-    assert control.values == list(
+    assert control.changed.inline.values == list(
         oracle(Totals, [("add", (1, 10.0)), ("add", (1, 6.0)), ("add", (1, 1.0))]).state.values()
     )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from millpond import Counter, Map, Partitioned, Program, entry
-from millpond.checkpoint.records.times import EventTimes, FeedMark, Times
+from millpond.checkpoint.records.times import TaskTimes
 from millpond.engine.plan import BadRows, Level
 from millpond.engine.simulated import Simulated
 from millpond.engine.time.eventtime import (
@@ -21,8 +21,6 @@ from millpond.engine.time.eventtime import (
     Heard,
     ParentWatermark,
     advanced,
-    told_name,
-    told_times,
 )
 from millpond.engine.time.laterows import late_table, untimed
 from millpond.errors import MillpondError
@@ -104,16 +102,10 @@ def test_rows_are_late_below_the_watermark_less_the_lateness_and_never_before_th
     assert ParentWatermark(100, 60).bound_us(FeedTime(lateness_us=None)) == 60, "timers are not late"
 
 
-def test_tasks_tell_their_highest_times_by_feed_whatever_its_name():
-    counters = {told_name(0, 1, "a.b"): 5, told_name(0, 2, "a.b"): 9, told_name(1, 2, "c"): -4, "fed.c": 7}
-    assert told_times(counters) == {"a.b": 9, "c": -4}
-
-
-def test_event_times_survive_as_counters():
-    event = EventTimes(5, None, True, {"total.time.": FeedMark(3, None), "b": FeedMark(4, -9)})
-    times = Times(now_us=7, event=event)
-    assert Times.of(times.noted({"fed.b": 1, "total.time.seen.old": 4})) == times
-    assert Times.of({"total.time.now": 3}).event is None, "checkpoints from before have none"
+def test_tasks_tell_their_highest_times_by_feed_and_the_first_timer():
+    told = [TaskTimes(None, {"a.b": 5}), TaskTimes(7, {"a.b": 9}), TaskTimes(3), TaskTimes(None, {"c": -4})]
+    assert TaskTimes.joined(told) == TaskTimes(3, {"a.b": 9, "c": -4})
+    assert TaskTimes.joined([]) == TaskTimes()
 
 
 def test_the_order_of_late_rows_does_not_depend_on_how_they_came():

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.errors import StateError
+from millpond.state.changes import Changes
 from millpond.state.local import localstore
 from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
 from millpond.state.local.storekey import group_of, store_key, store_prefix
@@ -45,7 +46,7 @@ def stamp_of(store):
 
 def loaded(entries):
     keys = sorted(entries)
-    return keys, [entries[key] for key in keys]
+    return Changes(keys, [entries[key] for key in keys])
 
 
 def test_a_new_store_is_empty_and_stands_nowhere(store):
@@ -99,7 +100,7 @@ def test_a_view_stays_as_it_was_while_the_store_moves_on(store):
 def test_a_failure_in_the_middle_changes_nothing(store):
     store.rebuild(START, [loaded({A: b"1"})])
     with pytest.raises(TypeError):
-        store.advance(StoreVersion(START), NEXT, [loaded({A: b"2"}), ([B], [7])])
+        store.advance(StoreVersion(START), NEXT, [loaded({A: b"2"}), Changes([B], [7])])
     assert content(store) == {A: b"1"}
     assert stamp_of(store) == START
 
@@ -305,6 +306,7 @@ def test_only_the_owner_may_read_a_store(tmp_path):
 PRELUDE = """
 import os, sys
 from pathlib import Path
+from millpond.state.changes import Changes
 from millpond.state.local import localstore
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storeversion import Stamp, StoreVersion
@@ -354,7 +356,7 @@ def test_two_processes_share_a_store_and_only_one_advances_it(store):
     store.rebuild(START, [loaded({A: b"1"})])
     other = start(
         "store = LocalStore.at(path)\n"
-        "say(store.advance(StoreVersion(START), NEXT, [([A], [b'2'])]))\n"
+        "say(store.advance(StoreVersion(START), NEXT, [Changes([A], [b'2'])]))\n"
         "wait()\n"
         "with store.view() as view: say(view.stamp.hash)",
         store.path,
@@ -375,7 +377,7 @@ def test_a_map_that_another_process_grew_is_read_again(tmp_path, monkeypatch):
     other = start(
         "localstore.MAP_BYTES_START = 1 << 18\n"
         "many = [store_key(0, 2, b'%06d' % n) for n in range(8000)]\n"
-        "LocalStore.at(path).advance(StoreVersion(START), NEXT, [(many, [bytes(500)] * 8000)])",
+        "LocalStore.at(path).advance(StoreVersion(START), NEXT, [Changes(many, [bytes(500)] * 8000)])",
         store.path,
     )
     finish(other)
@@ -437,7 +439,7 @@ def test_a_writer_killed_in_the_middle_changes_nothing_and_blocks_nobody(store):
 
 def test_children_forked_before_the_store_was_opened_read_and_write_it(tmp_path):
     forked = start(
-        "LocalStore(path).rebuild(START, [([A], [b'1'])]) if os.fork() == 0 else os.wait()\n"
+        "LocalStore(path).rebuild(START, [Changes([A], [b'1'])]) if os.fork() == 0 else os.wait()\n"
         "store = LocalStore.at(path) if os.getpid() == os.getpgrp() else os._exit(0)\n"
         "with store.view() as view: say(view.get_many([A])[0].decode())",
         tmp_path / "store",
@@ -451,7 +453,7 @@ def test_a_store_opened_before_a_fork_is_refused_in_the_child_and_safe_in_the_pa
     forked = start(
         "from millpond.errors import StateError\n"
         "store = LocalStore.at(path)\n"
-        "store.rebuild(START, [([A], [b'1'])])\n"
+        "store.rebuild(START, [Changes([A], [b'1'])])\n"
         "view = store.view()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
@@ -462,7 +464,7 @@ def test_a_store_opened_before_a_fork_is_refused_in_the_child_and_safe_in_the_pa
         "say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "for turn in range(20):\n"
         "    now, then = (START, NEXT) if turn % 2 == 0 else (NEXT, START)\n"
-        "    store.advance(StoreVersion(now), then, [([A], [b'2'])])\n"
+        "    store.advance(StoreVersion(now), then, [Changes([A], [b'2'])])\n"
         "say(view.get_many([A])[0].decode())\n"
         "view.close()\n"
         "with store.view() as later: say(later.get_many([A])[0].decode())",

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint, EpochWork, Offer, PartResult
+from millpond.checkpoint.commit.checkpoint import Changed, Checkpoint, EpochWork
 from millpond.checkpoint.records.manifest import ElementSchema
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.errors import StorageError
+from millpond.state.changes import Changes
 from millpond.state.local.storekey import store_key
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.memory import MemoryStorage
@@ -241,8 +243,8 @@ def test_a_checkpoint_lives_on_folders_and_a_log_and_its_address_opens_it_elsewh
         assert epoch < 1000
         changed = {store_key(0, group, b"%d" % epoch): b"v" * 30 for group in range(8)}
         state |= changed
-        work = EpochWork((PartResult(0, (sorted(changed), [changed[key] for key in sorted(changed)])),), (), {})
-        checkpoint.run_epoch(Offer("q", epoch, ()), lambda _, work=work: work, lambda _: None, partitions=1)
+        work = EpochWork((Changed(Changes(sorted(changed), [changed[key] for key in sorted(changed)])),), (), {})
+        checkpoint.run_epoch(Batch("q", epoch), lambda _, work=work: work, lambda _: None, partitions=1)
     assert read_state(open_storage(storage.url)) == state
     assert opens_elsewhere(storage.url)
     assert not opens_elsewhere("spread:///disk1|memory://here")

@@ -1,4 +1,4 @@
-"""Deltas near this host, all else kept: what is where, and how another process opens it."""
+"""Files near this host, all else kept: what is where, and how another process opens it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from millpond.errors import StorageError
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.composed.unsynced import UnsyncedStorage, durable, unsynced_storage
+from millpond.storage.composed.unsynced import UnsyncedStorage, near_of, unsynced_storage
 from millpond.storage.content import put_content
-from millpond.storage.contract import PutOutcome
+from millpond.storage.contract import PutOutcome, bottom
 from millpond.storage.open import open_storage
 
 
@@ -18,22 +18,23 @@ def near(tmp_path):
     return UnsyncedStorage(FileStorage(tmp_path / "kept"), tmp_path / "near")
 
 
-def test_deltas_stay_near_and_all_else_is_kept(near, tmp_path):
-    assert near.put("deltas/a", b"1") is PutOutcome.WON
-    assert near.put("deltas/a", b"2") is PutOutcome.PRESENT
+def test_what_is_put_near_stays_there_and_all_else_is_kept(near, tmp_path):
+    assert near_of(near).put("deltas/a", b"1") is PutOutcome.WON
+    assert near_of(near).put("deltas/a", b"2") is PutOutcome.PRESENT
     near.put("manifests/0000000001", b"3")
     assert FileStorage(tmp_path / "near").list("") == ["deltas/a"]
     assert FileStorage(tmp_path / "kept").list("") == ["manifests/0000000001"]
     assert near.list("") == ["deltas/a", "manifests/0000000001"]
-    assert (near.get("deltas/a"), near.get("manifests/0000000001")) == (b"1", b"3")
+    for storage in (near, near.near):
+        assert (storage.get("deltas/a"), storage.get("manifests/0000000001")) == (b"1", b"3")
 
 
 def test_a_torn_file_does_not_stand_in_the_way_of_its_content(near, tmp_path):
-    ref = put_content(near, "deltas", b"whole")
+    ref = put_content(near.near, "deltas", b"whole")
     path = tmp_path / "near" / ref.name
     path.chmod(0o600)
     path.write_bytes(b"wh")
-    assert put_content(near, "deltas", b"whole") == ref
+    assert put_content(near.near, "deltas", b"whole") == ref
     assert near.get(ref.name) == b"whole"
     near.kept.put(ref.name, b"whole")
     near.forget_near(ref.name)
@@ -53,18 +54,20 @@ def test_what_is_not_near_is_looked_for_where_all_else_is(near):
 
 
 def test_another_process_opens_both_by_the_address(near):
-    near.put("deltas/a", b"1")
+    near.near.put("deltas/a", b"1")
     near.put("genesis", b"2")
-    again = open_storage(near.url)
-    assert (again.get("deltas/a"), again.get("genesis")) == (b"1", b"2")
-    assert durable(again).url == near.kept.url
-    assert durable(near.kept) is near.kept
+    for storage in (near, near.near):
+        again = open_storage(storage.url)
+        assert (type(again), again.url) == (type(storage), storage.url)
+        assert (again.get("deltas/a"), again.get("genesis")) == (b"1", b"2")
+    assert bottom(open_storage(near.url)).url == near.kept.url
+    assert bottom(near.kept) is near_of(near.kept) is near.kept
 
 
 def test_two_checkpoints_below_one_root_do_not_meet(tmp_path):
     kept = FileStorage(tmp_path / "kept")
     one, other = (unsynced_storage(kept, name, str(tmp_path)) for name in ("one", "other"))
-    one.put("deltas/a", b"1")
+    one.near.put("deltas/a", b"1")
     assert not other.contains("deltas/a")
 
 
@@ -73,7 +76,9 @@ def test_a_password_is_not_shown():
     assert shown_url(url) == "redis://***@host/0/x"
 
 
-@pytest.mark.parametrize("url", ["near:", "near:?kept=x", "near:?kept=x&folder=y&more=z"])
+@pytest.mark.parametrize(
+    "url", ["near:", "near:?kept=x", "near:?kept=x&folder=y&more=z", "near:?kept=x&folder=y&puts=z"]
+)
 def test_half_an_address_is_refused(url):
     with pytest.raises(StorageError) as caught:
         open_storage(url)
