@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.windowing.joins.bykey import LEFT, RIGHT, KeyIntervals, KeyWindows, key_windows, nothing_held
+from millpond.windowing.joins import LEFT, RIGHT, KeyIntervals, KeyWindows, key_windows, nothing_held
 from tests.property.joined import HOWS, Spec, batch_join
 from tests.sizes import sized
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from millpond import windowing as w
 from millpond.spark.frames import windowcolumns
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowplan import WindowPlan
+from millpond.spark.frames.windowplan import WindowPlan, result_type
 from millpond.spark.frames.windowrecords import record_results
-from millpond.spark.frames.windowtypes import result_type
 from tests.property.windows_oracle import periodic
 from tests.property.windows_oracle import session as brute_session
 from tests.sizes import sized

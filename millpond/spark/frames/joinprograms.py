@@ -15,7 +15,7 @@ from millpond.program.program import ProgramBase
 from millpond.program.semantics.epoch_time import moment_of, reached_us, us_of
 from millpond.program.timers import on_timer
 from millpond.state.containers.map import Map
-from millpond.windowing.joins.bykey import KeyJoin, Pair, nothing_held, stored_type
+from millpond.windowing.joins import KeyJoin, Pair, nothing_held, stored_type
 
 KEY, TIME, ROW = "join_key", "join_time", "join_row"
 """What entry points take: the key, the time in microseconds, and the columns of a row."""

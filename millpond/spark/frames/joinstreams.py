@@ -11,24 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from millpond.engine.time.eventtime import FIRST_US, LAST_US
+from millpond.lengths import Length
 from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of
 from millpond.spark.frames.joinprograms import ENTRIES, KEY, ROW, TIME, TOLD, join_program
 from millpond.spark.frames.streamed import CARRIED, KEYS, Arrival, as_key, as_row, hints_of, key_hint
-from millpond.spark.frames.windowjoins import (
-    FULL,
-    RIGHT,
-    JoinSide,
-    agreed,
-    bad_frames,
-    joined_schema,
-    maker_of,
-)
+from millpond.spark.frames.windowjoins import ALONE, JoinSide, agreed, bad_frames, join_of, joined_schema
 from millpond.spark.job import Job
-from millpond.windowing.joins.bykey import KeyIntervals, KeyJoin, key_windows
-from millpond.windowing.joins.interval import distance
-from millpond.windowing.joins.results import LEFT
-from millpond.windowing.kinds.kinds import Span, Window
+from millpond.windowing.kinds.kinds import Window
 
 Streamed = tuple[JoinSide, Arrival]
 """One side of a join, and how its rows come."""
@@ -37,29 +27,27 @@ Streamed = tuple[JoinSide, Arrival]
 def join_streams(
     left: Streamed,
     right: Streamed,
-    within: tuple[Span, Span] | None,
+    within: tuple[Length, Length] | None,
     window: Window | None,
     how: str,
     to: Sink,
     options: Mapping[str, Any],
 ) -> Job:
     """A job that sends the rows to a sink which `join_frames` gives of all that the streams will ever tell."""
-    maker_of(within, window, how)(False)  # A join that makes no sense is refused before anything is written.
+    lateness_us = max(arrival.time.lateness_us for _, arrival in (left, right))
+    join = join_of(within, window, how, min(lateness_us, LAST_US - FIRST_US))
     one, other = agreed(left[0], right[0])
     sides = (one, left[1]), (other, right[1])
-    schema = joined_schema(one, other, window)
+    schema = joined_schema(one, other, windowed=window is not None)
     keys = [hints_of(side.key_fields, "key", KEYS) for side, _ in sides]
     if key_hint(keys[0]) != key_hint(keys[1]):
         kinds = [", ".join(field.dataType.simpleString() for field, _ in side.key_fields) for side, _ in sides]
         raise bad_frames("keys of the same types", " and ".join(kinds))
     rows = [hints_of(side.other_fields, "column of a join", CARRIED) for side, _ in sides]
-    alone = how in {LEFT, FULL}, how in {RIGHT, FULL}
-    lateness_us = max(arrival.time.lateness_us for _, arrival in sides)
     mine, theirs = (tuple(hint for _, hint in row) for row in rows)
-    join = _join(within, window, alone, min(lateness_us, LAST_US - FIRST_US))
     program = join_program(join, key_hint(keys[0]), mine, theirs, bounds=window is not None)
     job = Job(program, left[0].frame.sparkSession, **options)
-    for (side, arrival), key, row, entry, told in zip(sides, keys, rows, ENTRIES, alone, strict=True):
+    for (side, arrival), key, row, entry, told in zip(sides, keys, rows, ENTRIES, ALONE[how], strict=True):
         fed = _matching(side, told=told, windowed=window is not None).withColumns(
             {
                 KEY: as_key(side.key_fields, key),
@@ -70,13 +58,6 @@ def join_streams(
         arrival.feed(job, entry, fed, F.timestamp_micros(TIME))
     columns = [pa.field(field.name, arrow_of(field.dataType)) for field in schema.fields]
     return job.on_timer(TOLD, to=to, rows=pa.schema(columns))
-
-
-def _join(within: tuple[Span, Span] | None, window: Window | None, alone: tuple[bool, bool], lateness: int) -> KeyJoin:
-    if window is not None:
-        return key_windows(window, alone, lateness)
-    assert within is not None
-    return KeyIntervals(distance(within[0]), distance(within[1]), alone, lateness)
 
 
 def _matching(side: JoinSide, *, told: bool, windowed: bool) -> DataFrame:

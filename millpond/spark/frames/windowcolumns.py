@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from millpond.engine.gathered.keycodes import KeyCodes
 from millpond.spark.frames.windowplan import BEGIN, END, TIME_COLUMN, WINDOW, WindowPlan, key_column
-from millpond.windowing.columns.columnar import Array, VarianceForm
+from millpond.windowing.aggregates.forms import Array
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.intake import Closed
 from millpond.windowing.columns.vectorised import ColumnWindows
@@ -145,7 +145,6 @@ def _batch(plan: WindowPlan, query: str, closed: Closed, codes: KeyCodes) -> pa.
         if values.dtype == object:
             columns[name] = emitted.column(name, values.tolist())
             continue
-        form = aggregate.columns
-        few = closed.rows <= form.less if isinstance(form, VarianceForm) else None
-        columns[name] = pa.array(values, mask=few).cast(emitted.kind)
+        absent = None if aggregate.columns is None else aggregate.columns.absent(closed.rows)
+        columns[name] = pa.array(values, mask=absent).cast(emitted.kind)
     return pa.RecordBatch.from_arrays([columns[field.name] for field in plan.schema], schema=plan.schema)

@@ -6,14 +6,17 @@ aggregates read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from millpond.errors import WindowError
-from millpond.spark.frames.windowtypes import ResultType, is_columnar, named_columns
+from millpond.engine.arrowtypes import arrow_type, to_arrow
+from millpond.errors import FeedError, WindowError
 from millpond.windowing.aggregates.aggregates import Aggregate
+from millpond.windowing.aggregates.forms import Kinds
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.kinds import Window
 from millpond.windowing.kinds.periodic import COUNT, TIME, Periodic
@@ -28,6 +31,27 @@ CHANGE = "change"
 """What a row does to a table of results by key and window, if late rows may correct some: tell, correct or retract."""
 
 TIME_COLUMN = "t"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultType:
+    """The type of a column of results, and the hint that it was made of, if there was one."""
+
+    kind: pa.DataType
+    hint: Any = None
+
+    def column(self, name: str, values: Sequence[Any]) -> pa.Array:
+        """Values as a column."""
+        try:
+            return pa.array(values, self.kind) if self.hint is None else to_arrow(values, self.hint)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise WindowError(
+                "MP646",
+                f"a result does not fit the column `{name}`",
+                expected=str(self.kind),
+                found=str(error).partition("\n")[0][:200],
+                hint=f"tell its type: aggregate(..., types={{{name!r}: float}})",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +88,7 @@ class WindowPlan:
         """Whether whole columns can be aggregated; else it goes record by record, in order of time."""
         kinds = dict(self.columns)
         return all(has_column_form(window) for window in self.queries.values()) and all(
-            is_columnar(aggregate, kinds) for aggregate in self.aggregates.values()
+            each.columns is not None and each.columns.fits(kinds) for each in self.aggregates.values()
         )
 
     def opened(self, batch: pa.RecordBatch) -> pa.Table:
@@ -95,7 +119,7 @@ class WindowPlan:
 
     @property
     def _named(self) -> set[str]:
-        return {name for each in self.aggregates.values() for name in named_columns(each) or ()}
+        return {name for each in self.aggregates.values() for name in each.named or ()}
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,6 +137,17 @@ class WindowPlan:
         if self.corrects:
             fields.append(pa.field(CHANGE, pa.string()))
         return pa.schema(fields)
+
+
+def result_type(name: str, aggregate: Aggregate, kinds: Kinds, hint: Any) -> ResultType:
+    """The type of an aggregate's results: as given, as follows from its column, or as its `lower` is annotated.
+
+    `kinds` are the types of the columns that it may read.
+    """
+    if hint is not None:
+        return ResultType(arrow_type(hint), hint)
+    kind = None if aggregate.columns is None else aggregate.columns.result_type(name, kinds)
+    return ResultType(kind) if kind is not None else _annotated(name, aggregate)
 
 
 def key_column(place: int) -> str:
@@ -137,3 +172,17 @@ def has_time_bounds(window: Window | Viewed) -> bool:
 
 def _is_measured(window: Window | Viewed) -> bool:
     return isinstance(window, Periodic) and window.measure not in {TIME, COUNT}
+
+
+def _annotated(name: str, aggregate: Aggregate) -> ResultType:
+    try:
+        hint = typing.get_type_hints(aggregate.lower)["return"]
+        return ResultType(arrow_type(hint), hint)
+    except (KeyError, NameError, TypeError, FeedError) as error:
+        raise WindowError(
+            "MP643",
+            f"the type of the column `{name}` is not known",
+            expected=f"a type: aggregate(..., types={{{name!r}: float}})",
+            found=f"the aggregate `{aggregate.name}`, whose results may be of any",
+            hint="or annotate what its `lower` returns",
+        ) from error

@@ -17,22 +17,29 @@ from pyspark.sql import types as T  # noqa: N812
 
 from millpond.engine.time.declared import EventTime
 from millpond.errors import WindowError
+from millpond.lengths import Length
 from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
 from millpond.spark.frames.streamed import Arrival
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowjoins import JoinSide, join_frames
-from millpond.spark.frames.windowplan import TIME_COLUMN, WINDOW, WindowPlan, has_column_form, key_column, value_column
+from millpond.spark.frames.windowjoins import JoinSide, join_frames, join_of
+from millpond.spark.frames.windowplan import (
+    TIME_COLUMN,
+    WINDOW,
+    WindowPlan,
+    has_column_form,
+    key_column,
+    result_type,
+    value_column,
+)
 from millpond.spark.frames.windowrecords import record_results
 from millpond.spark.frames.windowstreams import StreamedFrame
-from millpond.spark.frames.windowtypes import named_columns, result_type
 from millpond.spark.interpreter import check_hash_seed
 from millpond.spark.job import Job
 from millpond.spark.placement.placement import checked_host
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.columnar import PickForm
-from millpond.windowing.kinds.kinds import Span, Window
+from millpond.windowing.kinds.kinds import Window
 from millpond.windowing.kinds.periodic import COUNT, Periodic
 from millpond.windowing.kinds.userdefined import Viewed
 
@@ -166,7 +173,7 @@ class WindowedFrame:
         other: WindowedFrame,
         window: Window | None = None,
         *,
-        within: tuple[Span, Span] | None = None,
+        within: tuple[Length, Length] | None = None,
         how: str = "inner",
     ) -> DataFrame:
         """Pairs of rows of one key: `other` within two distances in time of a row of this frame, or in the same window.
@@ -175,8 +182,7 @@ class WindowedFrame:
         other, with `"full"` both. Keys have the same names on both sides, all other columns names of their own.
         """
         _check_other(other)
-        usual = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-        return join_frames(self.side, other.side, within, window, how, self._partitions or usual)
+        return join_frames(self.side, other.side, join_of(within, window, how), how, self._partitions)
 
     def join_job(
         self,
@@ -185,7 +191,7 @@ class WindowedFrame:
         *,
         to: Sink,
         checkpoint: str | Path,
-        within: tuple[Span, Span] | None = None,
+        within: tuple[Length, Length] | None = None,
         how: str = "inner",
         on: Mapping[str, Any] | None = None,
     ) -> Job:
@@ -226,14 +232,14 @@ class WindowedFrame:
         sorted_by = [name for name in (TIME_COLUMN, *values) if not isinstance(kinds[name], _UNSORTED)]
         if not plan.columnar:
             return routed.sortWithinPartitions(*keys, *sorted_by)
-        if any(isinstance(each.columns, PickForm) for each in plan.aggregates.values()):
+        if any(each.columns is not None and each.columns.ordered for each in plan.aggregates.values()):
             return routed.sortWithinPartitions(*sorted_by)
         return routed
 
     def _read_columns(self, queries: Mapping[str, Window | Viewed], aggregates: Mapping[str, Aggregate]) -> list[str]:
         """The columns that are read: those that aggregates name, or all if functions see whole records."""
         there = self._frame.columns
-        named = [named_columns(each) for each in aggregates.values()]
+        named = [each.named for each in aggregates.values()]
         wanted = {name for names in named for name in names or ()}
         missing = sorted(wanted.difference(there))
         if missing:

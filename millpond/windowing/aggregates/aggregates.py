@@ -14,7 +14,7 @@ from typing import Any
 
 from millpond.errors import WindowError
 from millpond.state.codec.canonical import canonical_value
-from millpond.windowing.columns.columnar import ColumnForm
+from millpond.windowing.aggregates.forms import ColumnForm
 
 ANY = "*"
 """Stands for what is read of a record by a function, or for the record itself: of that nothing more is known."""
@@ -46,6 +46,11 @@ class Aggregate:
     reads: tuple[str, ...] = (ANY,)
     options: tuple[str, ...] = ()
     itself: bool = False
+
+    @property
+    def named(self) -> set[str] | None:
+        """The columns that it reads by their names; None if it may read any."""
+        return None if self.columns is None else self.columns.named
 
     def result(self, partial: Any) -> Any:
         """The result of a partial; how its records were put together is not seen in the order of its sets."""
@@ -130,6 +135,26 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     )
 
 
+def boxed(
+    name: str,
+    of: Field,
+    choose: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]],
+    columns: ColumnForm,
+    *,
+    commutative: bool = False,
+) -> Aggregate:
+    """Make an aggregate whose partial is an empty tuple, or one of the one value that was chosen."""
+    read = reader(of)
+
+    def lift(record: Any) -> tuple[Any, ...]:
+        return (read(record),)
+
+    return Aggregate(
+        name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns,
+        reads=read_by(of), itself=of is None,
+    )  # fmt: skip
+
+
 def must_be_aggregate(given: object, where: str = "") -> None:
     """Refuse what is no aggregate."""
     if not isinstance(given, Aggregate):
@@ -175,6 +200,10 @@ def bad_aggregate(expected: str, found: str) -> WindowError:
         found=found,
         hint="see docs/WINDOWS.md, Aggregates",
     )
+
+
+def _unbox(partial: tuple[Any, ...]) -> Any:
+    return partial[0] if partial else None
 
 
 def _plain(value: Any) -> str:

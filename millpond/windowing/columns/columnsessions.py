@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.columnar import Array, Rows, State
+from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
 from millpond.windowing.columns.intake import (
-    Bools,
     Closed,
     Intake,
-    Ints,
     Late,
     forms_of,
     not_columnar,
@@ -149,7 +147,7 @@ class ColumnSessions:
         if self._states is not None:
             for name, form in self._forms.items():
                 state = tuple(part[chosen] for part in self._states[name])
-                values[name] = form.lower(form.seal(state, rows), rows)
+                values[name] = form.lower(state, rows)
         return Closed(self._keys[chosen], self._first[chosen], self._last[chosen] + self._gap, rows, values)
 
     def _groups(self, codes: Ints, points: Ints) -> tuple[Array, Array]:
@@ -225,7 +223,7 @@ class ColumnSessions:
             for name, form in self._forms.items():
                 held = tuple(part[now] for part in self._states[name])
                 there = tuple(part[at] for part in states[name])
-                both = form.join(there, held, counts[at], self._rows[now])
+                both = form.combine(there, held, counts[at], self._rows[now])
                 for part, new in zip(states[name], both, strict=True):
                     part[at] = new
             counts[at] += self._rows[now]

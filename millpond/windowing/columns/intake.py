@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.errors import WindowError
 from millpond.windowing.aggregates.aggregates import Aggregate, several
-from millpond.windowing.columns.columnar import NUMBER, Array, ColumnForm, State
+from millpond.windowing.aggregates.forms import NUMBER, Array, Bools, ColumnForm, Ints, State
 from millpond.windowing.kinds.grids import SlicedGrid
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 NANOSECONDS = 1000
 """So many are a microsecond."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from millpond.windowing.columns.intake import Ints, pack
+from millpond.windowing.aggregates.forms import Ints
+from millpond.windowing.columns.intake import pack
 
 
 def unique_pairs(keys: Ints, points: Ints) -> tuple[Ints, Ints]:

@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.blocks import Coarse, Runs, sliding_results
-from millpond.windowing.columns.columnar import Array, Rows, State
+from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
+from millpond.windowing.columns.blocks import Coarse, Runs, narrow_results, sliding_results
 from millpond.windowing.columns.intake import (
     NUMBER_MAX,
-    Bools,
     Closed,
     Intake,
-    Ints,
     Late,
     forms_of,
     not_columnar,
@@ -35,7 +33,6 @@ from millpond.windowing.columns.intake import (
     sliced,
     start_states,
 )
-from millpond.windowing.columns.narrow import narrow_results
 from millpond.windowing.columns.ordering import ranges, unique_pairs, without
 from millpond.windowing.keyed.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.kinds.driven import Session

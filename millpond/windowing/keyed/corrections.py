@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from millpond.errors import WindowError
-from millpond.windowing.columns.columnar import Array
-from millpond.windowing.columns.intake import Bools, Closed, Ints
+from millpond.windowing.aggregates.forms import Array, Bools, Ints
+from millpond.windowing.columns.intake import Closed
 from millpond.windowing.kinds.kinds import Span, micros
 
 RETRACT = "retract"

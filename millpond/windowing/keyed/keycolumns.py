@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.keyed.keycells import ByColumns, Cells, Columns, Folding, Ints, Keyed, Numbers, OneByOneError
+from millpond.windowing.aggregates.forms import Cells, Ints
+from millpond.windowing.keyed.keycells import ByColumns, Columns, Folding, Keyed, Numbers, OneByOneError
 from millpond.windowing.keyed.keysessions import Rows, Session, add_to_sessions, note_replaced
 from millpond.windowing.kinds.cuts import FAR_US, NEVER_US, Cuts
 

@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from millpond.windowing.keyed.keycells import Bools, Cells, Folding, Ints, Numbers, refusing
+from millpond.windowing.aggregates.forms import Bools, Cells, Ints
+from millpond.windowing.keyed.keycells import Folding, Numbers, refusing
 
 OPEN: Final = 0
 TOLD: Final = 1

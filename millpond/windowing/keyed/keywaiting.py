@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import ANY, Aggregate
-from millpond.windowing.keyed.keycells import ByColumns, Columns, Ints, Keyed, OneByOneError, refusing
+from millpond.windowing.aggregates.forms import Ints
+from millpond.windowing.keyed.keycells import ByColumns, Columns, Keyed, OneByOneError, refusing
 from millpond.windowing.kinds.cuts import FAR_US, Cuts
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.periodic import COUNT, TIME, Periodic

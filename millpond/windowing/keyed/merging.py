@@ -17,7 +17,6 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.columnar import ExtremeForm
 from millpond.windowing.kinds.cuts import Cuts
 from millpond.windowing.kinds.grids import Ints, SlicedGrid
 
@@ -97,7 +96,8 @@ def _exact(aggregate: Aggregate) -> bool:
     """Whether it can't be seen in which order partials were combined: nothing is rounded, whatever rows will come."""
     if aggregate.parts:
         return all(_exact(part) for _, part in aggregate.parts)
-    return isinstance(aggregate.columns, ExtremeForm) or _without_floats(aggregate.partial_type)
+    form = aggregate.columns
+    return (form is not None and form.exact) or _without_floats(aggregate.partial_type)
 
 
 def _without_floats(declared: Any) -> bool:

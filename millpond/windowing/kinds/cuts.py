@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from millpond.windowing.kinds.grids import Ints, Regular, SlicedGrid
+from millpond.windowing.kinds.grids import Ints, Regular, SlicedGrid, windows_of
 from millpond.windowing.kinds.kinds import LAST_TIME, check_told
 
 SLICES_MAX: Final = 1024
@@ -65,14 +65,13 @@ class Cuts:
             return None
         begins, ends = np.full(len(times), -NEVER_US), np.full(len(times), NEVER_US)
         for grid, first in self._grids:
-            newest, behind = grid.slices(times)
-            # A time before the end inside its slice is also in the window that ends there.
-            oldest = newest - np.where(behind | (not grid.rest), grid.whole - 1, grid.whole)
+            oldest, newest = windows_of(grid, times)
             if first is not None:
                 np.maximum(oldest, first, out=oldest)
             np.maximum(begins, grid.begins(newest), out=begins)
             if grid.rest:
-                np.maximum(begins, np.where(behind, grid.ends(newest - grid.whole), -NEVER_US), out=begins)
+                ends_before = grid.ends(newest - grid.whole)
+                np.maximum(begins, np.where(ends_before <= times, ends_before, -NEVER_US), out=begins)
             np.minimum(ends, np.where(oldest <= newest, grid.ends(oldest), NEVER_US), out=ends)
         return begins, ends
 

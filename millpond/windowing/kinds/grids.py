@@ -61,6 +61,13 @@ class SlicedGrid(Grid, Protocol):
         ...
 
 
+def windows_of(grid: SlicedGrid, times: Ints) -> tuple[Ints, Ints]:
+    """The first and the last window that each time lies in, by number; of a time between two windows, none is both."""
+    newest, behind = grid.slices(times)
+    # A time before the end inside its slice is also in the window that ends there.
+    return newest - np.where(behind | (not grid.rest), grid.whole - 1, grid.whole), newest
+
+
 @dataclass(frozen=True, slots=True)
 class Regular:
     """Windows of one range, a slide apart; window 0 begins at the origin."""

@@ -15,9 +15,8 @@ from millpond.engine.gathered.keycodes import KeyCodes
 from millpond.errors import WindowError
 from millpond.spark.frames import windowcolumns, windowrecords
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowplan import WindowPlan
+from millpond.spark.frames.windowplan import WindowPlan, result_type
 from millpond.spark.frames.windowrecords import record_results
-from millpond.spark.frames.windowtypes import named_columns, result_type
 from millpond.windowing.kinds.periodic import Periodic
 
 STAMP = pa.timestamp("us")
@@ -90,10 +89,10 @@ def test_sums_and_means_want_numbers(aggregate):
 
 
 def test_columns_are_known_where_they_are_named():
-    assert named_columns(w.argmin("n", "s")) == {"n", "s"}
-    assert named_columns(w.count()) == set()
-    assert named_columns(w.sum_of(lambda row: 1)) is None
-    assert named_columns(w.argmin("n")) is None
+    assert w.argmin("n", "s").named == {"n", "s"}
+    assert w.count().named == set()
+    assert w.sum_of(lambda row: 1).named is None
+    assert w.argmin("n").named is None
 
 
 @pytest.mark.parametrize("results", [column_results, record_results])

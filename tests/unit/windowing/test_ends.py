@@ -14,7 +14,6 @@ from millpond.program.semantics.epoch_time import us_of
 from millpond.testing import event_time, fire_timers
 from millpond.windowing import ClosedWindow
 from millpond.windowing.columns.vectorised import ColumnWindows
-from millpond.windowing.joins import WindowJoin
 from millpond.windowing.kinds.kinds import FIRST_TIME, LAST_TIME
 
 DAY = timedelta(days=1) // timedelta(microseconds=1)
@@ -165,10 +164,6 @@ def test_times_whose_windows_have_too_large_numbers_are_refused(time):
     with pytest.raises(WindowError, match="MP628"):
         windows.add([0], [time], {})
     assert windows.live_slices == 0
-    join = WindowJoin(w.tumbling(1))
-    with pytest.raises(WindowError, match="MP628"):
-        join.add(left=([0], [5], {"v": [1]}), right=([0], [time], {"w": [1]}))
-    assert join.live_rows == (0, 0)
 
 
 def test_the_last_numbers_are_told():

@@ -2,6 +2,12 @@
 
 A program keeps what a key holds as state, adds rows to it as they come, and calls `close` when the watermark has come
 to the moment that was said to be the next one. What is emitted then does not depend on the order in which rows came.
+
+>>> join = key_intervals("0 s", "10 s", alone=(True, False))
+>>> held = [(1_000_000, 0, "ad")], [(8_000_000, 0, "click")], [], []
+>>> closed = join.close(held, until=20_000_000)
+>>> [(pair.left, pair.right) for pair in closed.emitted]
+[('ad', 'click')]
 """
 
 from __future__ import annotations
@@ -12,10 +18,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
-from millpond.windowing.joins.results import bad_join
+from millpond.errors import WindowError
+from millpond.lengths import Length, length_us
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.grids import Grid
-from millpond.windowing.kinds.kinds import Window, described
+from millpond.windowing.kinds.kinds import SPAN_MAX, Window, described
 from millpond.windowing.kinds.periodic import TIME, Periodic
 
 LEFT, RIGHT = 0, 1
@@ -283,6 +290,23 @@ def key_windows(window: Window, alone: tuple[bool, bool], lateness: int = 0) -> 
     if isinstance(window, Periodic) and window.measure == TIME:
         return KeyWindows(window.grid, alone, lateness)
     raise bad_join("tumbling, sliding, calendar or session windows over time", described(window))
+
+
+def key_intervals(low: Length, high: Length, alone: tuple[bool, bool], lateness: int = 0) -> KeyIntervals:
+    """How the rows of a key are joined within two distances in time."""
+    near, far = (length_us(each, "distance", bad_join, least=None) for each in (low, high))
+    if max(abs(near), abs(far)) > SPAN_MAX:
+        raise bad_join("distances of at most 2**61 microseconds", f"{low!r} and {high!r}"[:80])
+    if near > far:
+        raise bad_join("a low distance that is not above the high one", f"{low!r} and {high!r}"[:80])
+    return KeyIntervals(near, far, alone, lateness)
+
+
+def bad_join(expected: str, found: str) -> WindowError:
+    """Return the error for a join that makes no sense."""
+    return WindowError(
+        "MP651", "this can't be a join", expected=expected, found=found, hint="see docs/WINDOWS.md, Joins"
+    )
 
 
 def _sides(alone: tuple[bool, bool]) -> str:
