@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def read_state(spark: Session, checkpoint: str | Path, element: str, epoch: int | None = None) -> Frame:
-    """A state element as a DataFrame with the columns `key` and `value`, as it was after an epoch, by default the last.
+    """Read a state element, `key` and `value`, as it was after an epoch, by default the last.
 
     The epoch is fixed when this is called, however often the DataFrame is used. Partial state has a column `instance`
     too; a `Set` has no `value`, a `Value` no `key`. Values of types without a column of their own are text with JSON.
@@ -21,7 +21,7 @@ def read_state(spark: Session, checkpoint: str | Path, element: str, epoch: int 
 
 
 def read_changes(spark: Session, checkpoint: str | Path, element: str, since: int, until: int | None = None) -> Frame:
-    """What each epoch after `since` changed in a state element, up to `until`, by default the last.
+    """Return what each epoch after `since` changed in a state element, up to `until`, by default the last.
 
     Columns: `epoch`, `change` (added, changed, removed), `key`, `old`, `new`; `instance` too for partial state. An
     entry that changed in several epochs has several rows. Epoch 0 is the empty state before the first one.

@@ -26,10 +26,10 @@ def windows(
     `key` is a column or several, `time` a column or an expression that gives a timestamp. Rows of a key go to one of
     `partitions` tasks, by default as many as Spark chooses for a shuffle. A batch DataFrame is aggregated to another
     one. Of a streaming one a job is made: its `time` is an `EventTime`, and a column may order its rows, as those of
-    `Job.feed`. docs/WINDOWS.md tells what comes out.
+    `Job.feed`. docs/WINDOWS.md says what comes out.
     """
-    told = time if old.keys() & set(EventTime.__slots__) else None
-    check_call("windows", old, ("key", "time", "partitions", "order_by"), {"time": (EventTime, told)})
+    given = time if old.keys() & set(EventTime.__slots__) else None
+    check_call("windows", old, ("key", "time", "partitions", "order_by"), {"time": (EventTime, given)})
     from millpond.spark.frames.windows import WindowedFrame
 
     return WindowedFrame(df, key, time, partitions, order_by)

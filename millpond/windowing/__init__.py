@@ -3,8 +3,7 @@
 `SharedWindows` takes records one by one, in order, for any kinds of windows; `vectorised` takes columns, in any order,
 for windows over time. docs/WINDOWS.md says which to use.
 
-In reading order: `kinds/`, `aggregates/`, `stores/`, `discretiser`, `shared`, `element`, `keyed/`, `columns/`,
-`joins/`.
+In reading order: `kinds/`, `aggregates/`, `stores/`, `discretiser`, `shared`, `keyed/`, `element`, `columns/`, `joins`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from millpond.errors import WindowError
 from millpond.lengths import Length, length_us
+from millpond.spelling import check_unit
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.grids import Grid
 from millpond.windowing.kinds.kinds import SPAN_MAX, Window, described
@@ -69,25 +70,25 @@ class KeyJoin(Protocol):
         ...
 
     def mark(self, at: int, now: int) -> int:
-        """The mark of a row that comes; if it is late, `now` is the least time that a row could have had."""
+        """Return the mark of a row that comes; if it is late, `now` is the least time that a row could have had."""
         ...
 
     def due(self, at: int) -> int:
-        """When something may have to be done because a row has come."""
+        """Return when something may have to be done because a row has come."""
         ...
 
     def close(self, held: Held, until: int) -> Closed:
-        """Tell what no row can change that happened at a watermark or later, and forget what none can need."""
+        """Emit what no row can change that happened at a watermark or later, and forget what none can need."""
         ...
 
 
 def nothing_held(join: KeyJoin) -> Held:
-    """What a key holds before its first row."""
+    """Return what a key holds before its first row."""
     return tuple([] for _ in range(join.lists))
 
 
 def stored_type(join: KeyJoin, left: Any, right: Any) -> Any:
-    """The type of what a key holds, by those of the columns of its rows."""
+    """Return the type of what a key holds, by those of the columns of its rows."""
     rows = [_LIST[_TUPLE[int, int, side]] for side in (left, right)]
     return _TUPLE[tuple(rows[place % 2] for place in range(join.lists))]
 
@@ -125,7 +126,7 @@ class KeyIntervals:
         return at + 1
 
     def close(self, held: Held, until: int) -> Closed:
-        """Let rows that the watermark has passed meet those that are held, and tell rows alone that stay so."""
+        """Let rows that the watermark has passed meet those that are held, and emit rows alone that stay so."""
         lefts, rights = list(held[2]), list(held[3])
         fresh = [_sorted(row for row in rows if row[0] < until) for rows in held[:2]]
         waiting = [[row for row in rows if row[0] >= until] for rows in held[:2]]
@@ -148,7 +149,7 @@ class KeyIntervals:
         return Closed(emitted, (*waiting, lefts, rights), min(dues, default=None))
 
     def _meet(self, emitted: list[Pair], rows: list[Row], others: list[Row], side: int) -> None:
-        """Tell the pairs of rows of a side with rows of the other one, and mark both."""
+        """Emit the pairs of rows of a side with rows of the other one, and mark both."""
         low, high = (self.low, self.high) if side == LEFT else (-self.high, -self.low)
         for place, (at, mark, row) in enumerate(rows):
             first = bisect_left(others, at + low, key=_AT)
@@ -208,11 +209,11 @@ class KeyWindows(_Windowed):
         return f"{self.grid}, alone {_sides(self.alone)}"
 
     def due(self, at: int) -> int:
-        """When the first window of a row is over."""
+        """Return when the first window of a row is over."""
         return int(self.grid.end(self.grid.oldest(at))) + self.lateness
 
     def close(self, held: Held, until: int) -> Closed:
-        """Tell the windows that are over, and forget rows that are in no other one."""
+        """Emit the windows that are over, and forget rows that are in no other one."""
         grid, final = self.grid, until - self.lateness
         windows: dict[int, tuple[list[Any], list[Any]]] = {}
         staying: tuple[list[Row], list[Row]] = ([], [])
@@ -250,11 +251,11 @@ class KeySessions(_Windowed):
         return f"sessions with gap {self.gap} us, alone {_sides(self.alone)}"
 
     def due(self, at: int) -> int:
-        """When a session is over in which no later row lies."""
+        """Return when a session is over in which no later row lies."""
         return at + self.gap + self.lateness
 
     def close(self, held: Held, until: int) -> Closed:
-        """Tell the sessions that are over, and forget their rows."""
+        """Emit the sessions that are over, and forget their rows."""
         final = until - self.lateness
         emitted: list[Pair] = []
         staying: tuple[list[Row], list[Row]] = ([], [])
@@ -270,7 +271,7 @@ class KeySessions(_Windowed):
         return Closed(emitted, staying, min(dues, default=None))
 
     def _sessions(self, held: Held) -> Iterator[tuple[int, int, int, tuple[list[Row], list[Row]]]]:
-        """The begin and end of each session, up to when sessions were over as its rows came, and its rows."""
+        """Return the begin and end of each session, up to when sessions were over as its rows came, and its rows."""
         rows = sorted(((row, side) for side in (LEFT, RIGHT) for row in held[side]), key=lambda one: one[0][0])
         first = 0
         for place, (row, _) in enumerate(rows, 1):
@@ -284,7 +285,7 @@ class KeySessions(_Windowed):
 
 
 def key_windows(window: Window, alone: tuple[bool, bool], lateness: int = 0) -> KeyWindows | KeySessions:
-    """How the rows of a key are joined in windows, of those that joins know."""
+    """Return how the rows of a key are joined in windows, of those that joins know."""
     if isinstance(window, Session):
         return KeySessions(window.gap, alone, lateness)
     if isinstance(window, Periodic) and window.measure == TIME:
@@ -293,7 +294,9 @@ def key_windows(window: Window, alone: tuple[bool, bool], lateness: int = 0) -> 
 
 
 def key_intervals(low: Length, high: Length, alone: tuple[bool, bool], lateness: int = 0) -> KeyIntervals:
-    """How the rows of a key are joined within two distances in time."""
+    """Return how the rows of a key are joined within two distances in time."""
+    for each in (low, high):
+        check_unit(each, "distance")
     near, far = (length_us(each, "distance", bad_join, least=None) for each in (low, high))
     if max(abs(near), abs(far)) > SPAN_MAX:
         raise bad_join("distances of at most 2**61 microseconds", f"{low!r} and {high!r}"[:80])

@@ -18,6 +18,7 @@ import millpond
 from millpond import EventTime, memory, parquet
 from millpond import windowing as w
 from millpond.errors import EpochError, RowError, WindowError
+from tests.lengths import us
 from tests.spark.feeding import stream_of, write_part
 
 pytestmark = pytest.mark.usefixtures("in_utc")
@@ -81,9 +82,7 @@ def sides(spark, folder, left, right, **options):
     return frames
 
 
-@pytest.mark.parametrize(
-    ("how", "join"), [("full", {"within": WITHIN}), ("left", {"window": w.sliding(6_000_000, 4_000_000)})]
-)
+@pytest.mark.parametrize(("how", "join"), [("full", {"within": WITHIN}), ("left", {"window": w.sliding("6 s", "4 s")})])
 def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, join):
     left, right = made_up(1, "at", "n"), made_up(2, "then", "m")
     for first in (0, 2):
@@ -99,7 +98,7 @@ def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, joi
             how=how,
             to=parquet(tmp_path / "out"),
             checkpoint=tmp_path / "ck",
-            on={"local_root": tmp_path / "local"},
+            local_root=tmp_path / "local",
         ).run(close=first == 2)
     batches = [spark.read.parquet(str(tmp_path / name)) for name in ("left", "right")]
     wanted = millpond.windows(batches[0], key=KEYS, time="at").join(
@@ -118,7 +117,7 @@ def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, joi
 def test_nulls_match_nothing_where_rows_alone_are_not_told(spark, tmp_path):
     left = table("l", ("a", 1, 1), (None, 2, 2), ("a", None, 3), ("b", 4, 4))
     right = table("r", ("a", 2, 10), (None, 2, 20), ("c", 3, 30))
-    for number, (how, join) in enumerate((("inner", {"within": WITHIN}), ("inner", {"window": w.tumbling(10**7)}))):
+    for number, (how, join) in enumerate((("inner", {"within": WITHIN}), ("inner", {"window": w.tumbling(us(10**7))}))):
         sink = memory()
         mine, theirs = sides(spark, tmp_path / f"in{number}", left, right)
         mine.join_job(theirs, **join, how=how, to=sink, checkpoint=tmp_path / f"ck{number}").run(close=True)
@@ -126,7 +125,7 @@ def test_nulls_match_nothing_where_rows_alone_are_not_told(spark, tmp_path):
     # A row without a time is in no window, so it is not told as a row alone either.
     sink = memory()
     mine, theirs = sides(spark, tmp_path / "alone", left.filter(left["key"].is_valid()), right)
-    mine.join_job(theirs, w.tumbling(10**7), how="left", to=sink, checkpoint=tmp_path / "ck").run(close=True)
+    mine.join_job(theirs, w.tumbling(us(10**7)), how="left", to=sink, checkpoint=tmp_path / "ck").run(close=True)
     assert sorted((row["key"], row["l"], row["r"]) for row in sink.rows()) == [("a", 1, 10), ("b", 4, None)]
     # A null key, or no time within distances, is told by a batch as a row alone: a stream refuses it.
     for number, part in enumerate((left.filter(left["l_at"].is_valid()), left.filter(left["key"].is_valid()))):
@@ -146,12 +145,12 @@ def test_what_streams_cant_have_is_refused_before_they_start(spark, tmp_path):
         return millpond.windows(frame, key=key, time=EventTime("r_at"))
 
     for code, call in (
-        ("join_job", lambda: mine.join(theirs, within=(0, 1))),
+        ("join_job", lambda: mine.join(theirs, within=("0 s", "1 us"))),
         ("MP640", lambda: mine.join_job(batch, **rows)),
         ("MP640", lambda: batch.join_job(theirs, **rows)),
         ("MP651", lambda: mine.join_job(theirs, **{**rows, "within": (1, 0)})),
         ("MP651", lambda: mine.join_job(theirs, w.count_tumbling(3), **{**rows, "within": None})),
-        ("MP652", lambda: mine.join_job(theirs, w.tumbling(3), **rows)),
+        ("MP652", lambda: mine.join_job(theirs, w.tumbling("3 us"), **rows)),
         ("MP652", lambda: mine.join_job(theirs, how="outer", **rows)),
         ("MP652", lambda: mine.join_job(other(right.withColumn("l", F.lit(1))), **rows)),
         ("MP652", lambda: mine.join_job(other(right.withColumn("key", F.lit(1))), **rows)),

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import millpond
 from millpond import windowing as w
 from millpond.errors import WindowError
+from tests.lengths import us
 
 UTC = datetime.UTC
 ROWS = 700
@@ -57,7 +58,7 @@ def test_an_interval_join_equals_sparks_own(frames, how, low, high):
     left, right = frames
     mine = millpond.windows(left, key=["name", "size"], time="at", partitions=3).join(
         millpond.windows(right, key=["name", "size"], time="then"),
-        within=(datetime.timedelta(microseconds=low), high),
+        within=(datetime.timedelta(microseconds=low), us(high)),
         how=how,
     )
     apart = F.unix_micros("then") - F.unix_micros("at")
@@ -111,16 +112,16 @@ def test_one_side_may_be_empty(frames):
     none = right.where("false")
     for how, size in (("inner", 0), ("left", ROWS), ("right", 0), ("full", ROWS)):
         joined = millpond.windows(left, key="name", time="at").join(
-            millpond.windows(none.drop("size"), key="name", time="then"), within=(0, 1), how=how
+            millpond.windows(none.drop("size"), key="name", time="then"), within=("0 s", "1 us"), how=how
         )
         assert joined.count() == size
     joined = millpond.windows(none, key="name", time="then").join(
-        millpond.windows(left.drop("size"), key="name", time="at"), within=(0, 1), how="left"
+        millpond.windows(left.drop("size"), key="name", time="at"), within=("0 s", "1 us"), how="left"
     )
     assert joined.count() == 0
     for how in ("right", "full"):
         joined = millpond.windows(none, key="name", time="then").join(
-            millpond.windows(left.drop("size"), key="name", time="at"), w.tumbling(10**9), how=how
+            millpond.windows(left.drop("size"), key="name", time="at"), w.tumbling(us(10**9)), how=how
         )
         assert joined.where("name is null and n is not null").count() > 0
         assert joined.count() == left.where("at is not null").count()
@@ -139,7 +140,7 @@ def test_a_session_in_another_time_zone_joins_the_same_rows(spark, frames):
         inner = [F.expr(f"unix_micros({each})") for each in ("deep.inner", "deep.more[0]", "deep.named['x']")]
         return sorted(map(str, told.select("n", "m", *moments, *inner).collect()))
 
-    asked = [("full", {"within": (-(10**7), 10**7)}), ("left", {"window": w.tumbling(10**7)})]
+    asked = [("full", {"within": (-(10**7), 10**7)}), ("left", {"window": w.tumbling(us(10**7))})]
     want = [found(how, **join) for how, join in asked]
     usual = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York" if usual != "America/New_York" else "UTC")
@@ -154,7 +155,7 @@ def test_columns_may_have_any_names(spark):
     one = spark.range(3).selectExpr("id as time", "timestamp_micros(id) as k0", "id as `a.b`", "id as bucket")
     other = spark.range(3).selectExpr("id as time", "timestamp_micros(id) as v0", "id as `c d`", "id as `e``f`")
     joined = millpond.windows(one, key="time", time="k0").join(
-        millpond.windows(other, key="time", time="v0"), within=(0, 0), how="full"
+        millpond.windows(other, key="time", time="v0"), within=("0 s", "0 s"), how="full"
     )
     assert joined.columns == ["time", "k0", "a.b", "bucket", "v0", "c d", "e`f"]
     assert sorted((row[0], row[2], row[3], row[5], row[6]) for row in joined.collect()) == [(n,) * 5 for n in range(3)]
@@ -170,7 +171,7 @@ def test_equal_numbers_of_two_types_are_one_key(spark, kinds):
     )
     for how, more in (("inner", 0), ("left", 5), ("right", 10), ("full", 15)):
         joined = millpond.windows(one.where("k >= 10"), key="k", time="at").join(
-            millpond.windows(other.where("k < 35"), key="k", time="then"), within=(0, 0), how=how
+            millpond.windows(other.where("k < 35"), key="k", time="then"), within=("0 s", "0 s"), how=how
         )
         found = [(row["k"], row["at_n"], row["then_n"]) for row in joined.collect()]
         assert len(found) == 25 + more
@@ -185,7 +186,7 @@ def test_what_can_not_be_joined_is_refused(frames):
     for side, options, code in (
         (theirs, {"within": (0, 1)}, "MP652"),  # `size` is on both sides
         (other, {}, "MP652"),
-        (other, {"within": (0, 1), "window": w.tumbling(3)}, "MP652"),
+        (other, {"within": (0, 1), "window": w.tumbling("3 us")}, "MP652"),
         (other, {"within": 3}, "MP652"),
         (millpond.windows(right, key="m", time="then"), {"within": (0, 1)}, "MP652"),
         (other, {"within": (1, 0)}, "MP651"),

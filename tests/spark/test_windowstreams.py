@@ -88,7 +88,7 @@ def test_a_stream_with_a_restart_gives_what_a_batch_gives(spark, tmp_path):
             WINDOWS,
             to=parquet(tmp_path / "out"),
             checkpoint=tmp_path / "ck",
-            on={"local_root": tmp_path / "local"},
+            local_root=tmp_path / "local",
             **AGGREGATES,
         )
         job.run(close=first == 2)

@@ -1,7 +1,7 @@
 """Joins over time of batch DataFrames: Spark's own join, on the key and a stretch of time or a window.
 
-Rows within two distances meet in bins of time as long as these are apart: a row that may be told alone lies in one, its
-partners are looked for in two. So a key with many rows costs the pairs that it has, not all that it could have.
+Rows within two distances meet in bins of time as long as these are apart: a row that may be emitted alone lies in one,
+its partners are looked for in two. So a key with many rows costs the pairs that it has, not all that it could have.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class JoinSide:
         return [field.dataType for field in own.schema.fields]
 
     def placed(self, letter: str) -> DataFrame:
-        """The columns by their places, and the time in microseconds."""
+        """Return the columns by their places, and the time in microseconds."""
         return self.frame.select(
             *(key.alias(f"{letter}k{place}") for place, (_, key) in enumerate(self.keys)),
             *(column.alias(f"{letter}v{place}") for place, (_, column) in enumerate(self.other_fields)),

@@ -41,7 +41,7 @@ class ResultType:
     hint: Any = None
 
     def column(self, name: str, values: Sequence[Any]) -> pa.Array:
-        """Values as a column."""
+        """Return values as a column."""
         try:
             return pa.array(values, self.kind) if self.hint is None else to_arrow(values, self.hint)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -50,7 +50,7 @@ class ResultType:
                 f"a result does not fit the column `{name}`",
                 expected=str(self.kind),
                 found=str(error).partition("\n")[0][:200],
-                hint=f"tell its type: aggregate(..., types={{{name!r}: float}})",
+                hint=f"say its type: aggregate(..., types={{{name!r}: float}})",
             ) from error
 
 
@@ -59,7 +59,7 @@ class WindowPlan:
     """Keys with their types, the columns that aggregates read with theirs, and what is computed of them.
 
     `single` says that there is one window without a name. `results` are the types of aggregates, in their order. If it
-    `corrects`, windows may be told again.
+    `corrects`, windows may be emitted again.
     """
 
     keys: tuple[tuple[str, pa.DataType], ...]
@@ -92,7 +92,7 @@ class WindowPlan:
         )
 
     def opened(self, batch: pa.RecordBatch) -> pa.Table:
-        """Rows as they came to a task, if nothing is missing in them."""
+        """Return rows as they came to a task, if nothing is missing in them."""
         table = pa.Table.from_batches([batch])
         if table[TIME_COLUMN].null_count:
             raise WindowError(
@@ -114,7 +114,7 @@ class WindowPlan:
         return table
 
     def values(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
-        """The columns that aggregates read, by their own names; a table can't have these, which may be any."""
+        """Return the columns that aggregates read, by their own names; a table can't have these, which may be any."""
         return {name: table[value_column(place)] for place, (name, _) in enumerate(self.columns)}
 
     @property
@@ -133,14 +133,14 @@ class WindowPlan:
         if not all(over_time):
             measured = any(_is_measured(window) for window in self.queries.values())
             fields += [pa.field(name, pa.float64() if measured else pa.int64()) for name in (FROM, TO)]
-        fields += [pa.field(name, told.kind) for name, told in zip(self.aggregates, self.results, strict=True)]
+        fields += [pa.field(name, result.kind) for name, result in zip(self.aggregates, self.results, strict=True)]
         if self.corrects:
             fields.append(pa.field(CHANGE, pa.string()))
         return pa.schema(fields)
 
 
 def result_type(name: str, aggregate: Aggregate, kinds: Kinds, hint: Any) -> ResultType:
-    """The type of an aggregate's results: as given, as follows from its column, or as its `lower` is annotated.
+    """Return the type of an aggregate's results: as given, as follows from its column, or as its `lower` is annotated.
 
     `kinds` are the types of the columns that it may read.
     """
@@ -151,22 +151,22 @@ def result_type(name: str, aggregate: Aggregate, kinds: Kinds, hint: Any) -> Res
 
 
 def key_column(place: int) -> str:
-    """The name of a key on its way to a task."""
+    """Return the name of a key on its way to a task."""
     return f"k{place}"
 
 
 def value_column(place: int) -> str:
-    """The name of a column that aggregates read, on its way to a task."""
+    """Return the name of a column that aggregates read, on its way to a task."""
     return f"v{place}"
 
 
 def has_column_form(window: Window | Viewed) -> bool:
-    """Whether windows can be computed over whole columns."""
+    """Say whether windows can be computed over whole columns."""
     return isinstance(window, Session) or (isinstance(window, Periodic) and window.measure == TIME)
 
 
 def has_time_bounds(window: Window | Viewed) -> bool:
-    """Whether a window begins and ends at times, not at numbers of records or points of a measure."""
+    """Say whether a window begins and ends at times, not at numbers of records or points of a measure."""
     return window.needs_time and not isinstance(window, Viewed)
 
 

@@ -53,7 +53,7 @@ class Aggregate:
         return None if self.columns is None else self.columns.named
 
     def result(self, partial: Any) -> Any:
-        """The result of a partial; how its records were put together is not seen in the order of its sets."""
+        """Return the result of a partial; how its records were put together is not seen in the order of its sets."""
         return self.lower(canonical_value(partial))
 
     @property
@@ -162,7 +162,7 @@ def must_be_aggregate(given: object, where: str = "") -> None:
 
 
 def read_by(*fields: Field) -> tuple[str, ...]:
-    """The columns that are read, each once, as the text of an aggregate tells them."""
+    """Return the columns that are read, each once, as the text of an aggregate names them."""
     return tuple(dict.fromkeys(of if isinstance(of, str) else ANY for of in fields))
 
 
@@ -207,7 +207,7 @@ def _unbox(partial: tuple[Any, ...]) -> Any:
 
 
 def _plain(value: Any) -> str:
-    """A value as text that is the same in every process: of what is no plain value, the type."""
+    """Return a value as text that is the same in every process: of what is no plain value, the type."""
     match value:
         case tuple() | list():
             return f"({', '.join(map(_plain, value))})"

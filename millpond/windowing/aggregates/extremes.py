@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond.windowing.aggregates.aggregates import Aggregate, Field, boxed
-from millpond.windowing.aggregates.forms import Array, Bools, Cells, ColumnForm, Kinds, Rows, State, column_of, worst
+from millpond.windowing.aggregates.forms import Array, Bools, Cells, FoldedForm, Kinds, Rows, State, column_of, worst
 
 
 def min_of(of: Field = None) -> Aggregate:
@@ -29,12 +29,12 @@ def max_of(of: Field = None) -> Aggregate:
 
 
 @dataclass(frozen=True)
-class ExtremeForm(ColumnForm):
+class ExtremeForm(FoldedForm):
     """Finds the smallest or largest number of a column; NaN spreads."""
 
     largest: bool
 
-    what, exact, folds = "min and max", True, True
+    what, exact = "min and max", True
 
     def result_type(self, name: str, kinds: Kinds) -> pa.DataType | None:  # noqa: ARG002
         """Follow the column, whatever it is."""
@@ -80,7 +80,7 @@ class ExtremeForm(ColumnForm):
 
 
 def _strange(values: Array) -> Bools:
-    """Where it depends on order which of two numbers is chosen, or on whether there are others."""
+    """Return where it depends on order which of two numbers is chosen, or on whether there are others."""
     if values.dtype.kind == "i":
         return np.zeros(len(values), np.bool_)
     strange: Bools = np.isnan(values) | (np.signbit(values) & (values == 0))

@@ -101,9 +101,6 @@ class ColumnForm(ABC):
     ordered: ClassVar[bool] = False
     """Whether rows of one time must come in an order that depends on nothing but their values."""
 
-    folds: ClassVar[bool] = False
-    """Whether there is a `fold`."""
-
     @property
     def name(self) -> str:
         """The name of its column, or the error that there is none."""
@@ -122,7 +119,7 @@ class ColumnForm(ABC):
         return None if self.column is None else set(self.needs)
 
     def fits(self, kinds: Kinds) -> bool:
-        """Whether it can be computed of columns of these types."""
+        """Say whether it can be computed of columns of these types."""
         if self.named is None:
             return False
         return all(need != NUMBER or is_number(kinds[name]) for name, need in self.needs.items())
@@ -155,13 +152,6 @@ class ColumnForm(ABC):
         """Mark the results that are null, by how many rows they have; None if none is."""
         return None
 
-    def fold(self, before: list[Any], cells: Cells, values: Any, odd: Bools) -> list[Any]:
-        """Return the partials of cells after rows of these values, as if these came one by one.
-
-        `before` is what the old cells held. Cells of which that can't be said by columns are marked as `odd`.
-        """
-        raise NotImplementedError
-
     def require_number(self, name: str, kinds: Kinds) -> None:
         """Refuse a column that is no numbers, as that of results of this name."""
         if not is_number(kinds[self.name]):
@@ -174,8 +164,19 @@ class ColumnForm(ABC):
             )
 
 
+class FoldedForm(ColumnForm):
+    """An aggregate of numbers whose partials, as keys hold them, take in many rows at once."""
+
+    @abstractmethod
+    def fold(self, before: list[Any], cells: Cells, values: Any, odd: Bools) -> list[Any]:
+        """Return the partials of cells after rows of these values, as if these came one by one.
+
+        `before` is what the old cells held. Cells of which that can't be said by columns are marked as `odd`.
+        """
+
+
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column can be added up."""
+    """Say whether a column can be added up."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 

@@ -23,7 +23,7 @@ from millpond.windowing.aggregates.forms import (
     Array,
     Bools,
     Cells,
-    ColumnForm,
+    FoldedForm,
     Kinds,
     Rows,
     State,
@@ -69,10 +69,10 @@ def mean_of(of: Field = None) -> Aggregate:
     )  # fmt: skip
 
 
-class CountForm(ColumnForm):
+class CountForm(FoldedForm):
     """Counts rows; all that it needs is kept anyway."""
 
-    what, folds = "count", True
+    what = "count"
 
     @property
     def needs(self) -> Mapping[str, str]:
@@ -112,10 +112,10 @@ class CountForm(ColumnForm):
         return cells.counts(before)
 
 
-class SumForm(ColumnForm):
+class SumForm(FoldedForm):
     """Adds a column up; integers never wrap around in silence."""
 
-    what, folds = "sum", True
+    what = "sum"
 
     def result_type(self, name: str, kinds: Kinds) -> pa.DataType | None:
         """Follow the column: floats, integers, or decimals of its scale."""

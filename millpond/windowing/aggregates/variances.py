@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond.windowing.aggregates.aggregates import Aggregate, Field, read_by, reader
-from millpond.windowing.aggregates.forms import Array, Bools, Cells, ColumnForm, Kinds, Rows, State, column_of
+from millpond.windowing.aggregates.forms import Array, Bools, Cells, FoldedForm, Kinds, Rows, State, column_of
 
 Moments = tuple[int, float, float, float]
 """How many, one number to measure from, the sum of distances from it, and the sum of their squares."""
@@ -58,7 +58,7 @@ def combine_moments(left: Moments, right: Moments) -> Moments:
 
 
 @dataclass(frozen=True)
-class VarianceForm(ColumnForm):
+class VarianceForm(FoldedForm):
     """Computes the variance of a column.
 
     A slice keeps its first value and sums of distances from it, and so does a window. That value is one of their own,
@@ -68,7 +68,7 @@ class VarianceForm(ColumnForm):
 
     less: int
 
-    what, folds = "variance", True
+    what = "variance"
 
     def result_type(self, name: str, kinds: Kinds) -> pa.DataType | None:  # noqa: ARG002
         """Floats."""

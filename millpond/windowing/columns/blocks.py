@@ -73,7 +73,7 @@ class Coarse:
         return Runs(self.keys[first][some], first[some], last[some] + 1, low[some], high[some], reach)
 
     def runs_of(self, keys: Array, numbers: Array, reach: int) -> Runs:
-        """The runs of chosen windows, which are sorted, whether they close or not."""
+        """Return the runs of chosen windows, which are sorted, whether they close or not."""
         new = np.ones(len(keys), np.bool_)
         new[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1] + 1)
         begin = np.flatnonzero(new)
@@ -95,7 +95,7 @@ class Runs:
     reach: int
 
     def blocks(self, length: int) -> tuple[Array, Array]:
-        """The first block of each run, and how many it needs."""
+        """Return the first block of each run, and how many it needs."""
         begin = self.low // length
         return begin, (self.high + self.reach - 1) // length - begin + 1
 
@@ -113,18 +113,18 @@ class Runs:
             begin = end
 
     def where(self, chosen: Any) -> Runs:
-        """Some of the runs."""
+        """Return some of the runs."""
         return Runs(
             self.keys[chosen], self.first[chosen], self.last[chosen], self.low[chosen], self.high[chosen], self.reach
         )
 
     def slices(self) -> tuple[Array, Array]:
-        """Where the slices of the runs are, and the run of each."""
+        """Return where the slices of the runs are, and the run of each."""
         sizes = self.last - self.first
         return ranges(self.first, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
     def windows(self) -> tuple[Array, Array]:
-        """The numbers of the windows of the runs, and the run of each."""
+        """Return the numbers of the windows of the runs, and the run of each."""
         widths = self.high - self.low + 1
         return ranges(self.low, widths), np.repeat(np.arange(len(widths)), widths)
 
@@ -132,7 +132,7 @@ class Runs:
 def sliding_results(
     coarse: Coarse, runs: Runs, whole: int, rest: bool, forms: Mapping[str, ColumnForm], dtypes: Dtypes
 ) -> Results:
-    """Keys, numbers, rows and values of the windows of some runs, those without rows left out."""
+    """Return keys, numbers, rows and values of the windows of some runs, those without rows left out."""
     length = max(whole, 1)
     begin, counts = runs.blocks(length)
     offset = np.cumsum(counts) - counts
@@ -193,7 +193,7 @@ def spread(
 
 
 def _windows(rows: Array, states: States, forms: Mapping[str, ColumnForm]) -> tuple[Array, States]:
-    """The window that begins at each slice, blocks as columns: the rest of its block, and the start of the next."""
+    """Combine the window that begins at each slice: the rest of its block, a column, and the start of the next."""
     if len(rows) == 1:
         return rows[:, :-1], _each(states, np.s_[:, :-1])
     ahead_rows = np.add.accumulate(rows, axis=0)
@@ -271,7 +271,7 @@ def _of_one_block(
     numbers = coarse.numbers[picked]
 
     def laid(rows: Array, states: States, low: int, high: int) -> tuple[Array, States]:
-        """The slices from `low` up to, not including, `high`: a row of cells per slice, a column per run."""
+        """Return the slices from `low` up to, not including, `high`: a row of cells per slice, a column per run."""
         inside = (numbers >= low) & (numbers < high)
         at = (numbers[inside] - low, run[inside])
         return spread(rows, states, picked[inside], at, (high - low, len(runs.keys)), forms, dtypes)

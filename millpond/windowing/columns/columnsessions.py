@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from millpond.lengths import Length
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
+from millpond.windowing.columns.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.columns.intake import (
     Closed,
     Intake,
@@ -18,9 +20,9 @@ from millpond.windowing.columns.intake import (
     pack,
     start_states,
 )
-from millpond.windowing.keyed.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.kinds.driven import Session
-from millpond.windowing.kinds.kinds import Span, Window, backwards, described
+from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.periodic import NO_TIME
 
 
 class ColumnSessions:
@@ -31,7 +33,7 @@ class ColumnSessions:
     become one, their sums are added.
 
     >>> from millpond.windowing import count, session
-    >>> sessions = ColumnSessions(session(10), {"n": count()})
+    >>> sessions = ColumnSessions(session("10 us"), {"n": count()})
     >>> late = sessions.add([0, 0, 0], [30, 0, 9], {})
     >>> closed = sessions.close(20)
     >>> [closed.begins.tolist(), closed.ends.tolist(), closed.values["n"].tolist()]
@@ -47,7 +49,7 @@ class ColumnSessions:
         window: Window,
         aggregates: Mapping[str, Aggregate],
         *,
-        lateness: Span = 0,
+        lateness: Length = NO_TIME,
         corrections: str = RETRACT,
     ) -> None:
         self._allowed = Allowed.of(lateness, corrections)
@@ -70,7 +72,7 @@ class ColumnSessions:
         return len(self._keys)
 
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
-        """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; tells the late ones."""
+        """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; return the late ones."""
         codes, points, taken = self._intake.take(keys, times, columns)
         if not len(codes):
             return Late(codes, points, codes)
@@ -103,7 +105,7 @@ class ColumnSessions:
         return closed
 
     def export(self) -> dict[str, Any]:
-        """The whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
+        """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
         states = {} if self._states is None else self._states
         arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
         own = {"keys": self._keys, "first": self._first, "last": self._last, "rows": self._rows}
@@ -141,7 +143,7 @@ class ColumnSessions:
             self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
 
     def _results_of(self, chosen: Bools) -> Closed:
-        """What is to be said of some sessions."""
+        """Return what is to be said of some sessions."""
         rows = self._rows[chosen]
         values: dict[str, Array] = {name: np.zeros(0) for name in self._forms}
         if self._states is not None:
@@ -151,7 +153,7 @@ class ColumnSessions:
         return Closed(self._keys[chosen], self._first[chosen], self._last[chosen] + self._gap, rows, values)
 
     def _groups(self, codes: Ints, points: Ints) -> tuple[Array, Array]:
-        """The session of each open session and each row, in the order of key and begin; and where each begins."""
+        """Find the session of each open one and each row, in the order of key and begin; and where each begins."""
         keys = np.concatenate((self._keys, codes))
         begins = np.concatenate((self._first, points))
         packed = pack(keys, begins)
@@ -213,7 +215,7 @@ class ColumnSessions:
         self._emitted, self._replaces = emitted, replaces
 
     def _joined(self, places: Array, size: int) -> tuple[Array, dict[str, State]]:
-        """The open sessions in their new places; those that share one are joined, the earlier on the left."""
+        """Return the open sessions in their new places; those that share one are joined, the earlier on the left."""
         counts = np.zeros(size, np.int64)
         states = start_states(self._forms, size, self._intake.dtypes)
         left = np.arange(len(places))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.aggregates.forms import Array, Cells, Ints
+from millpond.windowing.aggregates.forms import Array, Cells, FoldedForm, Ints
 
 Columns = Mapping[str | None, Array]
 """Values by the names of their columns; without a name, if they are the records themselves."""
@@ -58,14 +58,14 @@ class Folding:
     def __init__(self, aggregate: Aggregate) -> None:
         self.combine = aggregate.combine
         self._parts = [part for _, part in aggregate.parts]
-        self.can = bool(self._parts) and all(part.columns is not None and part.columns.folds for part in self._parts)
+        self.can = bool(self._parts) and all(isinstance(part.columns, FoldedForm) for part in self._parts)
 
     def numbers(self, columns: Columns) -> Numbers:
-        """What the parts read of rows."""
+        """Return what the parts read of rows."""
         return tuple(_read(part, columns) for part in self._parts)
 
     def folded(self, cells: Cells, numbers: Numbers) -> list[Any]:
-        """The partials of cells after their rows."""
+        """Return the partials of cells after their rows."""
         if not len(cells.first):
             return []
         each = (
@@ -75,7 +75,7 @@ class Folding:
         return list(zip(*each, strict=True))
 
     def lifted(self, count: int, numbers: Numbers) -> list[Any]:
-        """The partials of so many rows, each by itself."""
+        """Return the partials of so many rows, each by itself."""
         each = (
             [part.lift(None)] * count if values is None else _lifted(part, values)
             for part, values in zip(self._parts, numbers, strict=True)
@@ -85,7 +85,7 @@ class Folding:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What can't be combined is told of the row that it shows at, when rows go one by one."""
+    """Return what can't be combined is reported of the row that it shows at, when rows go one by one."""
     try:
         yield
     except (TypeError, OverflowError) as error:
@@ -93,7 +93,7 @@ def refusing() -> Iterator[None]:
 
 
 def _read(part: Aggregate, columns: Columns) -> Array | None:
-    """The numbers that an aggregate reads; None if it reads none."""
+    """Return the numbers that an aggregate reads; None if it reads none."""
     assert part.columns is not None
     column = part.columns.column
     if column is None and not part.itself:
@@ -107,7 +107,7 @@ def _read(part: Aggregate, columns: Columns) -> Array | None:
 
 
 def _lifted(part: Aggregate, values: Array) -> Iterator[Any]:
-    """The partials of rows, each by itself."""
+    """Return the partials of rows, each by itself."""
     assert part.columns is not None
     column = part.columns.column
     for value in values.tolist():
@@ -115,8 +115,8 @@ def _lifted(part: Aggregate, values: Array) -> Iterator[Any]:
 
 
 def _folded(part: Aggregate, before: list[Any], cells: Cells, values: Array | None) -> list[Any]:
-    """What cells hold of an aggregate after their rows; `before` is what the old ones held."""
-    assert part.columns is not None
+    """Return what cells hold of an aggregate after their rows; `before` is what the old ones held."""
+    assert isinstance(part.columns, FoldedForm)
     odd = np.zeros(len(cells.first), np.bool_)
     with np.errstate(over="ignore", invalid="ignore"):
         found = part.columns.fold(before, cells, values, odd)
