@@ -48,7 +48,7 @@ _LITERAL: Any = Literal
 def join_program(
     join: KeyJoin, key: Any, left: tuple[Any, ...], right: tuple[Any, ...], *, bounds: bool
 ) -> type[ProgramBase]:
-    """Return a program with entry points `left` and `right`, and a handler, whose replies are lists of joined rows.
+    """Make a program with entry points `left` and `right`, and a handler, whose replies are lists of joined rows.
 
     `key` is the type of keys, `left` and `right` are those of columns. A joined row has the bounds of its window, if
     there are such `bounds`, and the columns of both sides, all of them None for a row that is not there.
@@ -119,7 +119,7 @@ def join_streams(
     to: Sink,
     start: Start,
 ) -> Job:
-    """Return a job that sends the rows to a sink which `join_frames` gives of all that will ever come."""
+    """Make a job that sends the rows to a sink which `join_frames` gives of all that will ever come."""
     lateness_us = max(arrival.time.lateness_us for _, arrival in (left, right))
     join = join_of(within, window, how, min(lateness_us, LAST_US - FIRST_US))
     one, other = agreed(left[0], right[0])

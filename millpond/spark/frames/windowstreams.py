@@ -144,7 +144,7 @@ class StreamedFrame:
     arrival: Arrival
 
     def job(self, plan: WindowPlan, to: Sink, start: Start) -> Job:
-        """Return a job that computes the windows of a plan, and sends them to a sink."""
+        """Make a job that computes the windows of a plan, and sends them to a sink."""
         key, row = hints_of(self.keys, "key", KEYS), hints_of(self.columns, "column of windows", VALUES)
         program = _program(plan, key, row, self.arrival.time.lateness)
         fed = self.frame.withColumns({KEY: as_key(self.keys, key), ROW: as_row(self.columns, row), TIME: self.time})
@@ -154,7 +154,7 @@ class StreamedFrame:
 
 
 def _program(plan: WindowPlan, key: Hints, row: Hints, lateness: Length) -> type[ProgramBase]:
-    """Return the program of a plan: rows are added as they come, and a row is emitted for each window that is over."""
+    """Make the program of a plan: rows are added as they come, and a row is emitted for each window that is over."""
     names = tuple(name for name, _ in plan.columns)
     over_time = {name: has_time_bounds(window) for name, window in plan.queries.items()}
     single, corrects, kinds = plan.single, plan.corrects, set(over_time.values())

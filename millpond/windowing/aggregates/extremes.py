@@ -80,7 +80,7 @@ class ExtremeForm(FoldedForm):
 
 
 def _strange(values: Array) -> Bools:
-    """Return where it depends on order which of two numbers is chosen, or on whether there are others."""
+    """Mark where it depends on order which of two numbers is chosen, or on whether there are others."""
     if values.dtype.kind == "i":
         return np.zeros(len(values), np.bool_)
     strange: Bools = np.isnan(values) | (np.signbit(values) & (values == 0))

@@ -59,7 +59,7 @@ class Allowed:
 
 
 def matches(old: Closed, new: Closed) -> tuple[Ints, Ints]:
-    """Return where the two speak of one window: its places in both. No window is in either of them twice."""
+    """Find where the two speak of one window: its places in both. No window is in either of them twice."""
     keys, begins, ends = (
         np.concatenate((getattr(old, part), getattr(new, part))) for part in ("keys", "begins", "ends")
     )

@@ -188,7 +188,7 @@ class ColumnWindows:
         self._touched = (np.append(self._touched[0], pairs[0]), np.append(self._touched[1], pairs[1]))
 
     def _corrected(self, closed: Closed) -> Closed:
-        """Make windows that closed, with the emitted ones that changed among them."""
+        """Put the emitted windows that changed among those that closed."""
         changed = self._results_of(*unique_pairs(*self._touched))
         whole = joined([changed, closed], self._forms)
         old = joined(self._replaced, self._forms)

@@ -85,7 +85,7 @@ class Folding:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Return what can't be combined is reported of the row that it shows at, when rows go one by one."""
+    """Let rows go one by one where some can't be combined: then it is reported of the row that it shows at."""
     try:
         yield
     except (TypeError, OverflowError) as error:

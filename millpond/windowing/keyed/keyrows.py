@@ -182,7 +182,7 @@ def _picked(slices: list[tuple[int, Any]], pick: Callable[[Any], Any]) -> list[t
 
 
 def _kept(window: Any, *, joins: bool) -> Any:
-    """Return a window whose rows were added before; if it joins others, its measure may have come some way already."""
+    """Make a window for rows that were added before; if it joins others, its measure may have come some way already."""
     if isinstance(window, UserDefined | Viewed):
         return replace(window, lenient=True)
     return (
@@ -276,7 +276,7 @@ def _look_at_shape(window: Varying, time: int, record: Any) -> None:
 
 
 def _try_cut(name: str, window: UserDefined, time: int, record: Any, state: Any) -> None:
-    """Return how many windows are open in the row's turn is not known yet, but the function must be able to answer."""
+    """Ask the function: how many windows are open in the row's turn is not known yet, but it must have an answer."""
     known = {} if state is None else state["discretiser"]["queries"]
     own = known[name]["state"][1] if name in known else window.initial
     asked_cut(window.cut, own, Moment(record, time, 0 if state is None else state["position"]))

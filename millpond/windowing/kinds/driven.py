@@ -91,7 +91,7 @@ class SessionRun(Attentive):
         return last
 
     def pass_over(self, time: int) -> None:
-        """Return the session goes on up to there."""
+        """Go on with the session up to there."""
         self._last = time
 
     def ends_at(self) -> int | None:
@@ -278,7 +278,7 @@ def punctuation(mark: Test | None = None) -> Landmark:
 
 
 def landmark(begins: Test, ends: Test | None = None, *, length: Length | None = None) -> Landmark:
-    """Return a window from each landmark until a record that ends it, `punctuate()`, or a length of time."""
+    """Make windows from each landmark until a record that ends it, `punctuate()`, or a length of time."""
     function(begins, "begins")
     if ends is not None:
         function(ends, "ends")

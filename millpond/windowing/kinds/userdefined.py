@@ -162,7 +162,7 @@ def viewed(view: View, initial: Any = None) -> Viewed:
 
 
 def last_every(records: int, every: Length) -> Viewed:
-    """Return the last so many records, emitted with the first record of every `every` that follow."""
+    """Make views of the last so many records, emitted with the first record of every `every` that follow."""
     many, every_us = whole(records, "number of records"), span(every, "time between two views")
 
     def view(due: int | None, moment: Moment, held: int) -> tuple[int, bool, int | None]:
