@@ -239,7 +239,7 @@ def test_what_stands_in_the_end_is_what_rows_in_order_give(kind, batches, length
         return ColumnSessions(w.session(us(length)), aggregates, **options)
 
     batches = number_rows(batches, pace)
-    corrected, at_once = make(lateness=10**6), make()
+    corrected, at_once = make(lateness="1 s"), make()
     store_version = {}
     for turn, batch in enumerate(batches):
         corrected.add(*in_columns(batch))
@@ -341,7 +341,7 @@ def test_another_lateness_is_taken_up_by_a_restored_state(lateness):
         assert closed.begins.tolist() == corrected + begins
 
 
-@pytest.mark.parametrize("options", [{"lateness": -1}, {"lateness": 1.5}, {"lateness": True}, {"corrections": "both"}])
+@pytest.mark.parametrize("options", [{"lateness": "-1 us"}, {"lateness": 1.5}, {"lateness": True}, {"corrections": "both"}])
 def test_a_lateness_that_makes_no_sense_is_refused(options):
     with pytest.raises(WindowError, match="MP650"):
         ColumnWindows(w.tumbling("10 us"), {"n": w.count()}, **options)

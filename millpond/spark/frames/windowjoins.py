@@ -61,7 +61,7 @@ class JoinSide:
     @property
     def other_fields(self) -> list[tuple[T.StructField, Column]]:
         """The columns that are no keys, with their types."""
-        return [(field, _quoted(field.name)) for field in self.others]
+        return [(field, quoted(field.name)) for field in self.others]
 
     @property
     def kinds(self) -> list[T.DataType]:
@@ -281,7 +281,8 @@ def _moment(us: Column, kind: T.DataType) -> Column:
     return F.timestamp_micros(us)
 
 
-def _quoted(name: str) -> Column:
+def quoted(name: str) -> Column:
+    """Return a column by its name, whatever that is."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

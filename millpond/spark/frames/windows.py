@@ -24,7 +24,7 @@ from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowjoins import JoinSide, join_frames, join_of
+from millpond.spark.frames.windowjoins import JoinSide, join_frames, join_of, quoted
 from millpond.spark.frames.windowplan import (
     TIME_COLUMN,
     WINDOW,
@@ -137,7 +137,7 @@ class WindowedFrame:
         arrival = self._stream(_AGGREGATES)
         plan = self._plan(window, types or {}, aggregates)
         keys = list(zip(self._key_fields, self._keys, strict=True))
-        columns = [(self._field(_quoted(name)), _quoted(name)) for name, _ in plan.columns]
+        columns = [(self._field(quoted(name)), quoted(name)) for name, _ in plan.columns]
         start = Start(checkpoint, self._partitions, local_root, progress, durability, tuning)
         return StreamedFrame(self._frame, keys, self._time, columns, arrival).job(plan, to, start)
 
@@ -163,7 +163,7 @@ class WindowedFrame:
         queries = dict(window) if isinstance(window, Mapping) else {WINDOW: window}
         _check(queries, aggregates, types)
         columns = self._read_columns(queries, aggregates)
-        kinds = {name: arrow_of(self._field(_quoted(name)).dataType) for name in columns}
+        kinds = {name: arrow_of(self._field(quoted(name)).dataType) for name in columns}
         return WindowPlan(
             keys=tuple((field.name, arrow_of(field.dataType)) for field in self._key_fields),
             time=arrow_of(self._time_type),
@@ -237,7 +237,7 @@ class WindowedFrame:
             *(_as_key(key, field.dataType).alias(name) for key, field, name in
               zip(self._keys, self._key_fields, keys, strict=True)),
             self._time.alias(TIME_COLUMN),
-            *(_quoted(name).alias(value) for (name, _), value in zip(plan.columns, values, strict=True)),
+            *(quoted(name).alias(value) for (name, _), value in zip(plan.columns, values, strict=True)),
         )  # fmt: skip
         routed = rows.repartition(*keys) if self._partitions is None else rows.repartition(self._partitions, *keys)
         kinds = {field.name: field.dataType for field in rows.schema.fields}
@@ -272,7 +272,7 @@ class WindowedFrame:
         if not isinstance(given, str):
             raise _wrong("columns, by their names or as expressions", repr(given)[:60], "e.g. key='user', time='at'")
         if given in self._frame.columns:
-            return _quoted(given)
+            return quoted(given)
         try:
             return F.expr(given)
         except ParseException as error:
@@ -340,10 +340,6 @@ def _as_key(column: Column, kind: T.DataType) -> Column:
 
 def _sees_records(window: Window | Viewed) -> bool:
     return not has_column_form(window) and not (isinstance(window, Periodic) and window.measure == COUNT)
-
-
-def _quoted(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _collated(kind: T.DataType) -> bool:

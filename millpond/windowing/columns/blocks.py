@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from millpond.windowing.aggregates.forms import Array, ColumnForm, State
-from millpond.windowing.columns.intake import start_states
+from millpond.windowing.columns.intake import chosen_of, start_states
 from millpond.windowing.columns.ordering import places, ranges
 
 Dtypes = Mapping[str, np.dtype[Any]]
@@ -151,7 +151,7 @@ def sliding_results(
         rows, states = _windows(*laid(coarse.rows, coarse.states), forms)
         if rest:
             front_rows, front = laid(coarse.front_rows, coarse.front)
-            rows, states = _join(rows, states, front_rows[:, 1:], _each(front, np.s_[:, 1:]), forms)
+            rows, states = _join(rows, states, front_rows[:, 1:], chosen_of(front, np.s_[:, 1:]), forms)
     else:
         rows, states = laid(coarse.front_rows, coarse.front)
     windows, run = runs.windows()
@@ -195,7 +195,7 @@ def spread(
 def _windows(rows: Array, states: States, forms: Mapping[str, ColumnForm]) -> tuple[Array, States]:
     """Combine the window that begins at each slice: the rest of its block, a column, and the start of the next."""
     if len(rows) == 1:
-        return rows[:, :-1], _each(states, np.s_[:, :-1])
+        return rows[:, :-1], chosen_of(states, np.s_[:, :-1])
     ahead_rows = np.add.accumulate(rows, axis=0)
     back_rows = np.add.accumulate(rows[::-1], axis=0)[::-1]
     result_rows = back_rows[:, :-1].copy()
@@ -233,10 +233,6 @@ def _join(
 ) -> tuple[Array, States]:
     joined = {name: form.combine(states[name], more[name], rows, more_rows) for name, form in forms.items()}
     return rows + more_rows, joined
-
-
-def _each(states: States, part_of: Any) -> States:
-    return {name: tuple(part[part_of] for part in state) for name, state in states.items()}
 
 
 # --- few windows at a time from many slices
@@ -278,14 +274,14 @@ def _of_one_block(
 
     size = last - first + 1
     back_rows, back = _summed(*laid(coarse.rows, coarse.states, first, begin + whole), forms, backwards=True)
-    rows, states = back_rows[:size], _each(back, slice(size))
+    rows, states = back_rows[:size], chosen_of(back, slice(size))
     if last > begin:
         next_block = laid(coarse.rows, coarse.states, begin + whole, last + whole)
         ahead_rows, ahead = _summed(*next_block, forms, backwards=False)
         # The window that begins a block needs nothing of the next one.
         skipped = 1 if first == begin else 0
         later = slice(max(first - begin - 1, 0), None)
-        rows, states = _beside(rows, states, ahead_rows[later], _each(ahead, later), skipped, forms)
+        rows, states = _beside(rows, states, ahead_rows[later], chosen_of(ahead, later), skipped, forms)
     if rest:
         front_rows, front = laid(coarse.front_rows, coarse.front, first + whole, last + whole + 1)
         rows, states = _beside(rows, states, front_rows, front, 0, forms)

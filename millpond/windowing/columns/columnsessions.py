@@ -15,6 +15,7 @@ from millpond.windowing.columns.intake import (
     Closed,
     Intake,
     Late,
+    chosen_of,
     forms_of,
     not_columnar,
     pack,
@@ -106,14 +107,8 @@ class ColumnSessions:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
-        states = {} if self._states is None else self._states
-        arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
         own = {"keys": self._keys, "first": self._first, "last": self._last, "rows": self._rows}
-        state: dict[str, Any] = {
-            "watermark": self._watermark,
-            "dtypes": {name: dtype.str for name, dtype in self._intake.dtypes.items()},
-            "arrays": {**own, **arrays},
-        }
+        state = self._intake.exported(self._watermark, own, self._states)
         if self._allowed.lateness:
             state["arrays"] |= {"told": self._emitted, "replaces": self._replaces}
             state |= {"horizon": self._horizon, "replaced": exported(self._replaced, self._forms)}
@@ -125,13 +120,12 @@ class ColumnSessions:
         self._watermark = self._horizon = state["watermark"]
         if self._watermark is not None:
             self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
-        self._intake.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         self._keys, self._first = arrays["keys"], arrays["first"]
         self._last, self._rows = arrays["last"], arrays["rows"]
         none = np.zeros(len(self._keys), np.bool_)
         self._emitted, self._replaces = arrays.get("told", none), arrays.get("replaces", none)
         self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
-        self._states = self._intake.restored(self._forms, arrays)
+        self._states = self._intake.restored(self._forms, state)
         if self._horizon is not None:
             self._keep(~self._emitted | (self._last + self._gap > self._horizon))
 
@@ -140,16 +134,15 @@ class ColumnSessions:
         self._keys, self._first = self._keys[kept], self._first[kept]
         self._last, self._rows = self._last[kept], self._rows[kept]
         if self._states is not None:
-            self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
+            self._states = chosen_of(self._states, kept)
 
     def _results_of(self, chosen: Bools) -> Closed:
         """Return what is to be said of some sessions."""
         rows = self._rows[chosen]
         values: dict[str, Array] = {name: np.zeros(0) for name in self._forms}
         if self._states is not None:
-            for name, form in self._forms.items():
-                state = tuple(part[chosen] for part in self._states[name])
-                values[name] = form.lower(state, rows)
+            found = chosen_of(self._states, chosen)
+            values = {name: form.lower(found[name], rows) for name, form in self._forms.items()}
         return Closed(self._keys[chosen], self._first[chosen], self._last[chosen] + self._gap, rows, values)
 
     def _groups(self, codes: Ints, points: Ints) -> tuple[Array, Array]:

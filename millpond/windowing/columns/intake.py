@@ -131,8 +131,18 @@ class Intake:
         check_lengths(taken, len(codes))
         return codes, points, taken
 
-    def restored(self, forms: Mapping[str, ColumnForm], arrays: Mapping[str, Array]) -> dict[str, State] | None:
+    def exported(
+        self, watermark: int | None, own: Mapping[str, Array], states: Mapping[str, State] | None
+    ) -> dict[str, Any]:
+        """Return a state: the watermark, the types of columns, and arrays, those of partials behind the `own` ones."""
+        parts = {f"{name}.{i}": part for name, state in (states or {}).items() for i, part in enumerate(state)}
+        dtypes = {name: dtype.str for name, dtype in self.dtypes.items()}
+        return {"watermark": watermark, "dtypes": dtypes, "arrays": {**own, **parts}}
+
+    def restored(self, forms: Mapping[str, ColumnForm], state: Mapping[str, Any]) -> dict[str, State] | None:
         """Return the partials of an exported state; None if no row had come."""
+        arrays = state["arrays"]
+        self.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         if not self.dtypes and self._needs:
             return None
         sizes = {name: len(parts) for name, parts in start_states(forms, 0, self.dtypes).items()}
@@ -159,6 +169,11 @@ class Intake:
 def start_states(forms: Mapping[str, ColumnForm], size: int, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, State]:
     """Make partials of so many slices without rows, for each aggregate."""
     return {name: form.start(size, dtypes) for name, form in forms.items()}
+
+
+def chosen_of(states: Mapping[str, State], chosen: Any) -> dict[str, State]:
+    """Take some entries of partials, by a mask, places or a slice."""
+    return {name: tuple(part[chosen] for part in state) for name, state in states.items()}
 
 
 def pack(keys: Array, points: Array) -> tuple[Array, int, int] | None:

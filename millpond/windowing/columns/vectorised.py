@@ -29,6 +29,7 @@ from millpond.windowing.columns.intake import (
     Closed,
     Intake,
     Late,
+    chosen_of,
     forms_of,
     not_columnar,
     pack,
@@ -132,20 +133,15 @@ class ColumnWindows:
         kept = self._slices >= 2 * keeping
         self._keys, self._slices, self._rows = self._keys[kept], self._slices[kept], self._rows[kept]
         if self._states is not None:
-            self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
+            self._states = chosen_of(self._states, kept)
         self._watermark, self._open_from = watermark, opening
         self._horizon, self._kept_from = horizon, keeping
         return closed
 
     def export(self) -> dict[str, Any]:
         """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
-        states = {} if self._states is None else self._states
-        arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
-        state: dict[str, Any] = {
-            "watermark": self._watermark,
-            "dtypes": {name: dtype.str for name, dtype in self._intake.dtypes.items()},
-            "arrays": {"keys": self._keys, "slices": self._slices, "rows": self._rows, **arrays},
-        }
+        own = {"keys": self._keys, "slices": self._slices, "rows": self._rows}
+        state = self._intake.exported(self._watermark, own, self._states)
         if self._allowed.lateness:
             touched = {"keys": self._touched[0], "windows": self._touched[1]}
             state |= {"horizon": self._horizon, "touched": touched, "replaced": exported(self._replaced, self._forms)}
@@ -159,9 +155,8 @@ class ColumnWindows:
         if self._watermark is not None:
             self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
             self._open_from, self._kept_from = self._oldest(self._watermark), self._oldest(self._horizon)
-        self._intake.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         self._keys, self._slices, self._rows = arrays["keys"], arrays["slices"], arrays["rows"]
-        self._states = self._intake.restored(self._forms, arrays)
+        self._states = self._intake.restored(self._forms, state)
         touched = state.get("touched", {"keys": np.zeros(0, np.int64), "windows": np.zeros(0, np.int64)})
         self._touched = (touched["keys"], touched["windows"])
         self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
@@ -198,7 +193,7 @@ class ColumnWindows:
     def _results_of(self, keys: Ints, numbers: Ints) -> Closed:
         """Return what the slices say of chosen windows now."""
         some = np.isin(self._keys, keys)
-        states = {name: tuple(part[some] for part in state) for name, state in (self._states or {}).items()}
+        states = chosen_of(self._states or {}, some)
         coarse = Coarse.of(
             self._keys[some], self._slices[some], self._rows[some], states, self._forms, self._intake.dtypes
         )
