@@ -204,7 +204,7 @@ def columns_rate(options: Options, range_s: int, keys: int, seconds: int) -> flo
     codes, values = rng.integers(0, keys, options.events), rng.integers(0, 1000, options.events)
 
     def work() -> Any:
-        windows = ColumnWindows(sliding(range_s * SECOND, SECOND), {"total": sum_of("v")})
+        windows = ColumnWindows(sliding(f"{range_s} s", "1 s"), {"total": sum_of("v")})
         windows.add(codes, times, {"v": values})
         return windows.close(2**60)
 

@@ -21,8 +21,6 @@ from benchmarks.report import timed
 from benchmarks.spark import session
 from millpond.windowing import sliding, sum_of
 
-SECOND = 1_000_000
-
 MILLPOND, SPARK = "millpond", "spark"
 
 
@@ -59,7 +57,7 @@ class Found:
 
 def by_millpond(frame: DataFrame, range_s: int) -> DataFrame:
     """The contestant."""
-    window = sliding(range_s * SECOND, SECOND)
+    window = sliding(f"{range_s} s", "1 s")
     return millpond.windows(frame, key="key", time="time").aggregate(window, total=sum_of("amount"))
 
 

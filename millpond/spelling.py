@@ -67,6 +67,17 @@ def check_word(field: str, value: object) -> None:
         )
 
 
+def check_unit(given: object, what: str) -> None:
+    """Refuse a length of time without a unit, which was in microseconds."""
+    if type(given) is int:
+        raise FeedError(
+            "MP526",
+            f"a {what} of {given} has no unit: lengths of time have one",
+            expected=f'"{given} us", or a timedelta' if given else '"0 s", or a timedelta',
+            found=repr(given)[:40],
+        )
+
+
 def missing_name(name: str) -> Exception:
     """Return what to raise for a name that the package has not: a name that it had shows the one that it has now."""
     if name not in _NAMES:

@@ -178,7 +178,7 @@ def records() -> Lane:
 
 def slices_picture() -> str:
     """One sliding window and its slices."""
-    slices, told = observed({"windows": sliding(8, 4)})
+    slices, told = observed({"windows": sliding("8 us", "4 us")})
     lanes = [records(), Lane("slices", bars=slices), Lane("8 s, every 4 s", bars=told["windows"])]
     return draw("A slice begins where a window begins: every record is added once", lanes, END)
 
@@ -186,9 +186,9 @@ def slices_picture() -> str:
 def sharing_picture() -> str:
     """Three queries over the same slices."""
     queries: dict[str, Window] = {
-        "8 s, every 4 s": sliding(8, 4),
-        "every 6 s": tumbling(6),
-        "session, gap 5 s": session(5),
+        "8 s, every 4 s": sliding("8 us", "4 us"),
+        "every 6 s": tumbling("6 us"),
+        "session, gap 5 s": session("5 us"),
     }
     slices, told = observed(queries)
     lanes = [records(), Lane("slices of all", bars=slices), *(Lane(name, bars=bars) for name, bars in told.items())]
@@ -198,11 +198,11 @@ def sharing_picture() -> str:
 def kinds_picture() -> str:
     """The kinds of windows over the same records, each by itself."""
     kinds: dict[str, Window] = {
-        "tumbling, 6 s": tumbling(6),
-        "sliding, 8 s by 4 s": sliding(8, 4),
-        "session, gap 5 s": session(5),
+        "tumbling, 6 s": tumbling("6 us"),
+        "sliding, 8 s by 4 s": sliding("8 us", "4 us"),
+        "session, gap 5 s": session("5 us"),
         "count, 4 records": count_tumbling(4),
-        "4 s above 3, else 8 s": varying(lambda record: (4, 4) if record["v"] > 3 else (8, 8)),
+        "4 s above 3, else 8 s": varying(lambda record: ("4 us", "4 us") if record["v"] > 3 else ("8 us", "8 us")),
     }
     lanes = [records(), *(Lane(name, bars=observed({name: window})[1][name]) for name, window in kinds.items())]
     return draw("Kinds of windows, with the sums of their records", lanes, END)
@@ -210,7 +210,7 @@ def kinds_picture() -> str:
 
 def lateness_picture() -> str:
     """Rows out of order, a watermark behind them, and what each close tells."""
-    windows = ColumnWindows(tumbling(10), {"sum": sum_of("v")}, lateness=LATENESS)
+    windows = ColumnWindows(tumbling("10 us"), {"sum": sum_of("v")}, lateness=f"{LATENESS} us")
     lanes, latest = [], 0
     for number, batch in enumerate(BATCHES, 1):
         times, values = [time for time, _ in batch], [value for _, value in batch]

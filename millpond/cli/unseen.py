@@ -227,7 +227,7 @@ class _Reader:
             elif meaning is on_window:
                 self._hint(function, tree)
                 # Which windows does not matter to the compiler, and only running the file tells.
-                return on_window(tumbling(1), many=count())(member)
+                return on_window(tumbling("1 s"), many=count())(member)
             elif meaning is entry:
                 options = self._options(call) if call else None
                 self._hint(function, tree)

@@ -3,27 +3,18 @@
 `SharedWindows` takes records one by one, in order, for any kinds of windows; `vectorised` takes columns, in any order,
 for windows over time. docs/WINDOWS.md says which to use.
 
-In reading order: `kinds/`, `aggregates/`, `stores/`, `discretiser`, `shared`, `element`, `keyed/`, `columns/`,
-`joins/`.
+In reading order: `kinds/`, `aggregates/`, `stores/`, `discretiser`, `shared`, `keyed/`, `element`, `columns/`, `joins`.
 """
 
 from __future__ import annotations
 
 from millpond.windowing.aggregates.aggregates import Aggregate, aggregate, several
+from millpond.windowing.aggregates.extremes import max_of, min_of
 from millpond.windowing.aggregates.gathering import collect, top_k
-from millpond.windowing.aggregates.plain import (
-    argmax,
-    argmin,
-    count,
-    first_of,
-    last_of,
-    max_of,
-    mean_of,
-    min_of,
-    sum_of,
-    variance_of,
-)
+from millpond.windowing.aggregates.picks import argmax, argmin, first_of, last_of
 from millpond.windowing.aggregates.sketches import distinct_count, quantiles_of
+from millpond.windowing.aggregates.sums import count, mean_of, sum_of
+from millpond.windowing.aggregates.variances import variance_of
 from millpond.windowing.element import ClosedWindow
 from millpond.windowing.kinds.driven import landmark, punctuation, session, varying
 from millpond.windowing.kinds.kinds import Moment, Window

@@ -1,4 +1,12 @@
-"""One stream, many queries: which windows end before a record and which begin with it, each under an id of its own."""
+"""One stream, many queries: which windows end before a record and which begin with it, each under an id of its own.
+
+>>> from millpond.windowing import tumbling
+>>> queries = Discretiser()
+>>> queries.add_query("tens", tumbling("10 us"))
+>>> cuts = [queries.on_record(Moment("record", time, position)) for position, time in enumerate((3, 7, 12))]
+>>> [(cut.begun, [ended.bounds for ended in cut.ended]) for cut in cuts]
+[([0], []), ([], []), ([1], [(0, 10)])]
+"""
 
 from __future__ import annotations
 
@@ -61,7 +69,7 @@ class Discretiser:
         self._alert.add(name)
 
     def holds(self, name: str) -> bool:
-        """Whether there is a query of this name."""
+        """Say whether there is a query of this name."""
         return name in self._runs
 
     def remove_query(self, name: str) -> list[int]:
@@ -127,12 +135,12 @@ class Discretiser:
         return ended
 
     def ends_at(self) -> int | None:
-        """The first time at which a window ends, if no record comes; None if there is none."""
+        """Return the first time at which a window ends, if no record comes; None if there is none."""
         ends = (run.ends_at() for run in self._runs.values())
         return min((end for end in ends if end is not None), default=None)
 
     def export(self) -> dict[str, Any]:
-        """The whole state as plain values."""
+        """Return the whole state as plain values."""
         queries = {
             name: {"window": self._windows[name].describe(), "state": run.export(), "open": list(self._open[name])}
             for name, run in self._runs.items()
@@ -161,7 +169,7 @@ class Discretiser:
         return gone
 
     def _due(self, points: Mapping[str, Any]) -> list[str]:
-        """The queries that must be asked at a point of the stream, in the order in which they were added."""
+        """Return the queries that must be asked at a point of the stream, in the order in which they were added."""
         if points["time"] is None and points["position"] is not None and self._heaps["time"]:
             return list(self._runs)  # A record without a time: those that need one must say so.
         due = self._alert

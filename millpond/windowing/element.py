@@ -1,8 +1,15 @@
 """Windows as a state element: what a program adds rows to by key, and what its handler gets when windows are over.
 
-An element keeps one entry for each key: the next moment at which there is something to tell, and what the key's windows
+An element keeps one entry for each key: the next moment at which there is something to emit, and what the key's windows
 are made of. It is stored like a timer, under its key and, ordered, under its moment: so windows that are over are found
 without looking at the others.
+
+>>> from millpond.windowing import count, several, tumbling
+>>> windows = Windows(WindowRules({"": tumbling("10 s")}, several(many=count()), 0), Map())
+>>> windows.clock = lambda: 3_000_000
+>>> windows.add("key")
+>>> [one["many"] for one in windows.fired("key", datetime.datetime(1970, 1, 1, 0, 0, 10, tzinfo=datetime.UTC))]
+[1]
 """
 
 from __future__ import annotations
@@ -60,7 +67,7 @@ class ClosedWindow:
     retracted: bool = False
 
     def __getitem__(self, name: str) -> Any:
-        """The value of an aggregate."""
+        """Return the value of an aggregate."""
         return self.values[name]
 
     @property
@@ -101,7 +108,7 @@ class WindowRules:
         return _rules, (self.windows, self.aggregate, self.lateness_us, self.final)
 
     def keys_since(self, since: Mapping[str, int]) -> KeySlices | KeyRows:
-        """How rows of a key get into the windows, of which some do not know all rows up to a time."""
+        """Return how rows of a key get into the windows, of which some do not know all rows up to a time."""
         if self.any_order:
             return KeySlices(self.windows, self.aggregate, 0 if self.final else self.lateness_us, since)
         return KeyRows(self.windows, self.aggregate, since)
@@ -142,7 +149,7 @@ class WindowRules:
         return names.pop() if len(names) == 1 and ANY not in names else None
 
     def record(self, values: tuple[Any, ...], columns: dict[str, Any]) -> Any:
-        """What is added, as the aggregates read it."""
+        """Return what is added, as the aggregates read it."""
         if not values:
             return columns
         if columns or len(values) > 1:
@@ -155,7 +162,7 @@ class WindowRules:
         return values[0] if self._column is None else {self._column: values[0]}
 
     def columns(self, values: Columns) -> Columns:
-        """What is added, as `record`: a column without a name is the only one that the aggregates read."""
+        """Return what is added, as `record`: a column without a name is the only one that the aggregates read."""
         return {self._column if name is None else name: column for name, column in values.items()}
 
     def carry(self, carried: Carried) -> Callable[[bytes], Any]:
@@ -182,7 +189,7 @@ class WindowRules:
         return tuple[int | None, int, held]
 
     def shown(self, emitted: Emitted) -> ClosedWindow:
-        """A window as a handler sees it."""
+        """Return a window as a handler sees it."""
         begin, end = emitted.begin, emitted.end
         if self._over_time[emitted.window]:
             begin, end = _moment(begin), _moment(end)
@@ -253,16 +260,16 @@ class Windows(Generic[K]):
         return [self._rules.shown(one) for one in emitted]
 
     def __contains__(self, key: object) -> bool:
-        """Whether a key has rows in windows that are not over."""
+        """Say whether a key has rows in windows that are not over."""
         return key in self._entries
 
     def due(self, now_us: int) -> list[tuple[int, K]]:
-        """The keys that have something to tell up to a time, each with its moments, unordered."""
+        """Return the keys that have something to emit up to a time, each with its moments, unordered."""
         found = ((key, entry) for key, entry in dict.items(self._entries) if entry[0] is not None)
         return [(at, key) for key, entry in found if entry[0] <= now_us for at in self.moments(entry, now_us)]
 
     def moments(self, entry: Any, until_us: int) -> list[int]:
-        """The moments up to a time at which the handler of a key is called, whose entry is due.
+        """Return the moments up to a time at which the handler of a key is called, whose entry is due.
 
         That is once, with all that is over, or at each of them with what is over then.
         """
@@ -297,7 +304,7 @@ class WindowsType(TimersType):
 
     @classmethod
     def of(cls, key: Any, rules: WindowRules, place: Place, direct: bool) -> WindowsType:
-        """The type of windows by keys of a type."""
+        """Return the type of windows by keys of a type."""
         return cls(Windows, (key,), "", rules=rules, place=place, direct=direct)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -309,20 +316,20 @@ class WindowsType(TimersType):
         return self.rules.stored_type
 
     def moment(self, value: Any) -> int | None:
-        """When a key has something to tell."""
+        """Return when a key has something to emit."""
         at: int | None = value[0]
         return at
 
     def fires_at(self, at: int, until: int) -> int:
-        """All windows of a key that are over are emitted together, unless its handler does something at their ends."""
+        """Emit all windows of a key that are over together, unless its handler does something at their ends."""
         return at if self.place.timely else self.until_us(until)
 
     def earliest(self, at: int) -> int | None:
-        """When what is added at a moment is due at the earliest."""
+        """Return when what is added at a moment is due at the earliest."""
         return self.rules.keys.earliest(at)
 
     def wrap(self, entries: Any) -> Any:
-        """The container that user code sees; its clock is to be set."""
+        """Return the container that user code sees; its clock is to be set."""
         return Windows(self.rules, entries, self.place)
 
 
@@ -331,7 +338,7 @@ def _rules(windows: Mapping[str, Any], aggregate: Aggregate, lateness_us: int, f
 
 
 def _own(value: Any) -> Any:
-    """A value for one window alone: a handler may change it, and other windows and what is kept do not see that."""
+    """Copy a value for one window alone: a handler may change it, and others and what is kept do not see that."""
     kind = type(value)
     if kind in _NEVER_CHANGED:
         return value

@@ -21,8 +21,7 @@ from millpond.errors import WindowError
 from millpond.windowing.aggregates.aggregates import Aggregate, must_be_aggregate
 from millpond.windowing.discretiser import Cut, Discretiser, Ended, taken_name
 from millpond.windowing.kinds.kinds import Bounds, Moment, Window, bad_window
-from millpond.windowing.kinds.userdefined import Viewed
-from millpond.windowing.kinds.views import Views
+from millpond.windowing.kinds.userdefined import Viewed, Views
 from millpond.windowing.stores.counters import Counters
 from millpond.windowing.stores.stores import (
     AUTO,
@@ -186,7 +185,7 @@ class SharedWindows:
         return self._between(self._discretiser.on_time(now, self._position))
 
     def ends_at(self) -> int | None:
-        """The first time at which `advance` ends a window, if no record comes; None if there is none."""
+        """Return the first time at which `advance` ends a window, if no record comes; None if there is none."""
         return self._discretiser.ends_at()
 
     def punctuate(self, mark: Any = None) -> list[Result]:
@@ -194,7 +193,7 @@ class SharedWindows:
         return self._between(self._discretiser.on_mark(mark))
 
     def export(self) -> dict[str, Any]:
-        """The whole state as plain values, of the type that `exported_type` tells."""
+        """Return the whole state as plain values, of the type that `exported_type` gives."""
         running = [] if self._partial is self.aggregate.identity else [self._partial]
         return {
             "aggregate": self.aggregate.name,
@@ -340,7 +339,7 @@ class SharedWindows:
 
 
 def exported_type(aggregate: Aggregate) -> Any:
-    """The type of an exported state, as a state element declares it."""
+    """Return the type of an exported state, as a state element declares it."""
     partial = aggregate.partial_type
     slices = list[tuple[int, partial]]  # type: ignore[valid-type]
     viewed = {"views": dict[str, Any], "records": slices, "layout": list[int]}

@@ -71,14 +71,14 @@ WINDOWS = (
     ),
     mutant(
         "windows: by columns, a sum of negative zeros is zero",
-        "windowing/keyed/keycells.py",
+        "windowing/aggregates/sums.py",
         _BY_COLUMNS,
         "0 if whole else -0.0",
         "0 if whole else 0.0",
     ),
     mutant(
         "windows: by columns, a variance beyond all floats is infinite",
-        "windowing/keyed/keycells.py",
+        "windowing/aggregates/variances.py",
         f"{_BY_COLUMNS}[overlapping-odd]",
         "odd |= ~(np.isfinite(apart) & np.isfinite(squares))",
         "odd |= np.isnan(apart)",
@@ -99,7 +99,7 @@ WINDOWS = (
     ),
     mutant(
         "windows: by columns, rows wait as they came",
-        "windowing/keyed/keywaiting.py",
+        "windowing/keyed/keyrows.py",
         "property/test_windows_adds.py::test_what_waits_is_the_same",
         "            held[1].sort(key=_TIME)  # Those of one time stay as they came.\n",
         "",

@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 
 from millpond import windowing as w
 from millpond.errors import WindowError
-from millpond.windowing.joins.bykey import LEFT, RIGHT, KeyIntervals, KeyWindows, key_windows, nothing_held
+from millpond.windowing.joins import LEFT, RIGHT, KeyIntervals, KeyWindows, key_windows, nothing_held
 from tests.property.joined import HOWS, Spec, batch_join
 from tests.sizes import sized
 
-WINDOWS = (w.tumbling(10), w.sliding(10, 4), w.sliding(4, 10), w.sliding(12, 4), w.session(5))
+WINDOWS = (
+    w.tumbling("10 us"),
+    w.sliding("10 us", "4 us"),
+    w.sliding("4 us", "10 us"),
+    w.sliding("12 us", "4 us"),
+    w.session("5 us"),
+)
 SPECS = st.builds(
     Spec,
     how=st.sampled_from(list(HOWS)),
@@ -109,7 +115,7 @@ def test_a_key_holds_no_more_than_rows_that_may_find_a_partner(spec):
         key.add(RIGHT, at + 1, at + 1, at)
         key.reach(at)
         most = max(most, key.size)
-    held = rows if isinstance(spec.window, type(w.session(5))) else 20
+    held = rows if isinstance(spec.window, type(w.session("5 us"))) else 20
     assert most <= held
     key.reach(10**9)
     assert key.size == 0
@@ -131,7 +137,7 @@ def test_a_pair_is_told_when_the_watermark_has_passed_both_rows():
 
 
 def test_a_row_that_is_late_for_one_of_its_windows_counts_in_the_others():
-    key = Key(KeyWindows(w.sliding(10, 5).grid, HOWS["full"]))
+    key = Key(KeyWindows(w.sliding("10 us", "5 us").grid, HOWS["full"]))
     key.add(LEFT, 6, "in time", 0)
     key.reach(10)
     key.add(RIGHT, 7, "late", 10)
@@ -159,7 +165,7 @@ def test_other_windows_are_refused(window):
 
 
 def test_a_late_row_is_in_a_session_that_is_open_or_in_none():
-    key = Key(key_windows(w.session(5), HOWS["full"]))
+    key = Key(key_windows(w.session("5 us"), HOWS["full"]))
     key.add(LEFT, 10, "first", 0)
     key.add(LEFT, 14, "second", 0)
     key.add(RIGHT, 11, "late", 12)

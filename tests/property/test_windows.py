@@ -13,6 +13,7 @@ from benchmarks.baselines import Naive, pairs, pairs_plus, panes, reactive
 from millpond import windowing as w
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing.stores.stores import CHOICES, PREFIX
+from tests.lengths import us
 from tests.property.windows_oracle import (
     AGGREGATES,
     DAY,
@@ -192,13 +193,14 @@ def test_calendar_windows_follow_the_clock_of_their_zone(unit, zone, every, time
 @given(STEPS, SMALL, SMALL, st.integers(0, 50))
 def test_views_tell_the_last_records(steps, records, every, restart):
     times, values = make_stream(steps)
-    windows = w.SharedWindows(AGGREGATES["collect"][0], {"v": w.last_every(records, every), "w": w.session(4)})
+    windows = w.SharedWindows(AGGREGATES["collect"][0], {"v": w.last_every(records, us(every)), "w": w.session("4 us")})
     codec = ValueCodec(w.exported_type(windows.aggregate))
     told = []
     for position, (time, value) in enumerate(zip(times, values, strict=True)):
         if position == restart:
             state = codec.decode(codec.encode(windows.export()))
-            windows = w.SharedWindows(windows.aggregate, {"v": w.last_every(records, every), "w": w.session(4)})
+            queries = {"v": w.last_every(records, us(every)), "w": w.session("4 us")}
+            windows = w.SharedWindows(windows.aggregate, queries)
             windows.restore(state)
         told += [result.value for result in windows.add(value, time) if result.query == "v"]
     want, due = [], None
@@ -215,7 +217,9 @@ def test_views_tell_the_last_records(steps, records, every, restart):
 def test_a_shape_that_does_not_vary_gives_sliding_windows(steps, wide, slide, start, later):
     times, values = make_stream(steps, start)
     windows = w.SharedWindows(
-        w.count(), {"varying": w.varying(lambda _: (wide, slide)), "sliding": w.sliding(wide, slide)}, check=True
+        w.count(),
+        {"varying": w.varying(lambda _: (us(wide), us(slide))), "sliding": w.sliding(us(wide), us(slide))},
+        check=True,
     )
     told = run(windows, times, values, times[-1] + later)
     assert told.get("varying", []) == told.get("sliding", [])

@@ -43,6 +43,7 @@ from millpond.windowing import (
 )
 from millpond.windowing.element import WindowRules, Windows
 from millpond.windowing.keyed import keycells, keysessions
+from tests.lengths import us
 from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.property.test_windows_element import EPOCHS, feeds
 from tests.property.timed import SECOND, committed_state, fired_by, live_state
@@ -53,14 +54,19 @@ pytestmark = pytest.mark.slow
 
 DAY = 86_400_000_000
 KINDS = {
-    "overlapping": {"a": sliding(7, 1)},
-    "ends inside": {"a": sliding(13, 5, origin=2)},
-    "apart": {"a": sliding(3, 10)},
-    "several": {"a": sliding(12, 3), "b": tumbling(10, origin=1), "c": sliding(5, 9)},
-    "days": {"a": days("Europe/Berlin", span=3, every=1), "b": sliding(2 * DAY, DAY // 4)},
-    "sessions": {"a": session(3)},
-    "long sessions": {"a": session(9)},
-    "sessions beside": {"a": session(2), "b": sliding(7, 2), "c": session(6), "d": sliding(3, 8)},
+    "overlapping": {"a": sliding("7 us", "1 us")},
+    "ends inside": {"a": sliding("13 us", "5 us", origin="2 us")},
+    "apart": {"a": sliding("3 us", "10 us")},
+    "several": {"a": sliding("12 us", "3 us"), "b": tumbling("10 us", origin="1 us"), "c": sliding("5 us", "9 us")},
+    "days": {"a": days("Europe/Berlin", span=3, every=1), "b": sliding(us(2 * DAY), us(DAY // 4))},
+    "sessions": {"a": session("3 us")},
+    "long sessions": {"a": session("9 us")},
+    "sessions beside": {
+        "a": session("2 us"),
+        "b": sliding("7 us", "2 us"),
+        "c": session("6 us"),
+        "d": sliding("3 us", "8 us"),
+    },
 }
 NUMBERS = {
     "plain": (st.integers(-9, 9), st.floats(-1e3, 1e3).map(lambda f: f + 0.0)),  # No negative zero.
@@ -81,7 +87,7 @@ KEPT = several(all=collect("f"), best=top_k(2, "f", "n"), middle=quantiles_of([0
 WAITED_FOR = {
     "overlapping": KINDS["overlapping"],
     "sessions beside": KINDS["sessions beside"],
-    "counted": {"a": count_sliding(3, 2), "b": sliding(7, 3)},
+    "counted": {"a": count_sliding(3, 2), "b": sliding("7 us", "3 us")},
 }
 MOMENTS = several(spread=variance_of("f"), many=count(), sample=variance_of("n", sample=True))
 
@@ -249,7 +255,7 @@ def test_what_waits_is_the_same(kind, numbers):
 def test_sessions_of_many_rows_hold_the_same_bits_in_any_disorder(seed, gap, disorder, aggregate, lateness, halvings):
     """Pieces are joined by the hundred, by rows of one batch and of later ones, and whatever is halved how often."""
     rng = np.random.default_rng(seed)
-    rules = WindowRules({"": session(gap)}, aggregate, lateness)
+    rules = WindowRules({"": session(us(gap))}, aggregate, lateness)
     one_by_one, by_columns = (Entries(rules, {}, columns=columns) for columns in (False, True))
     known, keysessions.HALVINGS_MAX = keysessions.HALVINGS_MAX, halvings
     try:
@@ -420,7 +426,7 @@ def test_a_run_by_columns_equals_plain_python(program, epochs_of, fresh, spied):
     assert all(taken)
 
 
-@pytest.mark.parametrize("kind", [sliding(7, 1), count_sliding(2, 1), session(3)])
+@pytest.mark.parametrize("kind", [sliding("7 us", "1 us"), count_sliding(2, 1), session("3 us")])
 @pytest.mark.parametrize("before", [10**400, "text"])
 @pytest.mark.parametrize("taken", [False, True])
 def test_what_can_not_be_combined_goes_one_by_one_and_changes_nothing(before, kind, taken):

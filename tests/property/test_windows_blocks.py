@@ -11,17 +11,23 @@ from hypothesis import strategies as st
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing import count, days, max_of, mean_of, min_of, session, several, sliding, sum_of, tumbling
 from millpond.windowing.keyed.keyslices import KeySlices
+from tests.lengths import us
 from tests.property.test_eventtime import many
 
 pytestmark = pytest.mark.slow
 
 DAY = 86_400_000_000
 KINDS = {
-    "overlapping": {"a": sliding(7, 1)},
-    "ends inside": {"a": sliding(13, 5, origin=2)},
-    "apart": {"a": sliding(3, 10)},
-    "several": {"a": sliding(12, 3), "b": tumbling(10, origin=1), "c": sliding(5, 9), "d": session(4)},
-    "days": {"a": days("Europe/Berlin", span=3, every=1), "b": sliding(2 * DAY, DAY // 4)},
+    "overlapping": {"a": sliding("7 us", "1 us")},
+    "ends inside": {"a": sliding("13 us", "5 us", origin="2 us")},
+    "apart": {"a": sliding("3 us", "10 us")},
+    "several": {
+        "a": sliding("12 us", "3 us"),
+        "b": tumbling("10 us", origin="1 us"),
+        "c": sliding("5 us", "9 us"),
+        "d": session("4 us"),
+    },
+    "days": {"a": days("Europe/Berlin", span=3, every=1), "b": sliding(us(2 * DAY), us(DAY // 4))},
 }
 AGGREGATE = several(total=sum_of("v"), many=count(), mean=mean_of("v"), low=min_of("v"), high=max_of("v"))
 VALUES = st.one_of(

@@ -15,6 +15,7 @@ from millpond.errors import WindowError
 from millpond.windowing.columns import vectorised
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.vectorised import ColumnWindows
+from tests.lengths import us
 from tests.property.windows_oracle import DAY, periodic
 from tests.property.windows_oracle import session as brute_session
 from tests.sizes import sized
@@ -147,7 +148,7 @@ def moved_through(state, keys_of_parts):
 def test_sliding_windows_equal_brute_force(batches, range_, slide, pace, lag, restored, narrow):
     batches = number_rows(batches, pace)
     watermarks = [turn * pace + 30 - lag for turn in range(len(batches))]
-    make = lambda: ColumnWindows(w.sliding(range_, slide), AGGREGATES)  # noqa: E731
+    make = lambda: ColumnWindows(w.sliding(us(range_), us(slide)), AGGREGATES)  # noqa: E731
     windows = make()
     wanted = brute(lambda times: periodic(times, range_, slide), batches, watermarks)
     known, vectorised.NARROW = vectorised.NARROW, narrow
@@ -221,11 +222,11 @@ def brute_sessions(gap, batches, watermarks):
 def test_sessions_equal_brute_force(batches, gap, pace, lag, restored):
     batches = number_rows(batches, pace)
     watermarks = [turn * pace + 30 - lag for turn in range(len(batches))]
-    sessions = ColumnSessions(w.session(gap), AGGREGATES)
+    sessions = ColumnSessions(w.session(us(gap)), AGGREGATES)
     for turn, (closed, late) in enumerate(brute_sessions(gap, batches, watermarks)):
         if turn in restored:
             state = moved_through(sessions.export(), [[0, 2], [1, 3]])
-            sessions = ColumnSessions(w.session(gap), AGGREGATES)
+            sessions = ColumnSessions(w.session(us(gap)), AGGREGATES)
             sessions.restore(state)
         got = sessions.add(*in_columns(batches[turn]))
         assert list(zip(got.rows.tolist(), got.late_by.tolist(), strict=True)) == late
@@ -243,7 +244,7 @@ def test_batches_and_watermarks_leave_no_trace_in_floats(range_, slide, seed, pi
     aggregates = {"sum": w.sum_of("f"), "mean": w.mean_of("f"), "variance": w.variance_of("f")}
 
     def run(cuts, last):
-        windows, parts = ColumnWindows(w.sliding(range_, slide), aggregates), []
+        windows, parts = ColumnWindows(w.sliding(us(range_), us(slide)), aggregates), []
         for low, high in zip([0, *cuts], [*cuts, size], strict=True):
             windows.add(keys[low:high], times[low:high], {"f": values[low:high]})
             if high < size and not last:
@@ -268,7 +269,7 @@ def test_sparse_codes_of_keys_are_as_good_as_dense_ones(dense, monkeypatch):
     keys, times, values = rng.integers(0, 50, 500), rng.integers(0, 1000, 500), rng.integers(0, 9, 500)
     results = []
     for factor in (1, 1_000, 2**61 // 64):
-        windows = ColumnWindows(w.sliding(100, 30), {"n": w.sum_of("v")})
+        windows = ColumnWindows(w.sliding("100 us", "30 us"), {"n": w.sum_of("v")})
         windows.add(keys * factor, times, {"v": values})
         closed = windows.close(10**7)
         results.append((closed.keys // factor, closed.begins, closed.values["n"]))
@@ -278,14 +279,14 @@ def test_sparse_codes_of_keys_are_as_good_as_dense_ones(dense, monkeypatch):
 
 @pytest.mark.parametrize("time", [-(2**63), 2**63 - 1, 2**62 + 1])
 def test_times_whose_windows_would_not_fit_64_bits_are_refused(time):
-    windows = ColumnWindows(w.sliding(20, 10), {"total": w.sum_of("v")})
+    windows = ColumnWindows(w.sliding("20 us", "10 us"), {"total": w.sum_of("v")})
     with pytest.raises(WindowError, match="MP628"):
         windows.add([0], [time], {"v": [1]})
     assert windows.live_slices == 0
 
 
 def test_nan_is_the_largest_and_the_smallest_without_a_warning():
-    windows = ColumnWindows(w.tumbling(10), {"low": w.min_of("v"), "high": w.max_of("v")})
+    windows = ColumnWindows(w.tumbling("10 us"), {"low": w.min_of("v"), "high": w.max_of("v")})
     windows.add([0, 0, 0], [1, 2, 3], {"v": [1.0, float("nan"), 2.0]})
     closed = windows.close(10)
     assert np.isnan(closed.values["low"]).all()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from millpond import windowing as w
 from millpond.spark.frames import windowcolumns
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowplan import WindowPlan
+from millpond.spark.frames.windowplan import WindowPlan, result_type
 from millpond.spark.frames.windowrecords import record_results
-from millpond.spark.frames.windowtypes import result_type
+from tests.lengths import us
 from tests.property.windows_oracle import periodic
 from tests.property.windows_oracle import session as brute_session
 from tests.sizes import sized
@@ -145,7 +145,9 @@ def assert_alike(got, want):
 def test_windows_of_a_task_equal_brute_force(rows, cuts, range_, slide, gap, both, added, pieces):
     rows = [(*row, f"row{place}") for place, row in enumerate(rows)]
     queries = (
-        {"slides": w.sliding(range_, slide), "visits": w.session(gap)} if both else {"x": w.sliding(range_, slide)}
+        {"slides": w.sliding(us(range_), us(slide)), "visits": w.session(us(gap))}
+        if both
+        else {"x": w.sliding(us(range_), us(slide))}
     )
     finds = {
         "slides": lambda times: periodic(times, range_, slide),
@@ -165,7 +167,7 @@ def test_windows_of_a_task_equal_brute_force(rows, cuts, range_, slide, gap, bot
 def test_windows_without_a_form_over_columns_go_record_by_record(rows, cuts, size, slide):
     rows = sorted([(*row, "") for row in rows], key=lambda row: (*key_of(row), row[2]))
     plan = plan_of(
-        {"counted": w.count_sliding(size, slide), "timed": w.tumbling(10)},
+        {"counted": w.count_sliding(size, slide), "timed": w.tumbling("10 us")},
         {"all": w.collect("v"), "n": w.count()},
         {"all": list[int]},
     )

@@ -14,6 +14,7 @@ from millpond.errors import WindowError
 from millpond.windowing.columns import vectorised
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.vectorised import ColumnWindows
+from tests.lengths import us
 from tests.property.test_windows_columns import (
     AGGREGATES,
     ROWS,
@@ -98,7 +99,7 @@ def test_sliding_windows_are_corrected_as_brute_force_does(
 ):
     batches = number_rows(batches, pace)
     watermarks = [turn * pace + 30 - lag for turn in range(len(batches))]
-    make = lambda: ColumnWindows(w.sliding(range_, slide), PLAIN, lateness=lateness)  # noqa: E731
+    make = lambda: ColumnWindows(w.sliding(us(range_), us(slide)), PLAIN, lateness=us(lateness))  # noqa: E731
     windows = make()
     wanted = brute(lambda times: periodic(times, range_, slide), batches, watermarks, lateness)
     known, vectorised.NARROW = vectorised.NARROW, narrow
@@ -144,7 +145,7 @@ def test_calendar_windows_are_corrected_as_brute_force_does(batches, every, time
         found = [((a, b), [i for i, time in enumerate(times) if a <= time < b]) for a, b in bounds]
         return [(each, inside) for each, inside in found if inside]
 
-    windows = ColumnWindows(window, PLAIN, lateness=lateness)
+    windows = ColumnWindows(window, PLAIN, lateness=us(lateness))
     for turn, (story, late) in enumerate(brute(find, batches, watermarks, lateness)):
         got = windows.add(*in_columns(batches[turn]))
         assert list(zip(got.rows.tolist(), got.late_by.tolist(), strict=True)) == late
@@ -203,7 +204,7 @@ def test_sessions_are_corrected_as_brute_force_does(batches, gap, pace, lag, lat
     batches = number_rows(batches, pace)
     watermarks = [turn * pace + 30 - lag for turn in range(len(batches))]
     corrections = "replace" if replace else "retract"
-    make = lambda: ColumnSessions(w.session(gap), PLAIN, lateness=lateness, corrections=corrections)  # noqa: E731
+    make = lambda: ColumnSessions(w.session(us(gap)), PLAIN, lateness=us(lateness), corrections=corrections)  # noqa: E731
     sessions = make()
     for turn, (story, late) in enumerate(brute_sessions(gap, batches, watermarks, lateness)):
         if turn in restored:
@@ -234,11 +235,11 @@ def test_what_stands_in_the_end_is_what_rows_in_order_give(kind, batches, length
 
     def make(**options):
         if kind == "windows":
-            return ColumnWindows(w.sliding(length, slide), aggregates, **options)
-        return ColumnSessions(w.session(length), aggregates, **options)
+            return ColumnWindows(w.sliding(us(length), us(slide)), aggregates, **options)
+        return ColumnSessions(w.session(us(length)), aggregates, **options)
 
     batches = number_rows(batches, pace)
-    corrected, at_once = make(lateness=10**6), make()
+    corrected, at_once = make(lateness="1 s"), make()
     store_version = {}
     for turn, batch in enumerate(batches):
         corrected.add(*in_columns(batch))
@@ -264,7 +265,7 @@ def apply(store_version, closed):
 
 def test_a_row_of_a_told_window_corrects_it_once():
     windows = ColumnWindows(
-        w.tumbling(10), {"n": w.count(), "high": w.max_of("v")}, lateness=timedelta(microseconds=15)
+        w.tumbling("10 us"), {"n": w.count(), "high": w.max_of("v")}, lateness=timedelta(microseconds=15)
     )
     windows.add([0, 0], [1, 12], {"v": [5, 1]})
     first = windows.close(10)
@@ -280,7 +281,7 @@ def test_a_row_of_a_told_window_corrects_it_once():
 
 
 def test_a_correction_that_changes_no_value_is_not_told():
-    windows = ColumnWindows(w.tumbling(10), {"high": w.max_of("v")}, lateness=100)
+    windows = ColumnWindows(w.tumbling("10 us"), {"high": w.max_of("v")}, lateness="100 us")
     windows.add([0], [1], {"v": [5.0]})
     windows.close(10)
     windows.add([0], [2], {"v": [3.0]})
@@ -289,7 +290,7 @@ def test_a_correction_that_changes_no_value_is_not_told():
 
 
 def test_replaced_results_are_marked_and_not_retracted():
-    windows = ColumnWindows(w.tumbling(10), {"n": w.count()}, lateness=100, corrections="replace")
+    windows = ColumnWindows(w.tumbling("10 us"), {"n": w.count()}, lateness="100 us", corrections="replace")
     windows.add([0], [1], {})
     windows.close(10)
     windows.add([0, 1], [2, 3], {})
@@ -299,7 +300,7 @@ def test_replaced_results_are_marked_and_not_retracted():
 
 
 def test_a_row_joins_two_sessions_that_were_told():
-    sessions = ColumnSessions(w.session(10), {"n": w.count()}, lateness=100)
+    sessions = ColumnSessions(w.session("10 us"), {"n": w.count()}, lateness="100 us")
     sessions.add([0, 0], [0, 15], {})
     assert len(sessions.close(40)) == 2
     sessions.add([0], [8], {})
@@ -309,7 +310,7 @@ def test_a_row_joins_two_sessions_that_were_told():
 
 
 def test_a_told_session_that_goes_on_is_taken_back_at_once_and_corrected_when_it_ends():
-    sessions = ColumnSessions(w.session(10), {"n": w.count()}, lateness=100)
+    sessions = ColumnSessions(w.session("10 us"), {"n": w.count()}, lateness="100 us")
     sessions.add([0], [0], {})
     assert len(sessions.close(12)) == 1
     sessions.add([0], [9], {})
@@ -325,8 +326,8 @@ def test_a_told_session_that_goes_on_is_taken_back_at_once_and_corrected_when_it
 def test_another_lateness_is_taken_up_by_a_restored_state(lateness):
     """Less lets results be final at once; more does not bring back slices that are gone."""
     for make, begins in (
-        (lambda n: ColumnWindows(w.tumbling(10), {"n": w.count()}, lateness=n), [30]),
-        (lambda n: ColumnSessions(w.session(10), {"n": w.count()}, lateness=n), [34]),
+        (lambda n: ColumnWindows(w.tumbling("10 us"), {"n": w.count()}, lateness=us(n)), [30]),
+        (lambda n: ColumnSessions(w.session("10 us"), {"n": w.count()}, lateness=us(n)), [34]),
     ):
         first = make(20)
         first.add([0, 0, 0], [1, 14, 34], {})
@@ -340,9 +341,11 @@ def test_another_lateness_is_taken_up_by_a_restored_state(lateness):
         assert closed.begins.tolist() == corrected + begins
 
 
-@pytest.mark.parametrize("options", [{"lateness": -1}, {"lateness": 1.5}, {"lateness": True}, {"corrections": "both"}])
+@pytest.mark.parametrize(
+    "options", [{"lateness": "-1 us"}, {"lateness": 1.5}, {"lateness": True}, {"corrections": "both"}]
+)
 def test_a_lateness_that_makes_no_sense_is_refused(options):
     with pytest.raises(WindowError, match="MP650"):
-        ColumnWindows(w.tumbling(10), {"n": w.count()}, **options)
+        ColumnWindows(w.tumbling("10 us"), {"n": w.count()}, **options)
     with pytest.raises(WindowError, match="MP650"):
-        ColumnSessions(w.session(10), {"n": w.count()}, **options)
+        ColumnSessions(w.session("10 us"), {"n": w.count()}, **options)

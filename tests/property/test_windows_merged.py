@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing import aggregate, count, days, max_of, mean_of, min_of, several, sliding, sum_of, tumbling
 from millpond.windowing.keyed.keyslices import KeySlices
+from tests.lengths import us
 from tests.property.test_eventtime import many
 from tests.property.test_windows_blocks import DAY, VALUES, bits
 
 KINDS = {
-    "short and long": {"short": tumbling(1), "long": tumbling(50)},
-    "three lengths": {"short": tumbling(2), "middle": tumbling(10), "long": tumbling(60, origin=3)},
-    "long ones overlap": {"short": tumbling(1), "long": sliding(40, 10)},
-    "both overlap": {"short": sliding(4, 1), "long": sliding(30, 6)},
-    "ends inside": {"a": sliding(13, 5, origin=2)},
-    "gaps": {"short": sliding(3, 10), "long": tumbling(50)},
-    "apart": {"a": sliding(3, 10), "b": sliding(17, 11)},
-    "days": {"hours": tumbling(DAY // 6), "days": days("Europe/Berlin")},
-    "three days": {"hours": tumbling(DAY // 6), "days": days("Europe/Berlin", span=3, every=1)},
+    "short and long": {"short": tumbling("1 us"), "long": tumbling("50 us")},
+    "three lengths": {"short": tumbling("2 us"), "middle": tumbling("10 us"), "long": tumbling("60 us", origin="3 us")},
+    "long ones overlap": {"short": tumbling("1 us"), "long": sliding("40 us", "10 us")},
+    "both overlap": {"short": sliding("4 us", "1 us"), "long": sliding("30 us", "6 us")},
+    "ends inside": {"a": sliding("13 us", "5 us", origin="2 us")},
+    "gaps": {"short": sliding("3 us", "10 us"), "long": tumbling("50 us")},
+    "apart": {"a": sliding("3 us", "10 us"), "b": sliding("17 us", "11 us")},
+    "days": {"hours": tumbling(us(DAY // 6)), "days": days("Europe/Berlin")},
+    "three days": {"hours": tumbling(us(DAY // 6)), "days": days("Europe/Berlin", span=3, every=1)},
 }
 LISTED = aggregate(
     lift=lambda row: [str(row["v"])],
@@ -159,7 +160,7 @@ def test_windows_that_can_be_corrected_keep_what_they_need(kind):
 
 
 def test_a_day_beside_seconds_is_one_slice():
-    keys = KeySlices({"second": tumbling(1), "day": tumbling(86_400)}, several(total=sum_of("v")), 0)
+    keys = KeySlices({"second": tumbling("1 us"), "day": tumbling("86400 us")}, several(total=sum_of("v")), 0)
     held, moment = keys.start(), None
     for second in range(5_000):
         held, moment = keys.add(held, second, {"v": 0.1}, moment)
@@ -176,7 +177,7 @@ def test_a_day_beside_seconds_is_one_slice():
 
 def test_sums_that_state_can_not_hold_stay_in_slices_that_it_can():
     aggregate = several(total=sum_of("v"), mean=mean_of("v"))
-    keys = KeySlices({"short": tumbling(1), "long": tumbling(50)}, aggregate, 0)
+    keys = KeySlices({"short": tumbling("1 us"), "long": tumbling("50 us")}, aggregate, 0)
     codec = ValueCodec(KeySlices.stored_type(aggregate))
     held, moment = keys.start(), None
     for at in range(40):

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing import count, session, several, sliding, sum_of, tumbling
 from millpond.windowing.keyed.keyslices import KeySlices
+from tests.lengths import us
 from tests.property.test_eventtime import many
 
 pytestmark = pytest.mark.slow
 
 GAPS = {"visit": 4, "ride": 9}
 SPANS = {"ten": (10, 10), "overlapping": (7, 3)}
-WINDOWS = {name: session(gap) for name, gap in GAPS.items()} | {
-    name: tumbling(wide) if wide == slide else sliding(wide, slide) for name, (wide, slide) in SPANS.items()
+WINDOWS = {name: session(us(gap)) for name, gap in GAPS.items()} | {
+    name: tumbling(us(wide)) if wide == slide else sliding(us(wide), us(slide)) for name, (wide, slide) in SPANS.items()
 }
 AGGREGATE = several(total=sum_of("v"), many=count())
 KEYS = 2
@@ -133,7 +134,7 @@ def test_a_table_by_key_and_window_holds_what_holds_at_any_time(columns):
 
 
 def test_a_session_that_joins_two_takes_both_back_at_once_and_is_told_when_it_ends():
-    keys = KeySlices({"": session(10)}, AGGREGATE, 100)
+    keys = KeySlices({"": session("10 us")}, AGGREGATE, 100)
     held, moment = keys.start(), None
     for at in (0, 15):
         held, moment = keys.add(held, at, {"v": at}, moment)
@@ -156,7 +157,7 @@ def test_a_session_that_joins_two_takes_both_back_at_once_and_is_told_when_it_en
 
 
 def test_a_row_inside_a_told_session_corrects_it_and_takes_nothing_back():
-    keys = KeySlices({"": session(10)}, AGGREGATE, 100)
+    keys = KeySlices({"": session("10 us")}, AGGREGATE, 100)
     held, moment = keys.start(), None
     for at in (0, 5):
         held, moment = keys.add(held, at, {"v": 1}, moment)
@@ -169,12 +170,12 @@ def test_a_row_inside_a_told_session_corrects_it_and_takes_nothing_back():
 
 
 def test_what_is_to_be_taken_back_stays_so_when_windows_get_other_names():
-    keys = KeySlices({"b": session(10), "a": session(4)}, AGGREGATE, 100)
+    keys = KeySlices({"b": session("10 us"), "a": session("4 us")}, AGGREGATE, 100)
     held, moment = keys.start(), None
     held, moment = keys.add(held, 0, {"v": 1}, moment)
     _, held, moment = keys.close(held, 30)
     held, moment = keys.add(held, 3, {"v": 2}, moment)
-    others = KeySlices({"x": session(10), "y": session(4)}, several(many=count()), 100)
+    others = KeySlices({"x": session("10 us"), "y": session("4 us")}, several(many=count()), 100)
     held = others.carried(held, {"b": "x", "a": "y"}, lambda whole: whole[1:])
     told, _, _ = others.close(held, 30)
     assert [(one.window, one.begin, one.end, one.value["many"], one.corrected, one.retracted) for one in told] == [

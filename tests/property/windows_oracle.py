@@ -16,6 +16,7 @@ from operator import add, xor
 from zoneinfo import ZoneInfo
 
 from millpond import windowing as w
+from tests.lengths import us
 
 DAY = 86_400_000_000
 
@@ -56,7 +57,7 @@ def sliding(range_, slide, origin=0):
         found = periodic([time - origin for time in times], range_, slide)
         return over([((begin + origin, end + origin), inside) for (begin, end), inside in found], now)
 
-    return Case(f"sliding({range_},{slide},{origin})", w.sliding(range_, slide, origin=origin), find)
+    return Case(f"sliding({range_},{slide},{origin})", w.sliding(us(range_), us(slide), origin=us(origin)), find)
 
 
 def counted(range_, slide):
@@ -105,7 +106,7 @@ def latest(records, every):
         told = [number for number in range(1, len(times)) if begins[number] > begins[number - 1]]
         return [((max(0, end - records), end), list(range(max(0, end - records), end))) for end in told]
 
-    return Case(f"latest({records},{every})", w.last_every(records, every), find)
+    return Case(f"latest({records},{every})", w.last_every(records, us(every)), find)
 
 
 def halved():
@@ -148,7 +149,7 @@ def session(gap):
         found.append(current)
         return over([((times[run[0]], times[run[-1]] + gap), run) for run in found], now)
 
-    return Case(f"session({gap})", w.session(gap), find, merges=True)
+    return Case(f"session({gap})", w.session(us(gap)), find, merges=True)
 
 
 def is_mark(value):
@@ -197,7 +198,7 @@ def long_landmarks(length):
             whole.append(((begin, end), [n for n in between(times, begin, end) if n >= first]))
         return over(whole, now)
 
-    return Case(f"long_landmark({length})", w.landmark(is_mark, length=length), find)
+    return Case(f"long_landmark({length})", w.landmark(is_mark, length=us(length)), find)
 
 
 def varying(unit=1):
@@ -219,7 +220,7 @@ def varying(unit=1):
         whole = [((a, b), [n for n in between(times, a, b) if n >= first]) for a, b, first in found]
         return over(whole, now)
 
-    return Case(f"varying({unit})", w.varying(shape), find)
+    return Case(f"varying({unit})", w.varying(lambda value: tuple(map(us, shape(value)))), find)
 
 
 def calendar(unit, zone, span, every):

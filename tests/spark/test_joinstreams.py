@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import millpond
 from millpond import EventTime, memory, parquet
 from millpond import windowing as w
-from millpond.errors import EpochError, RowError, WindowError
+from millpond.errors import EpochError, MillpondError, RowError
 from tests.spark.feeding import stream_of, write_part
 
 pytestmark = pytest.mark.usefixtures("in_utc")
@@ -81,9 +81,7 @@ def sides(spark, folder, left, right, **options):
     return frames
 
 
-@pytest.mark.parametrize(
-    ("how", "join"), [("full", {"within": WITHIN}), ("left", {"window": w.sliding(6_000_000, 4_000_000)})]
-)
+@pytest.mark.parametrize(("how", "join"), [("full", {"within": WITHIN}), ("left", {"window": w.sliding("6 s", "4 s")})])
 def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, join):
     left, right = made_up(1, "at", "n"), made_up(2, "then", "m")
     for first in (0, 2):
@@ -99,7 +97,7 @@ def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, joi
             how=how,
             to=parquet(tmp_path / "out"),
             checkpoint=tmp_path / "ck",
-            on={"local_root": tmp_path / "local"},
+            local_root=tmp_path / "local",
         ).run(close=first == 2)
     batches = [spark.read.parquet(str(tmp_path / name)) for name in ("left", "right")]
     wanted = millpond.windows(batches[0], key=KEYS, time="at").join(
@@ -118,7 +116,7 @@ def test_streams_with_a_restart_give_what_batches_give(spark, tmp_path, how, joi
 def test_nulls_match_nothing_where_rows_alone_are_not_told(spark, tmp_path):
     left = table("l", ("a", 1, 1), (None, 2, 2), ("a", None, 3), ("b", 4, 4))
     right = table("r", ("a", 2, 10), (None, 2, 20), ("c", 3, 30))
-    for number, (how, join) in enumerate((("inner", {"within": WITHIN}), ("inner", {"window": w.tumbling(10**7)}))):
+    for number, (how, join) in enumerate((("inner", {"within": WITHIN}), ("inner", {"window": w.tumbling("10 s")}))):
         sink = memory()
         mine, theirs = sides(spark, tmp_path / f"in{number}", left, right)
         mine.join_job(theirs, **join, how=how, to=sink, checkpoint=tmp_path / f"ck{number}").run(close=True)
@@ -126,7 +124,7 @@ def test_nulls_match_nothing_where_rows_alone_are_not_told(spark, tmp_path):
     # A row without a time is in no window, so it is not told as a row alone either.
     sink = memory()
     mine, theirs = sides(spark, tmp_path / "alone", left.filter(left["key"].is_valid()), right)
-    mine.join_job(theirs, w.tumbling(10**7), how="left", to=sink, checkpoint=tmp_path / "ck").run(close=True)
+    mine.join_job(theirs, w.tumbling("10 s"), how="left", to=sink, checkpoint=tmp_path / "ck").run(close=True)
     assert sorted((row["key"], row["l"], row["r"]) for row in sink.rows()) == [("a", 1, 10), ("b", 4, None)]
     # A null key, or no time within distances, is told by a batch as a row alone: a stream refuses it.
     for number, part in enumerate((left.filter(left["l_at"].is_valid()), left.filter(left["key"].is_valid()))):
@@ -140,18 +138,21 @@ def test_what_streams_cant_have_is_refused_before_they_start(spark, tmp_path):
     mine, theirs = sides(spark, tmp_path / "in", table("l", ("a", 1, 1)), table("r", ("a", 1, 1)))
     left, right = (stream_of(spark, tmp_path / "in" / name) for name in ("l", "r"))
     batch = millpond.windows(spark.read.parquet(str(tmp_path / "in" / "r")), key="key", time="r_at")
-    rows = {"to": memory(), "checkpoint": tmp_path / "ck", "within": (0, 1)}
+    rows = {"to": memory(), "checkpoint": tmp_path / "ck", "within": ("0 s", "1 s")}
 
     def other(frame, key="key"):
         return millpond.windows(frame, key=key, time=EventTime("r_at"))
 
     for code, call in (
-        ("join_job", lambda: mine.join(theirs, within=(0, 1))),
+        ("join_job", lambda: mine.join(theirs, within=("0 s", "1 us"))),
         ("MP640", lambda: mine.join_job(batch, **rows)),
         ("MP640", lambda: batch.join_job(theirs, **rows)),
-        ("MP651", lambda: mine.join_job(theirs, **{**rows, "within": (1, 0)})),
+        ("MP526", lambda: mine.join_job(theirs, **rows, on={"progress": False})),
+        ("MP526", lambda: mine.join_job(theirs, **rows, tunning=None)),
+        ("MP526", lambda: mine.join_job(theirs, **{**rows, "within": (0, 1)})),
+        ("MP651", lambda: mine.join_job(theirs, **{**rows, "within": ("1 s", "0 s")})),
         ("MP651", lambda: mine.join_job(theirs, w.count_tumbling(3), **{**rows, "within": None})),
-        ("MP652", lambda: mine.join_job(theirs, w.tumbling(3), **rows)),
+        ("MP652", lambda: mine.join_job(theirs, w.tumbling("3 us"), **rows)),
         ("MP652", lambda: mine.join_job(theirs, how="outer", **rows)),
         ("MP652", lambda: mine.join_job(other(right.withColumn("l", F.lit(1))), **rows)),
         ("MP652", lambda: mine.join_job(other(right.withColumn("key", F.lit(1))), **rows)),
@@ -159,12 +160,12 @@ def test_what_streams_cant_have_is_refused_before_they_start(spark, tmp_path):
         ("MP642", lambda: mine.join_job(other(right.withColumn("r", F.array("r"))), **rows)),
         ("MP642", lambda: mine.join_job(other(right.withColumn("r_at", F.col("r_at").cast("timestamp_ntz"))), **rows)),
     ):
-        with pytest.raises(WindowError, match=code):
+        with pytest.raises(MillpondError, match=code):
             call()
     assert not (tmp_path / "ck").exists()
     mine.join_job(theirs, **rows).run()
     with pytest.raises(EpochError, match="MP441"):
-        millpond.windows(left, key="key", time=EventTime("l_at")).join_job(theirs, **{**rows, "within": (0, 2)})
+        millpond.windows(left, key="key", time=EventTime("l_at")).join_job(theirs, **{**rows, "within": ("0 s", "2 s")})
 
 
 def test_the_example_of_the_page_runs(spark, tmp_path):

@@ -11,7 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import millpond
 from millpond import windowing as w
-from millpond.errors import WindowError
+from millpond.errors import MillpondError
+from millpond.windowing.kinds.calendar import Calendar
+from millpond.windowing.kinds.periodic import Periodic
+from tests.lengths import us
+from tests.property.joined import Spec, batch_join
 
 UTC = datetime.UTC
 ROWS = 700
@@ -57,7 +61,7 @@ def test_an_interval_join_equals_sparks_own(frames, how, low, high):
     left, right = frames
     mine = millpond.windows(left, key=["name", "size"], time="at", partitions=3).join(
         millpond.windows(right, key=["name", "size"], time="then"),
-        within=(datetime.timedelta(microseconds=low), high),
+        within=(datetime.timedelta(microseconds=low), us(high)),
         how=how,
     )
     apart = F.unix_micros("then") - F.unix_micros("at")
@@ -111,16 +115,16 @@ def test_one_side_may_be_empty(frames):
     none = right.where("false")
     for how, size in (("inner", 0), ("left", ROWS), ("right", 0), ("full", ROWS)):
         joined = millpond.windows(left, key="name", time="at").join(
-            millpond.windows(none.drop("size"), key="name", time="then"), within=(0, 1), how=how
+            millpond.windows(none.drop("size"), key="name", time="then"), within=("0 s", "1 us"), how=how
         )
         assert joined.count() == size
     joined = millpond.windows(none, key="name", time="then").join(
-        millpond.windows(left.drop("size"), key="name", time="at"), within=(0, 1), how="left"
+        millpond.windows(left.drop("size"), key="name", time="at"), within=("0 s", "1 us"), how="left"
     )
     assert joined.count() == 0
     for how in ("right", "full"):
         joined = millpond.windows(none, key="name", time="then").join(
-            millpond.windows(left.drop("size"), key="name", time="at"), w.tumbling(10**9), how=how
+            millpond.windows(left.drop("size"), key="name", time="at"), w.tumbling(us(10**9)), how=how
         )
         assert joined.where("name is null and n is not null").count() > 0
         assert joined.count() == left.where("at is not null").count()
@@ -139,7 +143,7 @@ def test_a_session_in_another_time_zone_joins_the_same_rows(spark, frames):
         inner = [F.expr(f"unix_micros({each})") for each in ("deep.inner", "deep.more[0]", "deep.named['x']")]
         return sorted(map(str, told.select("n", "m", *moments, *inner).collect()))
 
-    asked = [("full", {"within": (-(10**7), 10**7)}), ("left", {"window": w.tumbling(10**7)})]
+    asked = [("full", {"within": ("-10 s", "10 s")}), ("left", {"window": w.tumbling("10 s")})]
     want = [found(how, **join) for how, join in asked]
     usual = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York" if usual != "America/New_York" else "UTC")
@@ -154,7 +158,7 @@ def test_columns_may_have_any_names(spark):
     one = spark.range(3).selectExpr("id as time", "timestamp_micros(id) as k0", "id as `a.b`", "id as bucket")
     other = spark.range(3).selectExpr("id as time", "timestamp_micros(id) as v0", "id as `c d`", "id as `e``f`")
     joined = millpond.windows(one, key="time", time="k0").join(
-        millpond.windows(other, key="time", time="v0"), within=(0, 0), how="full"
+        millpond.windows(other, key="time", time="v0"), within=("0 s", "0 s"), how="full"
     )
     assert joined.columns == ["time", "k0", "a.b", "bucket", "v0", "c d", "e`f"]
     assert sorted((row[0], row[2], row[3], row[5], row[6]) for row in joined.collect()) == [(n,) * 5 for n in range(3)]
@@ -170,7 +174,7 @@ def test_equal_numbers_of_two_types_are_one_key(spark, kinds):
     )
     for how, more in (("inner", 0), ("left", 5), ("right", 10), ("full", 15)):
         joined = millpond.windows(one.where("k >= 10"), key="k", time="at").join(
-            millpond.windows(other.where("k < 35"), key="k", time="then"), within=(0, 0), how=how
+            millpond.windows(other.where("k < 35"), key="k", time="then"), within=("0 s", "0 s"), how=how
         )
         found = [(row["k"], row["at_n"], row["then_n"]) for row in joined.collect()]
         assert len(found) == 25 + more
@@ -183,24 +187,79 @@ def test_what_can_not_be_joined_is_refused(frames):
     mine, theirs = (millpond.windows(each, key="name", time=at) for each, at in ((left, "at"), (right, "then")))
     other = millpond.windows(right.drop("size"), key="name", time="then")
     for side, options, code in (
-        (theirs, {"within": (0, 1)}, "MP652"),  # `size` is on both sides
+        (theirs, {"within": ("0 s", "1 s")}, "MP652"),  # `size` is on both sides
         (other, {}, "MP652"),
-        (other, {"within": (0, 1), "window": w.tumbling(3)}, "MP652"),
+        (other, {"within": ("0 s", "1 s"), "window": w.tumbling("3 us")}, "MP652"),
         (other, {"within": 3}, "MP652"),
-        (millpond.windows(right, key="m", time="then"), {"within": (0, 1)}, "MP652"),
-        (other, {"within": (1, 0)}, "MP651"),
-        (other, {"within": (0, 1), "how": "outer"}, "MP652"),
-        (right, {"within": (0, 1)}, "MP640"),
+        (millpond.windows(right, key="m", time="then"), {"within": ("0 s", "1 s")}, "MP652"),
+        (other, {"within": ("1 s", "0 s")}, "MP651"),
+        (other, {"within": (0, 1)}, "MP526"),
+        (other, {"within": ("0 s", "1 s"), "how": "outer"}, "MP652"),
+        (right, {"within": ("0 s", "1 s")}, "MP640"),
         (
             millpond.windows(right.select(F.lit(1).alias("name"), "then"), key="name", time="then"),
-            {"within": (0, 1)},
+            {"within": ("0 s", "1 s")},
             "MP652",
         ),
         (
             millpond.windows(right.select("name", F.col("then").cast("timestamp_ntz")), key="name", time="then"),
-            {"within": (0, 1)},
+            {"within": ("0 s", "1 s")},
             "MP652",
         ),
     ):
-        with pytest.raises(WindowError, match=code):
+        with pytest.raises(MillpondError, match=code):
             mine.join(side, **options)
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Spec("full", (-400_000, 250_000)),
+        Spec("full", None, w.session("300 ms")),
+        Spec("left", None, w.sliding("7 s", "3 s", origin="1 s")),
+        Spec("right", None, w.sliding("3 s", "7 s")),
+        Spec("full", None, w.days("America/Sao_Paulo", span=2, every=1)),
+    ],
+    ids=lambda spec: f"{spec.how}-{spec.window.describe() if spec.window else spec.within}",
+)
+def test_a_join_equals_brute_force(spark, spec, kind):
+    chance = random.Random(str(spec) + kind)
+    wide = isinstance(spec.window, Periodic) and isinstance(spec.window.grid, Calendar)
+    # Around a midnight that Sao Paulo had twice, or a few seconds before and after 1970.
+    origin, spread = (1_518_919_200_000_000, 4 * 86_400_000_000) if wide else (0, 20_000_000)
+    rows = [
+        (chance.randrange(2), chance.randrange(3), origin + chance.randrange(-spread, spread), number)
+        for number in range(150)
+    ]
+    sides = []
+    for side, (at, n) in enumerate((("at", "n"), ("then", "m"))):
+        own = [row[1:] for row in rows if row[0] == side]
+        zero = "timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, us / 1000000.0)"
+        moment = "timestamp_micros(us)" if kind == "timestamp" else zero
+        sides.append(spark.createDataFrame(own, f"k int, us long, {n} int").selectExpr("k", f"{moment} as {at}", n))
+    within = None if spec.within is None else tuple(map(us, spec.within))
+    joined = millpond.windows(sides[0], key="k", time="at", partitions=2).join(
+        millpond.windows(sides[1], key="k", time="then"), spec.window, within=within, how=spec.how
+    )
+    zone = datetime.datetime(1970, 1, 1, tzinfo=UTC if kind == "timestamp" else None)
+    columns = ["n", "m"]
+    if spec.window is not None:
+        zero = F.lit(zone) if kind == "timestamp" else F.expr("timestamp_ntz'1970-01-01 00:00:00'")
+        columns = [(F.col(name) - zero).alias(name) for name in ("window_begin", "window_end")] + columns
+    found = Counter()
+    for *bounds, left, right in joined.select(*columns).collect():
+        ends = [bound // datetime.timedelta(microseconds=1) for bound in bounds] or [None, None]
+        found[*ends, left, right] += 1
+    assert found == batch_join(spec, rows)
+    assert found.total() > 50
+
+
+def test_times_too_far_off_are_refused(spark):
+    far = spark.range(1).selectExpr("id as k", "timestamp_micros(4611686018427387905) as at")
+    near = spark.range(1).selectExpr("id as k", "timestamp_micros(id) as then")
+    joined = millpond.windows(far, key="k", time="at").join(
+        millpond.windows(near, key="k", time="then"), within=("0 s", "1 s"), how="left"
+    )
+    with pytest.raises(Exception, match="MP628"):
+        joined.select("k").collect()

@@ -14,6 +14,7 @@ import millpond
 from millpond import EventTime
 from millpond import windowing as w
 from millpond.errors import WindowError
+from tests.lengths import us
 
 ROWS = 3000
 SECOND = 1_000_000
@@ -85,7 +86,7 @@ def assert_alike(mine, other):
     [(10, 10, 0), (100, 7, 0), (60, 20, 5), (5, 1, 0), (600, 30, 0)],
 )
 def test_tumbling_and_sliding_windows_are_sparks(events, range_s, slide_s, origin_s):
-    window = w.sliding(range_s * SECOND, slide_s * SECOND, origin=origin_s * SECOND)
+    window = w.sliding(us(range_s * SECOND), us(slide_s * SECOND), origin=us(origin_s * SECOND))
     mine = millpond.windows(events, key=["name", "size"], time="at").aggregate(window, **AGGREGATES)
     spans = F.window("at", f"{range_s} seconds", f"{slide_s} seconds", f"{origin_s} seconds")
     grouped = events.groupBy("name", "size", spans.alias("span")).agg(*sparks_own())
@@ -94,7 +95,7 @@ def test_tumbling_and_sliding_windows_are_sparks(events, range_s, slide_s, origi
 
 
 def test_sessions_are_sparks(events):
-    mine = millpond.windows(events, key=["name", "size"], time="at").aggregate(w.session(9 * SECOND), **AGGREGATES)
+    mine = millpond.windows(events, key=["name", "size"], time="at").aggregate(w.session(us(9 * SECOND)), **AGGREGATES)
     grouped = events.groupBy("name", "size", F.session_window("at", "9 seconds").alias("span")).agg(*sparks_own())
     own = grouped.withColumns({"window_begin": F.col("span.start"), "window_end": F.col("span.end")})
     assert mine.count() > 300
@@ -102,7 +103,7 @@ def test_sessions_are_sparks(events):
 
 
 def test_any_number_of_shuffle_partitions_gives_the_same(spark, events):
-    window = w.sliding(60 * SECOND, 20 * SECOND)
+    window = w.sliding(us(60 * SECOND), us(20 * SECOND))
     want = millpond.windows(events, key="size", time="at").aggregate(window, total=w.sum_of("n")).collect()
     spark.conf.set("spark.sql.shuffle.partitions", "40")
     try:
@@ -120,7 +121,7 @@ def test_any_number_of_shuffle_partitions_gives_the_same(spark, events):
 def test_windows_of_several_kinds_share_a_pass(events):
     """Days are columns, windows of records are not: then all go record by record, with the same results."""
     by_size = millpond.windows(events, key="size", time="at")
-    queries = {"minute": w.tumbling(60 * SECOND), "ten": w.count_tumbling(10), "day": w.days("Europe/Berlin")}
+    queries = {"minute": w.tumbling(us(60 * SECOND)), "ten": w.count_tumbling(10), "day": w.days("Europe/Berlin")}
     rows = by_size.aggregate(queries, total=w.sum_of("n"), many=w.count(), last=w.last_of("id")).collect()
     alone = by_size.aggregate(queries["minute"], total=w.sum_of("n"), many=w.count(), last=w.last_of("id")).collect()
     minutes = [row for row in rows if row["window"] == "minute"]
@@ -148,7 +149,7 @@ def test_functions_of_records_and_own_aggregates(events):
     rows = (
         millpond.windows(events, key="name", time="at")
         .aggregate(
-            w.tumbling(200 * SECOND),
+            w.tumbling(us(200 * SECOND)),
             types={"twice": int},
             twice=w.sum_of(lambda row: 2 * row["n"]),
             own=own,
@@ -169,7 +170,7 @@ def test_times_and_keys_may_be_expressions_and_other_types(spark):
     rows = [(1, "2026-01-01 00:00:01", 0.0), (3, "2026-01-01 00:00:02", -0.0), (5, "2026-01-01 00:00:11", math.nan)]
     frame = spark.createDataFrame(rows, "n int, text string, size double")
     windows = millpond.windows(frame, key=[F.col("size"), "n % 2 as odd"], time="to_timestamp_ntz(text)")
-    got = windows.aggregate(w.tumbling(10 * SECOND), total=w.sum_of("n"), last=w.last_of("text"))
+    got = windows.aggregate(w.tumbling(us(10 * SECOND)), total=w.sum_of("n"), last=w.last_of("text"))
     assert got.dtypes == [
         *(("size", "double"), ("odd", "int"), ("window_begin", "timestamp_ntz"), ("window_end", "timestamp_ntz")),
         *(("total", "bigint"), ("last", "string")),
@@ -179,11 +180,11 @@ def test_times_and_keys_may_be_expressions_and_other_types(spark):
 
 
 def test_a_frame_without_rows_gives_none(spark, events):
-    got = millpond.windows(events.where("false"), key="name", time="at").aggregate(w.tumbling(5), n=w.count())
+    got = millpond.windows(events.where("false"), key="name", time="at").aggregate(w.tumbling("5 us"), n=w.count())
     assert got.collect() == []
 
 
-@pytest.mark.parametrize("window", [w.tumbling(50 * SECOND), w.count_tumbling(3)])
+@pytest.mark.parametrize("window", [w.tumbling(us(50 * SECOND)), w.count_tumbling(3)])
 def test_moments_are_the_same_whatever_the_settings_of_the_session(spark, events, window):
     """In keys, bounds and values; texts too, in whichever form Spark sends them."""
     hours = events.withColumns({"hour": F.date_trunc("minute", "at"), "name": F.coalesce("name", F.lit("none"))})
@@ -234,10 +235,10 @@ def test_moments_are_the_same_whatever_the_settings_of_the_session(spark, events
 )
 def test_what_makes_no_sense_is_refused_before_any_row_is_read(events, code, key, time, aggregates):
     with pytest.raises(WindowError, match=code):
-        millpond.windows(events, key=key, time=time).aggregate(w.tumbling(5), **aggregates)
+        millpond.windows(events, key=key, time=time).aggregate(w.tumbling("5 us"), **aggregates)
 
 
-@pytest.mark.parametrize("window", [5, {}, {"a": "b"}, {3: w.tumbling(5)}])
+@pytest.mark.parametrize("window", [5, {}, {"a": "b"}, {3: w.tumbling("5 us")}])
 def test_what_is_no_window_is_refused(events, window):
     with pytest.raises(WindowError, match="MP640"):
         millpond.windows(events, key="name", time="at").aggregate(window, n=w.count())
@@ -246,13 +247,13 @@ def test_what_is_no_window_is_refused(events, window):
 def test_a_streaming_frame_is_refused(spark):
     windows = millpond.windows(spark.readStream.format("rate").load(), key="value", time=EventTime("timestamp"))
     with pytest.raises(WindowError, match="MP640"):
-        windows.aggregate(w.tumbling(5), n=w.count())
+        windows.aggregate(w.tumbling("5 us"), n=w.count())
 
 
 def test_rows_without_a_time_or_a_value_are_told(events):
     windows = millpond.windows(events.withColumn("at", F.when(F.col("id") > 3, F.col("at"))), key="size", time="at")
     with pytest.raises(PythonException, match="MP644"):
-        windows.aggregate(w.tumbling(5), n=w.count()).collect()
+        windows.aggregate(w.tumbling("5 us"), n=w.count()).collect()
     windows = millpond.windows(events.withColumn("n", F.when(F.col("id") > 3, F.col("n"))), key="size", time="at")
     with pytest.raises(PythonException, match="MP645"):
-        windows.aggregate(w.tumbling(5), n=w.max_of("n")).collect()
+        windows.aggregate(w.tumbling("5 us"), n=w.max_of("n")).collect()

@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 import millpond
 from millpond import EventTime, memory, parquet
 from millpond import windowing as w
-from millpond.errors import MillpondError, WindowError
+from millpond.errors import MillpondError
 from tests.spark.feeding import stream_of, write_part
 
 pytestmark = pytest.mark.usefixtures("in_utc")
@@ -88,7 +88,7 @@ def test_a_stream_with_a_restart_gives_what_a_batch_gives(spark, tmp_path):
             WINDOWS,
             to=parquet(tmp_path / "out"),
             checkpoint=tmp_path / "ck",
-            on={"local_root": tmp_path / "local"},
+            local_root=tmp_path / "local",
             **AGGREGATES,
         )
         job.run(close=first == 2)
@@ -237,6 +237,8 @@ def test_what_a_stream_cant_have_is_refused_before_it_starts(spark, tmp_path):
         ("MP640", lambda: millpond.windows(batch, key="key", time="at", order_by="n")),
         ("MP640", lambda: millpond.windows(batch, key="key", time="at").job(ten, **rows, many=w.count())),
         ("MP640", lambda: job(stream, "ten")),
+        ("MP526", lambda: job(stream, many=w.count(), on={"progress": False})),
+        ("MP526", lambda: job(stream, w.session(3))),
         ("MP641", lambda: corrected(stream)),
         ("MP642", lambda: job(ntz)),
         ("MP642", lambda: job(decimal, total=w.sum_of("n"))),
@@ -244,7 +246,7 @@ def test_what_a_stream_cant_have_is_refused_before_it_starts(spark, tmp_path):
         ("MP643", lambda: job(stream, best=w.top_k(2, "n"))),
         ("MP648", lambda: job(stream, total=w.sum_of("m"))),
     ):  # fmt: skip
-        with pytest.raises(WindowError, match=code):
+        with pytest.raises(MillpondError, match=code):
             call()
     assert not (tmp_path / "ck").exists()
 

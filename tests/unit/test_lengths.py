@@ -12,7 +12,8 @@ from millpond.engine.elastic.options import Elastic
 from millpond.errors import FeedError, MillpondError
 from millpond.lengths import length_us
 from millpond.spark.streaming.ticks import tick_seconds
-from millpond.windowing.keyed.corrections import Allowed
+from millpond.windowing.columns.corrections import Allowed
+from millpond.windowing.joins import key_intervals
 
 SECOND = 1_000_000
 
@@ -120,3 +121,23 @@ def test_every_place_takes_both_and_refuses_the_rest(make):
     for wrong in ("1 houre", "-1 s", "", 1.5, None):
         with pytest.raises(MillpondError, match=r"length of time|above zero"):
             make(wrong)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        w.tumbling,
+        w.session,
+        lambda given: w.sliding("1 s", given),
+        lambda given: w.tumbling("1 s", origin=given),
+        lambda given: w.landmark(bool, length=given),
+        lambda given: w.last_every(3, given),
+        lambda given: Allowed.of(given, "replace"),
+        lambda given: key_intervals("0 s", given, (False, False)),
+    ],
+)
+def test_windows_take_no_microseconds_without_a_unit_and_show_how_they_are_written(make):
+    with pytest.raises(FeedError, match="MP526") as caught:
+        make(250)
+    assert caught.value.expected == '"250 us", or a timedelta'
+    make("250 us")

@@ -24,14 +24,14 @@ Session: TypeAlias = SparkSession
 Frame: TypeAlias = DataFrame
 
 Mark = tuple[int, ManifestHash]
-"""A point as tasks are told of it: its manifest is read where it is needed."""
+"""A point as it is sent to tasks: its manifest is read where it is needed."""
 
 Read = Callable[[History, ElementReader, range], Iterator[pa.RecordBatch]]
 """Reads the entries of a range of key groups, in a task."""
 
 
 def state_frame(spark: SparkSession, checkpoint: str | Path, element: str, epoch: int | None) -> DataFrame:
-    """A state element as it was after an epoch; `front.frames.read_state` says what it holds."""
+    """Return a state element as it was after an epoch; `front.frames.read_state` says what it holds."""
     history = History(open_storage(str(checkpoint)))
     point = history.point(epoch)
     reader = history.reader(element, point)
@@ -44,7 +44,7 @@ def state_frame(spark: SparkSession, checkpoint: str | Path, element: str, epoch
 
 
 def change_frame(spark: SparkSession, checkpoint: str | Path, element: str, since: int, until: int | None) -> DataFrame:
-    """What each epoch changed in a state element; `front.frames.read_changes` says what it holds."""
+    """Return what each epoch changed in a state element; `front.frames.read_changes` says what it holds."""
     history = History(open_storage(str(checkpoint)))
     first, last = history.point(since), history.point(until)
     reader = history.reader(element, last)
@@ -76,7 +76,7 @@ def _frame(
 
 
 def _find(there: History, mark: Mark) -> Point:
-    """The point as a task finds it; another one under the same number means that the checkpoint was replaced."""
+    """Return the point as a task finds it; another one under the same number means that the checkpoint was replaced."""
     epoch, digest = mark
     found = there.point(epoch)
     if found.hash != digest:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from millpond.engine.gathered.keycodes import KeyCodes
 from millpond.spark.frames.windowplan import BEGIN, END, TIME_COLUMN, WINDOW, WindowPlan, key_column
-from millpond.windowing.columns.columnar import Array, VarianceForm
+from millpond.windowing.aggregates.forms import Array
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.intake import Closed
 from millpond.windowing.columns.vectorised import ColumnWindows
@@ -33,7 +33,7 @@ BATCH_ROWS = 1 << 16
 
 
 def column_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The windows of all rows, query by query, sorted by keys as they came first, and by begin."""
+    """Return the windows of all rows, query by query, sorted by keys as they came first, and by begin."""
     codes = KeyCodes(len(plan.keys))
     queries = {name: _Query(plan, name) for name in plan.queries}
     waiting: list[pa.Table] = []
@@ -89,7 +89,7 @@ class _Query:
             self._last = last if self._last is None else max(self._last, last)
 
     def closed(self) -> Iterator[Closed]:
-        """All windows, some keys at a time."""
+        """Return all windows, some keys at a time."""
         if self._last is None:
             return
         if isinstance(self._window, Session):
@@ -109,7 +109,7 @@ class _Query:
         return make(self._window, self._plan.aggregates)
 
     def _weights(self, arrays: Mapping[str, Array]) -> Array:
-        """How many windows close because of each entry of the state."""
+        """Return how many windows close because of each entry of the state."""
         if isinstance(self._window, Session):
             return np.ones(len(arrays["keys"]), np.int64)
         grid: Any = self._window.grid  # One that cuts columns.
@@ -121,7 +121,7 @@ class _Query:
 
 
 def _pieces(keys: Array, weights: Array) -> Iterator[tuple[int, int]]:
-    """Ranges of entries that weigh about so much; entries of one key stay together."""
+    """Return ranges of entries that weigh about so much; entries of one key stay together."""
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, np.int64)
     ends = np.append(begins[1:], len(keys))
     total = np.cumsum(weights)[ends - 1] if len(begins) else begins
@@ -145,7 +145,6 @@ def _batch(plan: WindowPlan, query: str, closed: Closed, codes: KeyCodes) -> pa.
         if values.dtype == object:
             columns[name] = emitted.column(name, values.tolist())
             continue
-        form = aggregate.columns
-        few = closed.rows <= form.less if isinstance(form, VarianceForm) else None
-        columns[name] = pa.array(values, mask=few).cast(emitted.kind)
+        absent = None if aggregate.columns is None else aggregate.columns.absent(closed.rows)
+        columns[name] = pa.array(values, mask=absent).cast(emitted.kind)
     return pa.RecordBatch.from_arrays([columns[field.name] for field in plan.schema], schema=plan.schema)

@@ -1,39 +1,41 @@
-"""Joins over time of batch DataFrames: rows of a key meet in one task, which joins whole columns."""
+"""Joins over time of batch DataFrames: Spark's own join, on the key and a stretch of time or a window.
+
+Rows within two distances meet in bins of time as long as these are apart: a row that may be emitted alone lies in one,
+its partners are looked for in two. So a key with many rows costs the pairs that it has, not all that it could have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from operator import and_, or_
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as Over
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from millpond.engine.arrowtypes import utc_type
-from millpond.engine.gathered.keycodes import KeyCodes
 from millpond.errors import WindowError
-from millpond.spark.frames.windowplan import key_column, value_column
-from millpond.windowing.joins import IntervalJoin, WindowJoin
-from millpond.windowing.joins.interval import distance
-from millpond.windowing.joins.results import INNER, LEFT
-from millpond.windowing.kinds.kinds import Span, Window
-
-Make = Callable[[bool], IntervalJoin | WindowJoin]
-Ints = npt.NDArray[np.int64]
+from millpond.lengths import Length
+from millpond.windowing.columns.intake import TIME_MAX, unfit
+from millpond.windowing.columns.ordering import ranges
+from millpond.windowing.joins import KeyIntervals, KeyJoin, KeySessions, KeyWindows, key_intervals, key_windows
+from millpond.windowing.kinds.grids import SlicedGrid, windows_of
+from millpond.windowing.kinds.kinds import Window
 
 BEGIN, END = "window_begin", "window_end"
-BUCKET, TIME = "bucket", "time"
-"""Names on the way to a task, where the columns of frames are called by their places: their own may be anything."""
 
-RIGHT, FULL = "right", "full"
-HOWS = (INNER, LEFT, RIGHT, FULL)
-LAST = 2**62 + 2**61 + 1
-"""Later than any time of a row and any distance from it."""
+ALONE = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
+"""Whether left and right rows without a partner are emitted, by `how`."""
+
+_SIDES = ("l", "r")
+_TIME, _BIN = "t", "bin"
+_ZERO = "timestamp_ntz'1970-01-01 00:00:00'"
+"""Names inside a join, with the letter of their side before them: columns of frames may be called anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +61,66 @@ class JoinSide:
     @property
     def other_fields(self) -> list[tuple[T.StructField, Column]]:
         """The columns that are no keys, with their types."""
-        return [(field, _quoted(field.name)) for field in self.others]
+        return [(field, quoted(field.name)) for field in self.others]
 
-    def bucketed(self, buckets: int) -> DataFrame:
-        """The rows with the number of the task that they meet in, and their time."""
+    @property
+    def kinds(self) -> list[T.DataType]:
+        """The types of keys, and of the time."""
+        own = self.frame.select(*(key for _, key in self.keys), self.time)
+        return [field.dataType for field in own.schema.fields]
+
+    def placed(self, letter: str) -> DataFrame:
+        """Return the columns by their places, and the time in microseconds."""
         return self.frame.select(
-            *(key.alias(key_column(place)) for place, (_, key) in enumerate(self.keys)),
-            *(column.alias(value_column(place)) for place, (_, column) in enumerate(self.other_fields)),
-            F.pmod(F.xxhash64(*(key for _, key in self.keys)), F.lit(buckets)).alias(BUCKET), self.time.alias(TIME),
-        )  # fmt: skip
+            *(key.alias(f"{letter}k{place}") for place, (_, key) in enumerate(self.keys)),
+            *(column.alias(f"{letter}v{place}") for place, (_, column) in enumerate(self.other_fields)),
+            _micros(self.time, self.kinds[-1]).alias(letter + _TIME),
+        )
 
 
-def join_frames(
-    left: JoinSide,
-    right: JoinSide,
-    within: tuple[Span, Span] | None,
-    window: Window | None,
-    how: str,
-    buckets: int,
-) -> DataFrame:
-    """Pairs of rows as a frame: the keys, the window if there is one, the columns of the left and of the right side."""
-    make = maker_of(within, window, how)
-    make(False)  # A join that makes no sense is refused here, not in a task.
+def join_of(within: tuple[Length, Length] | None, window: Window | None, how: str, lateness_us: int = 0) -> KeyJoin:
+    """Return how rows of one key are joined; what makes no sense is refused."""
+    if how not in ALONE:
+        raise bad_frames(f"how= one of {', '.join(ALONE)}", repr(how)[:60])
+    if (within is None) == (window is None):
+        raise bad_frames("either `within=(low, high)` or a window", "both" if within else "neither")
+    if window is not None:
+        return key_windows(window, ALONE[how], lateness_us)
+    if not isinstance(within, tuple) or len(within) != 2:
+        raise bad_frames("`within=(low, high)`: two distances in time", repr(within)[:60])
+    return key_intervals(*within, ALONE[how], lateness_us)
+
+
+def join_frames(left: JoinSide, right: JoinSide, join: KeyJoin, how: str, partitions: int | None) -> DataFrame:
+    """Join rows to a frame: the keys, the window if there is one, the columns of the left and of the right side."""
     left, right = agreed(left, right)
-    schema = joined_schema(left, right, window)
-    mine, theirs = left.bucketed(buckets), right.bucketed(buckets)
-    key_names = [name for name, _ in left.keys]
-    work = _work(make, how, key_names, [[field.name for field in side.others] for side in (left, right)])
-    return mine.groupBy(BUCKET).cogroup(theirs.groupBy(BUCKET)).applyInArrow(work, schema)
+    schema = joined_schema(left, right, windowed=not isinstance(join, KeyIntervals))
+    keys = [f"k{place}" for place in range(len(left.keys))]
+    mine, theirs = (side.placed(letter) for side, letter in zip((left, right), _SIDES, strict=True))
+    bounds: list[Column] = []
+    if isinstance(join, KeyIntervals):
+        pairs = _near(mine, theirs, join, how, keys, partitions)
+    else:
+        mine, theirs = _in_windows(mine, theirs, join, keys)
+        pairs = _meet(mine, theirs, [*keys, BEGIN], how, partitions)
+        bounds = [_moment(F.coalesce(f"l{name}", f"r{name}"), left.kinds[-1]) for name in (BEGIN, END)]
+    others = [
+        F.col(f"{letter}v{place}")
+        for side, letter in zip((left, right), _SIDES, strict=True)
+        for place in range(len(side.others))
+    ]
+    columns = [*(F.coalesce(f"l{key}", f"r{key}") for key in keys), *bounds, *others]
+    return pairs.select(*(column.alias(name) for column, name in zip(columns, schema.names, strict=True)))
 
 
 def agreed(left: JoinSide, right: JoinSide) -> tuple[JoinSide, JoinSide]:
-    """Both sides with keys of one type, or rows of equal keys would not meet: of two types of numbers, the wider."""
+    """Return both sides with keys of one type, or rows of equal keys would not meet: of two of numbers, the wider."""
     key_names = [name for name, _ in left.keys]
     if key_names != [name for name, _ in right.keys]:
         raise bad_frames(f"keys {', '.join(key_names)}", ", ".join(name for name, _ in right.keys))
     whats = [*(f"`{name}`" for name in key_names), "the time"]
     wider: dict[int, T.DataType] = {}
-    for place, (what, one, other) in enumerate(zip(whats, _kinds(left), _kinds(right), strict=True)):
+    for place, (what, one, other) in enumerate(zip(whats, left.kinds, right.kinds, strict=True)):
         if one == other:
             continue
         if not (isinstance(one, T.NumericType) and isinstance(other, T.NumericType)):
@@ -115,148 +139,150 @@ def _wide(key: Column, kind: T.DataType | None) -> Column:
     return key if kind is None else key.cast(kind)
 
 
-def joined_schema(left: JoinSide, right: JoinSide, window: Window | None) -> T.StructType:
-    """The columns of joined rows; sides that do not go together are refused."""
+def joined_schema(left: JoinSide, right: JoinSide, *, windowed: bool) -> T.StructType:
+    """Return the columns of joined rows; sides that do not go together are refused."""
     key_names = [name for name, _ in left.keys]
-    bounds = [] if window is None else [BEGIN, END]
+    bounds = [BEGIN, END] if windowed else []
     others = [field for side in (left, right) for field in side.others]
     names = [*key_names, *bounds, *(field.name for field in others)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise bad_frames("columns of the two sides with names of their own", ", ".join(twice))
-    *keys, time = _kinds(left)
+    *keys, time = left.kinds
     return T.StructType(
         [T.StructField(name, kind) for name, kind in zip(key_names, keys, strict=True)]
         + [T.StructField(name, time) for name in bounds]
-        + [T.StructField(field.name, _nullable(field.dataType)) for field in others]
+        + [T.StructField(field.name, field.dataType) for field in others]
     )
 
 
-def _nullable(kind: T.DataType) -> T.DataType:
-    """A type whose parts may be null: those of a struct are, where a row has no partner."""
-    match kind:
-        case T.StructType():
-            return T.StructType([T.StructField(part.name, _nullable(part.dataType)) for part in kind.fields])
-        case T.ArrayType():
-            return T.ArrayType(_nullable(kind.elementType))
-        case T.MapType():
-            return T.MapType(_nullable(kind.keyType), _nullable(kind.valueType))
-        case _:
-            return kind
+# --- within two distances
 
 
-def _kinds(side: JoinSide) -> list[T.DataType]:
-    """The types of keys, and of the time."""
-    own = side.frame.select(*(key for _, key in side.keys), side.time)
-    return [field.dataType for field in own.schema.fields]
+def _near(
+    mine: DataFrame, theirs: DataFrame, join: KeyIntervals, how: str, keys: list[str], partitions: int | None
+) -> DataFrame:
+    """Join rows of which the right one lies between two distances from the left one.
+
+    A row that may be emitted alone must be there once. If that holds for both sides, right rows alone are found apart.
+    """
+    low, high = join.low, join.high
+    close = F.col("rt").between(F.col("lt") + low, F.col("lt") + high)
+    equal = [*keys, _BIN]
+    width = high - low + 1
+    found = []
+    if how != "right":
+        once, twice = _binned(mine, "l", width, (0,)), _binned(theirs, "r", width, (-high, -low))
+        found.append(_meet(once, twice, equal, "left" if how == "full" else how, partitions, close))
+    if how in {"right", "full"}:
+        once, twice = _binned(theirs, "r", width, (0,)), _binned(mine, "l", width, (low, high))
+        found.append(_meet(once, twice, equal, "left" if how == "right" else "left_anti", partitions, close))
+    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
 
 
-def maker_of(within: tuple[Span, Span] | None, window: Window | None, how: str) -> Make:
-    """What makes the join of a task, or, `flipped`, that of the other side with this one."""
-    if how not in HOWS:
-        raise bad_frames(f"how= one of {', '.join(HOWS)}", repr(how)[:60])
-    if (within is None) == (window is None):
-        raise bad_frames("either `within=(low, high)` or a window", "both" if within else "neither")
-    if window is not None:
-        return lambda flipped: WindowJoin(window, how=LEFT if how != INNER or flipped else INNER)
-    if not isinstance(within, tuple) or len(within) != 2:
-        raise bad_frames("`within=(low, high)`: two distances in time", repr(within)[:60])
-    low, high = (distance(each) for each in within)
-    return lambda flipped: IntervalJoin(
-        -high if flipped else low, -low if flipped else high, how=LEFT if how != INNER or flipped else INNER
+def _binned(frame: DataFrame, letter: str, width: int, distances: tuple[int, ...]) -> DataFrame:
+    """Put rows into the bins of time that lie at some distances from them."""
+    points = [F.col(letter + _TIME) + distance for distance in distances]
+    begins = [point - F.pmod(point, F.lit(width)) for point in points]
+    return frame.withColumn(
+        letter + _BIN, begins[0] if len(begins) == 1 else F.explode(F.array_distinct(F.array(*begins)))
     )
 
 
-class _Pairs(NamedTuple):
-    """The places of rows that belong together, null for a row alone, and the windows that they share."""
-
-    mine: pa.Array
-    theirs: pa.Array
-    begins: Ints | None
-    ends: Ints | None
-
-    def flipped(self) -> _Pairs:
-        return self._replace(mine=self.theirs, theirs=self.mine)
-
-    def alone(self) -> _Pairs:
-        """The rows without a partner."""
-        rows = np.flatnonzero(self.theirs.is_null().to_numpy(zero_copy_only=False))
-        bounds = (None if bound is None else bound[rows] for bound in (self.begins, self.ends))
-        return _Pairs(self.mine.take(pa.array(rows)), self.theirs.take(pa.array(rows)), *bounds)
-
-    def and_those(self, more: _Pairs) -> _Pairs:
-        bounds = (
-            None if mine is None or other is None else np.append(mine, other)
-            for mine, other in ((self.begins, more.begins), (self.ends, more.ends))
+def _meet(
+    one: DataFrame, other: DataFrame, equal: list[str], how: str, partitions: int | None, *more: Column
+) -> DataFrame:
+    """Join two frames where these columns of both are equal; null equals nothing."""
+    if partitions is not None:
+        one, other = (
+            frame.repartition(partitions, *(name for name in frame.columns if name[1:] in equal))
+            for frame in (one, other)
         )
-        mine, theirs = pa.concat_arrays([self.mine, more.mine]), pa.concat_arrays([self.theirs, more.theirs])
-        return _Pairs(mine, theirs, *bounds)
+    matching = [F.col(f"l{name}") == F.col(f"r{name}") for name in equal]
+    return one.join(other, functools.reduce(and_, [*matching, *more]), how)
 
 
-def _work(make: Make, how: str, names: list[str], others: list[list[str]]) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    keys = [key_column(place) for place in range(len(names))]
-
-    def run(left: pa.Table, right: pa.Table) -> pa.Table:
-        if how == RIGHT:
-            found = _pairs(make(True), right, left, keys).flipped()
-        else:
-            found = _pairs(make(False), left, right, keys)
-        if how == FULL:
-            found = found.and_those(_pairs(make(True), right, left, keys).alone().flipped())
-        here = found.mine.is_valid()
-        columns: dict[str, Any] = {
-            name: pc.if_else(here, left[key].take(found.mine), right[key].take(found.theirs))
-            for name, key in zip(names, keys, strict=True)
-        }
-        if found.begins is not None and found.ends is not None:
-            kind = left.schema.field(TIME).type
-            columns |= {BEGIN: pa.array(found.begins).cast(kind), END: pa.array(found.ends).cast(kind)}
-        for table, rows, own in ((left, found.mine, others[0]), (right, found.theirs, others[1])):
-            columns |= {name: table[value_column(place)].take(rows) for place, name in enumerate(own)}
-        return _as_spark_takes_it(pa.table(columns))
-
-    return run
+# --- in windows
 
 
-def _as_spark_takes_it(table: pa.Table) -> pa.Table:
-    """Timestamps come with the zone of the session, and Spark takes them in UTC alone; the moments are the same."""
-    wanted = zip(table.columns, map(utc_type, table.schema.types), strict=True)
-    columns = [column if column.type == kind else column.cast(kind) for column, kind in wanted]
-    return pa.table(columns, names=table.column_names)
+def _in_windows(mine: DataFrame, theirs: DataFrame, join: KeyJoin, keys: list[str]) -> tuple[DataFrame, DataFrame]:
+    """Repeat rows for each window that they lie in, with its bounds; those without a time lie in none."""
+    mine, theirs = (frame.where(F.col(letter + _TIME).isNotNull()) for frame, letter in ((mine, "l"), (theirs, "r")))
+    if isinstance(join, KeySessions):
+        return _in_sessions(mine, theirs, join.gap, keys)
+    assert isinstance(join, KeyWindows)
+    grid = cast("SlicedGrid", join.grid)
+
+    def bounds(times: pa.Array) -> pa.Array:
+        return _bounds_of(grid, times)
+
+    found = F.arrow_udf(bounds, "array<struct<begin: bigint, end: bigint>>")  # type: ignore[attr-defined]
+    one, other = (
+        frame.select("*", F.inline(found(letter + _TIME)).alias(f"{letter}{BEGIN}", f"{letter}{END}"))
+        for frame, letter in ((mine, "l"), (theirs, "r"))
+    )
+    return one, other
 
 
-def _pairs(join: IntervalJoin | WindowJoin, left: pa.Table, right: pa.Table, keys: list[str]) -> _Pairs:
-    codes = KeyCodes(len(keys))
-    sides = [_rows(codes, table, keys) for table in (left, right)]
-    timeless = np.flatnonzero(left[TIME].is_null().to_numpy())
-    # A key with a null equals no other, so on the right it is nobody's partner; on the left it is one of its own.
-    sides[0] = (np.where(sides[0][3], sides[0][0] * 2 + 1, sides[0][0] * 2), *sides[0][1:])
-    sides[1] = (sides[1][0] * 2, *sides[1][1:])
-    (mine, at, rows, _), (theirs, then, partners, nulls) = sides
-    join.add(left=(mine, at, {"row": rows}), right=(theirs[~nulls], then[~nulls], {"row": partners[~nulls]}))
-    found = join.close(LAST)
-    lefts = found.left.get("row", np.zeros(0, np.int64))
-    rights = pa.array(found.right.get("row", np.zeros(len(found), np.int64)), pa.int64(), mask=~found.matched)
-    if isinstance(join, IntervalJoin) and join.outer:
-        # Nothing is near a row without a time.
-        lefts = np.append(lefts, timeless)
-        rights = pa.concat_arrays([rights, pa.nulls(len(timeless), rights.type)])
-    return _Pairs(pa.array(lefts, pa.int64()), rights, found.begins, found.ends)
+def _bounds_of(grid: SlicedGrid, times: pa.Array) -> pa.Array:
+    """Return the bounds of the windows that each time lies in."""
+    first, last = windows_of(grid, times.to_numpy())
+    sizes = np.maximum(last - first + 1, 0)
+    numbers = ranges(first, sizes)
+    bounds = [pa.array(each(numbers)) for each in (grid.begins, grid.ends)]
+    offsets = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(bounds, ["begin", "end"]))
 
 
-def _rows(codes: KeyCodes, table: pa.Table, keys: list[str]) -> tuple[Ints, Ints, Ints, Any]:
-    """Of the rows with a time: codes of keys, times, their places, and whether a null is in the key."""
-    numbers = codes.encode([table[name] for name in keys])
-    timed = table[TIME].is_valid().to_numpy()
-    times = table[TIME].cast(pa.timestamp("us", table.schema.field(TIME).type.tz)).cast(pa.int64())
-    nulls = np.zeros(len(table), np.bool_)
-    for name in keys:
-        nulls |= table[name].is_null().to_numpy()
-    rows = np.flatnonzero(timed)
-    return numbers[rows], times.fill_null(0).to_numpy()[rows], rows, nulls[rows]
+def _in_sessions(mine: DataFrame, theirs: DataFrame, gap: int, keys: list[str]) -> tuple[DataFrame, DataFrame]:
+    """Find the sessions of the rows of both sides; where a null in the key keeps sides apart, of each side's rows."""
+    both = ((mine, "l"), (theirs, "r"))
+    rows = functools.reduce(
+        lambda one, other: one.unionByName(other, allowMissingColumns=True),
+        [
+            frame.select(
+                "*", *(F.col(letter + name).alias(name) for name in (*keys, _TIME)), F.lit(letter).alias("side")
+            )
+            for frame, letter in both
+        ],
+    )
+    nulls = functools.reduce(or_, [F.col(key).isNull() for key in keys])
+    rows = rows.withColumn("apart", F.when(nulls, F.col("side")))
+    own = Over.partitionBy(*keys, "apart").orderBy(_TIME)
+    rows = rows.withColumn("before", F.lag(_TIME).over(own))
+    began = F.when(F.col("before").isNull() | (F.col(_TIME) - F.col("before") >= gap), F.col(_TIME))
+    rows = rows.withColumn("began", began).withColumn("first", F.max("began").over(own))
+    rows = rows.withColumn("last", F.max(_TIME).over(Over.partitionBy(*keys, "apart", "first")) + gap)
+    one, other = (
+        rows.where(F.col("side") == letter).select(
+            *frame.columns, F.col("first").alias(f"{letter}{BEGIN}"), F.col("last").alias(f"{letter}{END}")
+        )
+        for frame, letter in both
+    )
+    return one, other
 
 
-def _quoted(name: str) -> Column:
+# --- times
+
+
+def _micros(time: Column, kind: T.DataType) -> Column:
+    """Return a time in microseconds since 1970; of one without a zone, as if its clock were that of UTC."""
+    us = F.unix_micros(time)
+    if isinstance(kind, T.TimestampNTZType):
+        us = ((time - F.expr(_ZERO)).cast("decimal(20,6)") * 1_000_000).cast("bigint")  # Seconds; nothing is lost.
+    too_far = F.raise_error(F.lit(str(unfit("times", f"microseconds up to {TIME_MAX} from 1970", "one beyond"))))
+    return F.when(us.isNull() | us.between(-TIME_MAX, TIME_MAX), us).otherwise(too_far)
+
+
+def _moment(us: Column, kind: T.DataType) -> Column:
+    """Return microseconds since 1970 as a time of a type."""
+    if isinstance(kind, T.TimestampNTZType):
+        return F.timestamp_add("MICROSECOND", us, F.expr(_ZERO))
+    return F.timestamp_micros(us)
+
+
+def quoted(name: str) -> Column:
+    """Return a column by its name, whatever that is."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

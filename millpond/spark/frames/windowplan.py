@@ -6,14 +6,17 @@ aggregates read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from millpond.errors import WindowError
-from millpond.spark.frames.windowtypes import ResultType, is_columnar, named_columns
+from millpond.engine.arrowtypes import arrow_type, to_arrow
+from millpond.errors import FeedError, WindowError
 from millpond.windowing.aggregates.aggregates import Aggregate
+from millpond.windowing.aggregates.forms import Kinds
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.kinds import Window
 from millpond.windowing.kinds.periodic import COUNT, TIME, Periodic
@@ -31,11 +34,32 @@ TIME_COLUMN = "t"
 
 
 @dataclass(frozen=True, slots=True)
+class ResultType:
+    """The type of a column of results, and the hint that it was made of, if there was one."""
+
+    kind: pa.DataType
+    hint: Any = None
+
+    def column(self, name: str, values: Sequence[Any]) -> pa.Array:
+        """Return values as a column."""
+        try:
+            return pa.array(values, self.kind) if self.hint is None else to_arrow(values, self.hint)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise WindowError(
+                "MP646",
+                f"a result does not fit the column `{name}`",
+                expected=str(self.kind),
+                found=str(error).partition("\n")[0][:200],
+                hint=f"say its type: aggregate(..., types={{{name!r}: float}})",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
 class WindowPlan:
     """Keys with their types, the columns that aggregates read with theirs, and what is computed of them.
 
     `single` says that there is one window without a name. `results` are the types of aggregates, in their order. If it
-    `corrects`, windows may be told again.
+    `corrects`, windows may be emitted again.
     """
 
     keys: tuple[tuple[str, pa.DataType], ...]
@@ -64,11 +88,11 @@ class WindowPlan:
         """Whether whole columns can be aggregated; else it goes record by record, in order of time."""
         kinds = dict(self.columns)
         return all(has_column_form(window) for window in self.queries.values()) and all(
-            is_columnar(aggregate, kinds) for aggregate in self.aggregates.values()
+            each.columns is not None and each.columns.fits(kinds) for each in self.aggregates.values()
         )
 
     def opened(self, batch: pa.RecordBatch) -> pa.Table:
-        """Rows as they came to a task, if nothing is missing in them."""
+        """Return rows as they came to a task, if nothing is missing in them."""
         table = pa.Table.from_batches([batch])
         if table[TIME_COLUMN].null_count:
             raise WindowError(
@@ -90,12 +114,12 @@ class WindowPlan:
         return table
 
     def values(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
-        """The columns that aggregates read, by their own names; a table can't have these, which may be any."""
+        """Return the columns that aggregates read, by their own names; a table can't have these, which may be any."""
         return {name: table[value_column(place)] for place, (name, _) in enumerate(self.columns)}
 
     @property
     def _named(self) -> set[str]:
-        return {name for each in self.aggregates.values() for name in named_columns(each) or ()}
+        return {name for each in self.aggregates.values() for name in each.named or ()}
 
     @property
     def schema(self) -> pa.Schema:
@@ -109,31 +133,56 @@ class WindowPlan:
         if not all(over_time):
             measured = any(_is_measured(window) for window in self.queries.values())
             fields += [pa.field(name, pa.float64() if measured else pa.int64()) for name in (FROM, TO)]
-        fields += [pa.field(name, told.kind) for name, told in zip(self.aggregates, self.results, strict=True)]
+        fields += [pa.field(name, result.kind) for name, result in zip(self.aggregates, self.results, strict=True)]
         if self.corrects:
             fields.append(pa.field(CHANGE, pa.string()))
         return pa.schema(fields)
 
 
+def result_type(name: str, aggregate: Aggregate, kinds: Kinds, hint: Any) -> ResultType:
+    """Return the type of an aggregate's results: as given, as follows from its column, or as its `lower` is annotated.
+
+    `kinds` are the types of the columns that it may read.
+    """
+    if hint is not None:
+        return ResultType(arrow_type(hint), hint)
+    kind = None if aggregate.columns is None else aggregate.columns.result_type(name, kinds)
+    return ResultType(kind) if kind is not None else _annotated(name, aggregate)
+
+
 def key_column(place: int) -> str:
-    """The name of a key on its way to a task."""
+    """Return the name of a key on its way to a task."""
     return f"k{place}"
 
 
 def value_column(place: int) -> str:
-    """The name of a column that aggregates read, on its way to a task."""
+    """Return the name of a column that aggregates read, on its way to a task."""
     return f"v{place}"
 
 
 def has_column_form(window: Window | Viewed) -> bool:
-    """Whether windows can be computed over whole columns."""
+    """Say whether windows can be computed over whole columns."""
     return isinstance(window, Session) or (isinstance(window, Periodic) and window.measure == TIME)
 
 
 def has_time_bounds(window: Window | Viewed) -> bool:
-    """Whether a window begins and ends at times, not at numbers of records or points of a measure."""
+    """Say whether a window begins and ends at times, not at numbers of records or points of a measure."""
     return window.needs_time and not isinstance(window, Viewed)
 
 
 def _is_measured(window: Window | Viewed) -> bool:
     return isinstance(window, Periodic) and window.measure not in {TIME, COUNT}
+
+
+def _annotated(name: str, aggregate: Aggregate) -> ResultType:
+    try:
+        hint = typing.get_type_hints(aggregate.lower)["return"]
+        return ResultType(arrow_type(hint), hint)
+    except (KeyError, NameError, TypeError, FeedError) as error:
+        raise WindowError(
+            "MP643",
+            f"the type of the column `{name}` is not known",
+            expected=f"a type: aggregate(..., types={{{name!r}: float}})",
+            found=f"the aggregate `{aggregate.name}`, whose results may be of any",
+            hint="or annotate what its `lower` returns",
+        ) from error

@@ -40,7 +40,7 @@ Key = tuple[Any, ...]
 
 
 def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The windows of all rows, key by key, as they end."""
+    """Return the windows of all rows, key by key, as they end."""
     emitted: list[tuple[Key, Result]] = []
     windows: SharedWindows | None = None
     key: Key = ()
@@ -76,7 +76,7 @@ def record_results(plan: WindowPlan, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def _rows(plan: WindowPlan, table: pa.Table) -> list[tuple[int, dict[str, Any]]]:
-    """The times and records of rows."""
+    """Return the times and records of rows."""
     times = table[TIME_COLUMN].cast(pa.int64()).to_pylist()
     columns = plan.values(table)
     if not columns:
@@ -87,7 +87,7 @@ def _rows(plan: WindowPlan, table: pa.Table) -> list[tuple[int, dict[str, Any]]]
 
 
 def _plain(name: str, column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
-    """Values as records have them: moments in UTC, whatever the zone of the session, as in streams."""
+    """Return values as records have them: moments in UTC, whatever the zone of the session, as in streams."""
     try:
         found: list[Any] = (column if column.type == kind else column.cast(kind)).to_pylist()
     except (ValueError, OverflowError) as error:
@@ -102,7 +102,7 @@ def _plain(name: str, column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
 
 
 def _stretches(carried: list[pa.Array], keys: list[pa.ChunkedArray]) -> Iterator[tuple[int, int, bool]]:
-    """Ranges of rows that share a key, and whether it is another one than before; `carried` is the last row's key."""
+    """Find ranges of rows of one key, and whether it is another one than before; `carried` is the last row's key."""
     before = 1 if carried else 0
     joined = [
         pa.chunked_array([last, *column.chunks]) for last, column in zip(carried, keys, strict=True)
@@ -116,7 +116,7 @@ def _stretches(carried: list[pa.Array], keys: list[pa.ChunkedArray]) -> Iterator
 
 
 def _ended(key: Key, windows: SharedWindows | None) -> list[tuple[Key, Result]]:
-    """What ends when all rows of a key have come."""
+    """Return what ends when all rows of a key have come."""
     if windows is None:
         return []
     with _functions_at(key):

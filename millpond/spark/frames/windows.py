@@ -6,8 +6,9 @@ Of a streaming DataFrame a job is made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Never, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -15,24 +16,32 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
-from millpond.errors import WindowError
+from millpond.errors import FeedError, WindowError
+from millpond.lengths import Length
 from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
-from millpond.spark.frames.streamed import Arrival
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowjoins import JoinSide, join_frames
-from millpond.spark.frames.windowplan import TIME_COLUMN, WINDOW, WindowPlan, has_column_form, key_column, value_column
+from millpond.spark.frames.windowjoins import JoinSide, join_frames, join_of, quoted
+from millpond.spark.frames.windowplan import (
+    TIME_COLUMN,
+    WINDOW,
+    WindowPlan,
+    has_column_form,
+    key_column,
+    result_type,
+    value_column,
+)
 from millpond.spark.frames.windowrecords import record_results
-from millpond.spark.frames.windowstreams import StreamedFrame
-from millpond.spark.frames.windowtypes import named_columns, result_type
+from millpond.spark.frames.windowstreams import Arrival, Start, StreamedFrame
 from millpond.spark.interpreter import check_hash_seed
 from millpond.spark.job import Job
 from millpond.spark.placement.placement import checked_host
+from millpond.spelling import check_call
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.columnar import PickForm
-from millpond.windowing.kinds.kinds import Span, Window
+from millpond.windowing.kinds.kinds import Window
 from millpond.windowing.kinds.periodic import COUNT, Periodic
 from millpond.windowing.kinds.userdefined import Viewed
 
@@ -49,6 +58,7 @@ _UNSORTED = (T.MapType, T.VariantType)
 
 
 _AGGREGATES = "aggregate(...) gives a DataFrame of a batch, job(..., to=, checkpoint=) a job over a stream"
+_JOIN_TAKES = ("other", "window", "to", "within", "how")
 _JOINS = "join(...) gives a DataFrame of two batches, join_job(..., to=, checkpoint=) a job over two streams"
 
 
@@ -97,7 +107,7 @@ class WindowedFrame:
         types: Mapping[str, Any] | None = None,
         **aggregates: Aggregate,
     ) -> DataFrame:
-        """A row per key and window, with a column per aggregate; several windows share one pass, each under its name.
+        """Make a row per key and window, with a column per aggregate; several windows share one pass, each by its name.
 
         `types` are the types of results that can't be known, such as `{"vwap": float}`.
         """
@@ -112,20 +122,24 @@ class WindowedFrame:
         to: Sink,
         checkpoint: str | Path,
         types: Mapping[str, Any] | None = None,
-        on: Mapping[str, Any] | None = None,
+        local_root: str | Path | None = None,
+        progress: bool | None = None,
+        durability: Durability | None = None,
+        tuning: Tuning | None = None,
         **aggregates: Aggregate,
     ) -> Job:
-        """A job that sends the rows which `aggregate` gives to a sink, exactly once, when their windows are over.
+        """Make a job that sends the rows which `aggregate` gives to a sink, exactly once, when their windows are over.
 
         It is a job like that of any program: `start()` it, or `run()` it until nothing is left. Its state is in
-        `checkpoint`; `on` is what else `Program.on` takes.
+        `checkpoint`; that and all behind `types` are those of `Program.on`.
         """
+        _check_spelling("job", aggregates)
         arrival = self._stream(_AGGREGATES)
         plan = self._plan(window, types or {}, aggregates)
         keys = list(zip(self._key_fields, self._keys, strict=True))
-        columns = [(self._field(_quoted(name)), _quoted(name)) for name, _ in plan.columns]
-        options = _options(checkpoint, self._partitions, on)
-        return StreamedFrame(self._frame, keys, self._time, columns, arrival).job(plan, to, options)
+        columns = [(self._field(quoted(name)), quoted(name)) for name, _ in plan.columns]
+        start = Start(checkpoint, self._partitions, local_root, progress, durability, tuning)
+        return StreamedFrame(self._frame, keys, self._time, columns, arrival).job(plan, to, start)
 
     def _check_streaming(self, hint: str, *, wanted: bool) -> None:
         if self._frame.isStreaming is not wanted:
@@ -133,7 +147,7 @@ class WindowedFrame:
             raise _wrong(kinds[wanted], kinds[not wanted], hint)
 
     def _stream(self, hint: str) -> Arrival:
-        """How the rows come, which must be those of a stream."""
+        """Return how the rows come, which must be those of a stream."""
         self._check_streaming(hint, wanted=True)
         if isinstance(self._time_type, T.TimestampNTZType):
             raise _unfit(self._field(self._time), "time of a stream", "a timestamp with time zone")
@@ -149,7 +163,7 @@ class WindowedFrame:
         queries = dict(window) if isinstance(window, Mapping) else {WINDOW: window}
         _check(queries, aggregates, types)
         columns = self._read_columns(queries, aggregates)
-        kinds = {name: arrow_of(self._field(_quoted(name)).dataType) for name in columns}
+        kinds = {name: arrow_of(self._field(quoted(name)).dataType) for name in columns}
         return WindowPlan(
             keys=tuple((field.name, arrow_of(field.dataType)) for field in self._key_fields),
             time=arrow_of(self._time_type),
@@ -166,17 +180,16 @@ class WindowedFrame:
         other: WindowedFrame,
         window: Window | None = None,
         *,
-        within: tuple[Span, Span] | None = None,
+        within: tuple[Length, Length] | None = None,
         how: str = "inner",
     ) -> DataFrame:
-        """Pairs of rows of one key: `other` within two distances in time of a row of this frame, or in the same window.
+        """Pair rows of one key: `other` within two distances in time of a row of this frame, or in the same window.
 
         With `how="left"` rows of this frame without a partner are there too, with nulls, with `"right"` those of the
         other, with `"full"` both. Keys have the same names on both sides, all other columns names of their own.
         """
         _check_other(other)
-        usual = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-        return join_frames(self.side, other.side, within, window, how, self._partitions or usual)
+        return join_frames(self.side, other.side, join_of(within, window, how), how, self._partitions)
 
     def join_job(
         self,
@@ -185,19 +198,25 @@ class WindowedFrame:
         *,
         to: Sink,
         checkpoint: str | Path,
-        within: tuple[Span, Span] | None = None,
+        within: tuple[Length, Length] | None = None,
         how: str = "inner",
-        on: Mapping[str, Any] | None = None,
+        local_root: str | Path | None = None,
+        progress: bool | None = None,
+        durability: Durability | None = None,
+        tuning: Tuning | None = None,
+        **old: Never,
     ) -> Job:
-        """A job that sends the rows which `join` gives to a sink, exactly once, for two streaming DataFrames.
+        """Make a job that sends the rows which `join` gives to a sink, exactly once, for two streaming DataFrames.
 
         A pair within distances is emitted when the watermark has passed both its rows, one of a window when that is
-        over, and a row alone when no partner can come. `on` is what else `Program.on` takes.
+        over, and a row alone when no partner can come. `checkpoint` and all behind `how` are those of `Program.on`.
         """
+        _check_spelling("join_job", old)
+        check_call("join_job", old, (*_JOIN_TAKES, *(field.name for field in fields(Start))), {})
         _check_other(other)
         sides = [(each._side, each._stream(_JOINS)) for each in (self, other)]  # noqa: SLF001
-        options = _options(checkpoint, self._partitions or other._partitions, on)
-        return join_streams(sides[0], sides[1], within, window, how, to, options)
+        start = Start(checkpoint, self._partitions or other._partitions, local_root, progress, durability, tuning)
+        return join_streams(sides[0], sides[1], within, window, how, to, start)
 
     @property
     def side(self) -> JoinSide:
@@ -211,14 +230,14 @@ class WindowedFrame:
         return JoinSide(self._frame, [(field.name, _as_key(key, field.dataType)) for field, key in names], self._time)
 
     def _routed(self, plan: WindowPlan) -> DataFrame:
-        """The columns that are needed, rows of a key in one task."""
+        """Return the columns that are needed, rows of a key in one task."""
         keys = [key_column(place) for place in range(len(self._keys))]
         values = [value_column(place) for place in range(len(plan.columns))]
         rows = self._frame.select(
             *(_as_key(key, field.dataType).alias(name) for key, field, name in
               zip(self._keys, self._key_fields, keys, strict=True)),
             self._time.alias(TIME_COLUMN),
-            *(_quoted(name).alias(value) for (name, _), value in zip(plan.columns, values, strict=True)),
+            *(quoted(name).alias(value) for (name, _), value in zip(plan.columns, values, strict=True)),
         )  # fmt: skip
         routed = rows.repartition(*keys) if self._partitions is None else rows.repartition(self._partitions, *keys)
         kinds = {field.name: field.dataType for field in rows.schema.fields}
@@ -226,14 +245,14 @@ class WindowedFrame:
         sorted_by = [name for name in (TIME_COLUMN, *values) if not isinstance(kinds[name], _UNSORTED)]
         if not plan.columnar:
             return routed.sortWithinPartitions(*keys, *sorted_by)
-        if any(isinstance(each.columns, PickForm) for each in plan.aggregates.values()):
+        if any(each.columns is not None and each.columns.ordered for each in plan.aggregates.values()):
             return routed.sortWithinPartitions(*sorted_by)
         return routed
 
     def _read_columns(self, queries: Mapping[str, Window | Viewed], aggregates: Mapping[str, Aggregate]) -> list[str]:
-        """The columns that are read: those that aggregates name, or all if functions see whole records."""
+        """Return the columns that are read: those that aggregates name, or all if functions see whole records."""
         there = self._frame.columns
-        named = [named_columns(each) for each in aggregates.values()]
+        named = [each.named for each in aggregates.values()]
         wanted = {name for names in named for name in names or ()}
         missing = sorted(wanted.difference(there))
         if missing:
@@ -253,7 +272,7 @@ class WindowedFrame:
         if not isinstance(given, str):
             raise _wrong("columns, by their names or as expressions", repr(given)[:60], "e.g. key='user', time='at'")
         if given in self._frame.columns:
-            return _quoted(given)
+            return quoted(given)
         try:
             return F.expr(given)
         except ParseException as error:
@@ -275,7 +294,7 @@ class WindowedFrame:
 
 
 def _arrival(time: Expression | EventTime, order_by: str | None, *, streaming: bool) -> Arrival | None:
-    """How the rows of a stream come; a batch has them all, and its time is a column alone."""
+    """Return how the rows of a stream come; a batch has them all, and its time is a column alone."""
     if isinstance(time, EventTime) is not streaming:
         wanted = 'time=EventTime("at", disorder="10 s") for a stream, time="at" for a batch'
         found = f"time={time!r:.60} for {'a stream' if streaming else 'a batch'}"
@@ -292,8 +311,16 @@ def _check_other(other: object) -> None:
         )
 
 
-def _options(checkpoint: str | Path, partitions: int | None, on: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {"checkpoint": checkpoint, **({} if partitions is None else {"partitions": partitions}), **(on or {})}
+def _check_spelling(call: str, given: Mapping[str, object]) -> None:
+    """Refuse a mapping of what `Program.on` takes, and show how it is written now."""
+    on = given.get("on")
+    if isinstance(on, Mapping):
+        raise FeedError(
+            "MP526",
+            f"{call} does not take `on=`: what `Program.on` takes has its own names here, too",
+            expected=", ".join(f"{name}={value!r:.60}" for name, value in on.items()),
+            found=f"on={on!r:.80}",
+        )
 
 
 def _work(plan: WindowPlan) -> Any:
@@ -313,10 +340,6 @@ def _as_key(column: Column, kind: T.DataType) -> Column:
 
 def _sees_records(window: Window | Viewed) -> bool:
     return not has_column_form(window) and not (isinstance(window, Periodic) and window.measure == COUNT)
-
-
-def _quoted(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _collated(kind: T.DataType) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from millpond.errors import WindowError
 from millpond.state.codec.canonical import canonical_value
-from millpond.windowing.columns.columnar import ColumnForm
+from millpond.windowing.aggregates.forms import ColumnForm
 
 ANY = "*"
 """Stands for what is read of a record by a function, or for the record itself: of that nothing more is known."""
@@ -47,8 +47,13 @@ class Aggregate:
     options: tuple[str, ...] = ()
     itself: bool = False
 
+    @property
+    def named(self) -> set[str] | None:
+        """The columns that it reads by their names; None if it may read any."""
+        return None if self.columns is None else self.columns.named
+
     def result(self, partial: Any) -> Any:
-        """The result of a partial; how its records were put together is not seen in the order of its sets."""
+        """Return the result of a partial; how its records were put together is not seen in the order of its sets."""
         return self.lower(canonical_value(partial))
 
     @property
@@ -130,6 +135,26 @@ def several(aggregates: Mapping[str, Aggregate] | None = None, /, **named: Aggre
     )
 
 
+def boxed(
+    name: str,
+    of: Field,
+    choose: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]],
+    columns: ColumnForm,
+    *,
+    commutative: bool = False,
+) -> Aggregate:
+    """Make an aggregate whose partial is an empty tuple, or one of the one value that was chosen."""
+    read = reader(of)
+
+    def lift(record: Any) -> tuple[Any, ...]:
+        return (read(record),)
+
+    return Aggregate(
+        name, lift, choose, _unbox, (), commutative=commutative, partial_type=tuple[Any, ...], columns=columns,
+        reads=read_by(of), itself=of is None,
+    )  # fmt: skip
+
+
 def must_be_aggregate(given: object, where: str = "") -> None:
     """Refuse what is no aggregate."""
     if not isinstance(given, Aggregate):
@@ -137,7 +162,7 @@ def must_be_aggregate(given: object, where: str = "") -> None:
 
 
 def read_by(*fields: Field) -> tuple[str, ...]:
-    """The columns that are read, each once, as the text of an aggregate tells them."""
+    """Return the columns that are read, each once, as the text of an aggregate names them."""
     return tuple(dict.fromkeys(of if isinstance(of, str) else ANY for of in fields))
 
 
@@ -177,8 +202,12 @@ def bad_aggregate(expected: str, found: str) -> WindowError:
     )
 
 
+def _unbox(partial: tuple[Any, ...]) -> Any:
+    return partial[0] if partial else None
+
+
 def _plain(value: Any) -> str:
-    """A value as text that is the same in every process: of what is no plain value, the type."""
+    """Return a value as text that is the same in every process: of what is no plain value, the type."""
     match value:
         case tuple() | list():
             return f"({', '.join(map(_plain, value))})"

@@ -8,7 +8,7 @@ from millpond.windowing.aggregates.aggregates import Aggregate, Field, bad_aggre
 
 
 def top_k(k: int, by: Field = None, of: Field = None) -> Aggregate:
-    """The `of` of the k records with the largest `by`, best first; of equal ones the earlier comes first.
+    """Find the `of` of the k records with the largest `by`, best first; of equal ones the earlier comes first.
 
     >>> best = top_k(2)
     >>> best.lower(best.combine(best.combine(best.lift(1), best.lift(5)), best.lift(3)))
@@ -47,7 +47,7 @@ def top_k(k: int, by: Field = None, of: Field = None) -> Aggregate:
 
 
 def collect(of: Field = None) -> Aggregate:
-    """All values, in order, as a list. A slice then is as large as its records: there is nothing to save."""
+    """Collect all values, in order, as a list. A slice then is as large as its records: there is nothing to save."""
     read = reader(of)
 
     def lift(record: Any) -> tuple[Any, ...]:

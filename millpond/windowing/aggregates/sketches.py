@@ -116,7 +116,7 @@ def distinct_count(of: Field = None, *, log2_buckets: int = LOG2_BUCKETS) -> Agg
 
 
 def _hashable(value: Any) -> int | float | str:
-    """A value as the sketch hashes it: whole numbers as such, whatever their type; bytes as Latin-1 text."""
+    """Return a value as the sketch hashes it: whole numbers as such, whatever their type; bytes as Latin-1 text."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, bool | int):

@@ -1,4 +1,4 @@
-"""Windows over whole columns: aggregates, slices, sessions and blocks of many keys at once.
+"""Windows of many keys at once, on whole columns, whose rows come in any order.
 
-In reading order: `columnar`, `intake`, `vectorised`, `columnsessions`, `blocks`, `narrow`, `ordering`.
+In reading order: `intake`, `vectorised`, `blocks`, `columnsessions`, `corrections`, `ordering`.
 """

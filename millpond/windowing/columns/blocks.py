@@ -1,4 +1,9 @@
-"""All windows of many keys from their slices, by accumulating blocks as long as a window forwards and backwards."""
+"""Windows of many keys from their slices, by accumulating blocks as long as a window forwards and backwards.
+
+`sliding_results` accumulates all blocks. Where fewer windows close than a window has slices, as with every small batch
+of a stream, `narrow_results` accumulates only the ends of blocks that these windows touch. Both give the same bits:
+blocks lie where they lie, and are accumulated from the same ends.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from millpond.windowing.columns.columnar import Array, ColumnForm, State
-from millpond.windowing.columns.intake import start_states
+from millpond.windowing.aggregates.forms import Array, ColumnForm, State
+from millpond.windowing.columns.intake import chosen_of, start_states
 from millpond.windowing.columns.ordering import places, ranges
 
 Dtypes = Mapping[str, np.dtype[Any]]
@@ -20,7 +25,7 @@ Results = tuple[Array, Array, Array, dict[str, Array]]
 
 @dataclass(frozen=True, slots=True)
 class Coarse:
-    """Slices from begin to begin, sealed: `whole` ones, and the parts of them before the end that cuts them."""
+    """Slices from begin to begin: `whole` ones, and the parts of them before the end that cuts them."""
 
     keys: Array
     numbers: Array
@@ -35,9 +40,8 @@ class Coarse:
     ) -> Coarse:
         """Put the two parts of each slice together."""
         numbers, behind = slices >> 1, (slices & 1).astype(np.bool_)
-        sealed = {name: forms[name].seal(state, rows) for name, state in states.items()}
         if not behind.any():
-            return cls(keys, numbers, rows, sealed, rows, sealed)
+            return cls(keys, numbers, rows, states, rows, states)
         new = np.ones(len(keys), np.bool_)
         new[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1])
         place, size = np.cumsum(new) - 1, int(new.sum())
@@ -46,8 +50,8 @@ class Coarse:
             there = place[chosen]
             counts = np.zeros(size, np.int64)
             counts[there] = rows[chosen]
-            spread = identities(forms, size, dtypes)
-            for name, state in sealed.items():
+            spread = start_states(forms, size, dtypes)
+            for name, state in states.items():
                 for into, part in zip(spread[name], state, strict=True):
                     into[there] = part[chosen]
             parts.append((counts, spread))
@@ -69,7 +73,7 @@ class Coarse:
         return Runs(self.keys[first][some], first[some], last[some] + 1, low[some], high[some], reach)
 
     def runs_of(self, keys: Array, numbers: Array, reach: int) -> Runs:
-        """The runs of chosen windows, which are sorted, whether they close or not."""
+        """Return the runs of chosen windows, which are sorted, whether they close or not."""
         new = np.ones(len(keys), np.bool_)
         new[1:] = (keys[1:] != keys[:-1]) | (numbers[1:] != numbers[:-1] + 1)
         begin = np.flatnonzero(new)
@@ -91,7 +95,7 @@ class Runs:
     reach: int
 
     def blocks(self, length: int) -> tuple[Array, Array]:
-        """The first block of each run, and how many it needs."""
+        """Return the first block of each run, and how many it needs."""
         begin = self.low // length
         return begin, (self.high + self.reach - 1) // length - begin + 1
 
@@ -109,18 +113,18 @@ class Runs:
             begin = end
 
     def where(self, chosen: Any) -> Runs:
-        """Some of the runs."""
+        """Return some of the runs."""
         return Runs(
             self.keys[chosen], self.first[chosen], self.last[chosen], self.low[chosen], self.high[chosen], self.reach
         )
 
     def slices(self) -> tuple[Array, Array]:
-        """Where the slices of the runs are, and the run of each."""
+        """Return where the slices of the runs are, and the run of each."""
         sizes = self.last - self.first
         return ranges(self.first, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
     def windows(self) -> tuple[Array, Array]:
-        """The numbers of the windows of the runs, and the run of each."""
+        """Return the numbers of the windows of the runs, and the run of each."""
         widths = self.high - self.low + 1
         return ranges(self.low, widths), np.repeat(np.arange(len(widths)), widths)
 
@@ -128,7 +132,7 @@ class Runs:
 def sliding_results(
     coarse: Coarse, runs: Runs, whole: int, rest: bool, forms: Mapping[str, ColumnForm], dtypes: Dtypes
 ) -> Results:
-    """Keys, numbers, rows and values of the windows of some runs, those without rows left out."""
+    """Return keys, numbers, rows and values of the windows of some runs, those without rows left out."""
     length = max(whole, 1)
     begin, counts = runs.blocks(length)
     offset = np.cumsum(counts) - counts
@@ -147,7 +151,7 @@ def sliding_results(
         rows, states = _windows(*laid(coarse.rows, coarse.states), forms)
         if rest:
             front_rows, front = laid(coarse.front_rows, coarse.front)
-            rows, states = _join(rows, states, front_rows[:, 1:], _each(front, np.s_[:, 1:]), forms)
+            rows, states = _join(rows, states, front_rows[:, 1:], chosen_of(front, np.s_[:, 1:]), forms)
     else:
         rows, states = laid(coarse.front_rows, coarse.front)
     windows, run = runs.windows()
@@ -180,7 +184,7 @@ def spread(
     """Lay slices out in cells; all others are identities."""
     counts = np.zeros(shape, np.int64)
     counts[at] = rows[picked]
-    cells = identities(forms, shape[0] * shape[1], dtypes)
+    cells = start_states(forms, shape[0] * shape[1], dtypes)
     laid = {name: tuple(part.reshape(shape) for part in state) for name, state in cells.items()}
     for name, state in states.items():
         for into, part in zip(laid[name], state, strict=True):
@@ -188,16 +192,10 @@ def spread(
     return counts, laid
 
 
-def identities(forms: Mapping[str, ColumnForm], size: int, dtypes: Dtypes) -> States:
-    """Sealed partials of slices without rows."""
-    none = np.zeros(size, np.int64)
-    return {name: forms[name].seal(state, none) for name, state in start_states(forms, size, dtypes).items()}
-
-
 def _windows(rows: Array, states: States, forms: Mapping[str, ColumnForm]) -> tuple[Array, States]:
-    """The window that begins at each slice, blocks as columns: the rest of its block, and the start of the next."""
+    """Combine the window that begins at each slice: the rest of its block, a column, and the start of the next."""
     if len(rows) == 1:
-        return rows[:, :-1], _each(states, np.s_[:, :-1])
+        return rows[:, :-1], chosen_of(states, np.s_[:, :-1])
     ahead_rows = np.add.accumulate(rows, axis=0)
     back_rows = np.add.accumulate(rows[::-1], axis=0)[::-1]
     result_rows = back_rows[:, :-1].copy()
@@ -237,5 +235,79 @@ def _join(
     return rows + more_rows, joined
 
 
-def _each(states: States, part_of: Any) -> States:
-    return {name: tuple(part[part_of] for part in state) for name, state in states.items()}
+# --- few windows at a time from many slices
+
+
+def narrow_results(
+    coarse: Coarse, runs: Runs, whole: int, rest: bool, forms: Mapping[str, ColumnForm], dtypes: Dtypes
+) -> Results:
+    """As `sliding_results`; one block of windows after the other, then sorted by key."""
+    parts: list[Results] = []
+    for block in range(int(runs.low.min()) // whole, int(runs.high.max()) // whole + 1):
+        begin = block * whole
+        low, high = np.maximum(runs.low, begin), np.minimum(runs.high, begin + whole - 1)
+        some = low <= high
+        if some.any():
+            chosen = runs.where(some)
+            cut = Runs(chosen.keys, chosen.first, chosen.last, low[some], high[some], runs.reach)
+            parts.append(_of_one_block(coarse, cut, begin, whole, rest, forms, dtypes))
+    if len(parts) == 1:
+        return parts[0]
+    keys, windows, rows = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    order = np.argsort(keys, kind="stable")
+    values = {name: np.concatenate([part[3][name] for part in parts])[order] for name in forms}
+    return keys[order], windows[order], rows[order], values
+
+
+def _of_one_block(
+    coarse: Coarse, runs: Runs, begin: int, whole: int, rest: bool, forms: Mapping[str, ColumnForm], dtypes: Dtypes
+) -> Results:
+    first, last = int(runs.low.min()), int(runs.high.max())
+    picked, run = runs.slices()
+    numbers = coarse.numbers[picked]
+
+    def laid(rows: Array, states: States, low: int, high: int) -> tuple[Array, States]:
+        """Return the slices from `low` up to, not including, `high`: a row of cells per slice, a column per run."""
+        inside = (numbers >= low) & (numbers < high)
+        at = (numbers[inside] - low, run[inside])
+        return spread(rows, states, picked[inside], at, (high - low, len(runs.keys)), forms, dtypes)
+
+    size = last - first + 1
+    back_rows, back = _summed(*laid(coarse.rows, coarse.states, first, begin + whole), forms, backwards=True)
+    rows, states = back_rows[:size], chosen_of(back, slice(size))
+    if last > begin:
+        next_block = laid(coarse.rows, coarse.states, begin + whole, last + whole)
+        ahead_rows, ahead = _summed(*next_block, forms, backwards=False)
+        # The window that begins a block needs nothing of the next one.
+        skipped = 1 if first == begin else 0
+        later = slice(max(first - begin - 1, 0), None)
+        rows, states = _beside(rows, states, ahead_rows[later], chosen_of(ahead, later), skipped, forms)
+    if rest:
+        front_rows, front = laid(coarse.front_rows, coarse.front, first + whole, last + whole + 1)
+        rows, states = _beside(rows, states, front_rows, front, 0, forms)
+    windows, of = runs.windows()
+    return gather(runs.keys[of], windows, (windows - first, of), rows, states, forms)
+
+
+def _summed(rows: Array, states: States, forms: Mapping[str, ColumnForm], *, backwards: bool) -> tuple[Array, States]:
+    way = slice(None, None, -1) if backwards else slice(None)
+    total = np.add.accumulate(rows[way], axis=0)[way]
+    return total, {
+        name: accumulated(form, states[name], rows, total, backwards=backwards) for name, form in forms.items()
+    }
+
+
+def _beside(
+    rows: Array, states: States, more_rows: Array, more: States, skipped: int, forms: Mapping[str, ColumnForm]
+) -> tuple[Array, States]:
+    """Combine row by row, the first `skipped` rows left as they are."""
+    total = rows.copy()
+    total[skipped:] += more_rows
+    joined: States = {}
+    for name, form in forms.items():
+        mine = tuple(part[skipped:] for part in states[name])
+        both = form.combine(mine, more[name], rows[skipped:], more_rows)
+        joined[name] = tuple(
+            np.concatenate((part[:skipped], new)) for part, new in zip(states[name], both, strict=True)
+        )
+    return total, joined

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from millpond.lengths import Length
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.columnar import Array, Rows, State
+from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
+from millpond.windowing.columns.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.columns.intake import (
-    Bools,
     Closed,
     Intake,
-    Ints,
     Late,
+    chosen_of,
     forms_of,
     not_columnar,
     pack,
     start_states,
 )
-from millpond.windowing.keyed.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.kinds.driven import Session
-from millpond.windowing.kinds.kinds import Span, Window, backwards, described
+from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.periodic import NO_TIME
 
 
 class ColumnSessions:
@@ -33,7 +34,7 @@ class ColumnSessions:
     become one, their sums are added.
 
     >>> from millpond.windowing import count, session
-    >>> sessions = ColumnSessions(session(10), {"n": count()})
+    >>> sessions = ColumnSessions(session("10 us"), {"n": count()})
     >>> late = sessions.add([0, 0, 0], [30, 0, 9], {})
     >>> closed = sessions.close(20)
     >>> [closed.begins.tolist(), closed.ends.tolist(), closed.values["n"].tolist()]
@@ -49,7 +50,7 @@ class ColumnSessions:
         window: Window,
         aggregates: Mapping[str, Aggregate],
         *,
-        lateness: Span = 0,
+        lateness: Length = NO_TIME,
         corrections: str = RETRACT,
     ) -> None:
         self._allowed = Allowed.of(lateness, corrections)
@@ -72,7 +73,7 @@ class ColumnSessions:
         return len(self._keys)
 
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
-        """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; tells the late ones."""
+        """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; return the late ones."""
         codes, points, taken = self._intake.take(keys, times, columns)
         if not len(codes):
             return Late(codes, points, codes)
@@ -105,15 +106,9 @@ class ColumnSessions:
         return closed
 
     def export(self) -> dict[str, Any]:
-        """The whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
-        states = {} if self._states is None else self._states
-        arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
+        """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
         own = {"keys": self._keys, "first": self._first, "last": self._last, "rows": self._rows}
-        state: dict[str, Any] = {
-            "watermark": self._watermark,
-            "dtypes": {name: dtype.str for name, dtype in self._intake.dtypes.items()},
-            "arrays": {**own, **arrays},
-        }
+        state = self._intake.exported(self._watermark, own, self._states)
         if self._allowed.lateness:
             state["arrays"] |= {"told": self._emitted, "replaces": self._replaces}
             state |= {"horizon": self._horizon, "replaced": exported(self._replaced, self._forms)}
@@ -125,13 +120,12 @@ class ColumnSessions:
         self._watermark = self._horizon = state["watermark"]
         if self._watermark is not None:
             self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
-        self._intake.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         self._keys, self._first = arrays["keys"], arrays["first"]
         self._last, self._rows = arrays["last"], arrays["rows"]
         none = np.zeros(len(self._keys), np.bool_)
         self._emitted, self._replaces = arrays.get("told", none), arrays.get("replaces", none)
         self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
-        self._states = self._intake.restored(self._forms, arrays)
+        self._states = self._intake.restored(self._forms, state)
         if self._horizon is not None:
             self._keep(~self._emitted | (self._last + self._gap > self._horizon))
 
@@ -140,20 +134,19 @@ class ColumnSessions:
         self._keys, self._first = self._keys[kept], self._first[kept]
         self._last, self._rows = self._last[kept], self._rows[kept]
         if self._states is not None:
-            self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
+            self._states = chosen_of(self._states, kept)
 
     def _results_of(self, chosen: Bools) -> Closed:
-        """What is to be said of some sessions."""
+        """Return what is to be said of some sessions."""
         rows = self._rows[chosen]
         values: dict[str, Array] = {name: np.zeros(0) for name in self._forms}
         if self._states is not None:
-            for name, form in self._forms.items():
-                state = tuple(part[chosen] for part in self._states[name])
-                values[name] = form.lower(form.seal(state, rows), rows)
+            found = chosen_of(self._states, chosen)
+            values = {name: form.lower(found[name], rows) for name, form in self._forms.items()}
         return Closed(self._keys[chosen], self._first[chosen], self._last[chosen] + self._gap, rows, values)
 
     def _groups(self, codes: Ints, points: Ints) -> tuple[Array, Array]:
-        """The session of each open session and each row, in the order of key and begin; and where each begins."""
+        """Find the session of each open one and each row, in the order of key and begin; and where each begins."""
         keys = np.concatenate((self._keys, codes))
         begins = np.concatenate((self._first, points))
         packed = pack(keys, begins)
@@ -215,7 +208,7 @@ class ColumnSessions:
         self._emitted, self._replaces = emitted, replaces
 
     def _joined(self, places: Array, size: int) -> tuple[Array, dict[str, State]]:
-        """The open sessions in their new places; those that share one are joined, the earlier on the left."""
+        """Return the open sessions in their new places; those that share one are joined, the earlier on the left."""
         counts = np.zeros(size, np.int64)
         states = start_states(self._forms, size, self._intake.dtypes)
         left = np.arange(len(places))
@@ -225,7 +218,7 @@ class ColumnSessions:
             for name, form in self._forms.items():
                 held = tuple(part[now] for part in self._states[name])
                 there = tuple(part[at] for part in states[name])
-                both = form.join(there, held, counts[at], self._rows[now])
+                both = form.combine(there, held, counts[at], self._rows[now])
                 for part, new in zip(states[name], both, strict=True):
                     part[at] = new
             counts[at] += self._rows[now]

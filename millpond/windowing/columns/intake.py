@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.errors import WindowError
 from millpond.windowing.aggregates.aggregates import Aggregate, several
-from millpond.windowing.columns.columnar import NUMBER, Array, ColumnForm, State
+from millpond.windowing.aggregates.forms import NUMBER, Array, Bools, ColumnForm, Ints, State
 from millpond.windowing.kinds.grids import SlicedGrid
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 NANOSECONDS = 1000
 """So many are a microsecond."""
@@ -62,16 +58,16 @@ class Closed:
         return len(self.keys)
 
     def where(self, chosen: Any) -> Closed:
-        """Some of the windows, by a mask or by their places."""
+        """Return some of the windows, by a mask or by their places."""
         values = {name: column[chosen] for name, column in self.values.items()}
         return Closed(self.keys[chosen], self.begins[chosen], self.ends[chosen], self.rows[chosen], values)
 
     def sorted(self) -> Closed:
-        """The windows by key and begin."""
+        """Return the windows by key and begin."""
         return self.where(np.lexsort((self.begins, self.keys)))
 
     def changes(self) -> pa.Table:
-        """What to do to a table of results: first `retract` rows, then `tell` rows and, `correct`, emitted before."""
+        """List changes to a table of results: first `retract` rows, then `tell` rows and, `correct`, emitted before."""
         marks = np.zeros(len(self), np.bool_) if self.corrected is None else self.corrected
         new = self.to_arrow().append_column(
             "change", pa.array(np.where(marks, "correct", "tell").astype(object), "string")
@@ -83,7 +79,7 @@ class Closed:
         return pa.concat_tables([old, new] if len(new) else [old])
 
     def to_arrow(self) -> pa.Table:
-        """The windows as a table; begins and ends are timestamps."""
+        """Return the windows as a table; begins and ends are timestamps."""
         bounds = {"window_begin": self.begins, "window_end": self.ends}
         return pa.table(
             {
@@ -95,7 +91,7 @@ class Closed:
 
 
 def forms_of(aggregates: Mapping[str, Aggregate]) -> dict[str, ColumnForm]:
-    """The forms over columns, or the error that names an aggregate without one."""
+    """Return the forms over columns, or the error that names an aggregate without one."""
     forms: dict[str, ColumnForm] = {}
     for name, aggregate in several(aggregates).parts:
         if aggregate.columns is None:
@@ -129,14 +125,24 @@ class Intake:
         self.dtypes: dict[str, np.dtype[Any]] = {}
 
     def take(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> tuple[Ints, Ints, dict[str, Array]]:
-        """The columns of a batch as arrays of one length."""
+        """Return the columns of a batch as arrays of one length."""
         codes, points = keyed(keys, times)
         taken = {name: self._column(name, columns, need) for name, need in self._needs.items()}
         check_lengths(taken, len(codes))
         return codes, points, taken
 
-    def restored(self, forms: Mapping[str, ColumnForm], arrays: Mapping[str, Array]) -> dict[str, State] | None:
-        """The partials of an exported state; None if no row had come."""
+    def exported(
+        self, watermark: int | None, own: Mapping[str, Array], states: Mapping[str, State] | None
+    ) -> dict[str, Any]:
+        """Return a state: the watermark, the types of columns, and arrays, those of partials behind the `own` ones."""
+        parts = {f"{name}.{i}": part for name, state in (states or {}).items() for i, part in enumerate(state)}
+        dtypes = {name: dtype.str for name, dtype in self.dtypes.items()}
+        return {"watermark": watermark, "dtypes": dtypes, "arrays": {**own, **parts}}
+
+    def restored(self, forms: Mapping[str, ColumnForm], state: Mapping[str, Any]) -> dict[str, State] | None:
+        """Return the partials of an exported state; None if no row had come."""
+        arrays = state["arrays"]
+        self.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         if not self.dtypes and self._needs:
             return None
         sizes = {name: len(parts) for name, parts in start_states(forms, 0, self.dtypes).items()}
@@ -147,7 +153,7 @@ class Intake:
             raise unfit(name, "a column of this name", ", ".join(columns) or "no column")
         column = _flat(name, columns[name])
         if not len(column):
-            return column  # What has no rows tells no type.
+            return column  # What has no rows has no type.
         if column.dtype.kind in "US":
             column = column.astype(object)  # Or the longest text so far would cut the next.
         if need == NUMBER:
@@ -161,8 +167,13 @@ class Intake:
 
 
 def start_states(forms: Mapping[str, ColumnForm], size: int, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, State]:
-    """Partials of so many slices without rows, for each aggregate."""
+    """Make partials of so many slices without rows, for each aggregate."""
     return {name: form.start(size, dtypes) for name, form in forms.items()}
+
+
+def chosen_of(states: Mapping[str, State], chosen: Any) -> dict[str, State]:
+    """Take some entries of partials, by a mask, places or a slice."""
+    return {name: tuple(part[chosen] for part in state) for name, state in states.items()}
 
 
 def pack(keys: Array, points: Array) -> tuple[Array, int, int] | None:
@@ -177,7 +188,7 @@ def pack(keys: Array, points: Array) -> tuple[Array, int, int] | None:
 
 
 def keyed(keys: Any, times: Any) -> tuple[Ints, Ints]:
-    """The keys and times of a batch, checked."""
+    """Return the keys and times of a batch, checked."""
     codes, points = integers("keys", keys), integers("times", times)
     check_lengths({"times": points}, len(codes))
     if len(points) and not -TIME_MAX <= int(points.min()) <= int(points.max()) <= TIME_MAX:
@@ -188,7 +199,7 @@ def keyed(keys: Any, times: Any) -> tuple[Ints, Ints]:
 
 
 def sliced(grid: SlicedGrid, times: Ints) -> tuple[Ints, Bools]:
-    """The slices of times, and whether each lies behind an end inside it; times whose windows have none are refused."""
+    """Find the slices of times, and whether each lies behind an end inside it; refuse times beyond all numbers."""
     numbers, behind = grid.slices(times)
     if len(times) and not grid.whole - NUMBER_MAX < int(numbers.min()) <= int(numbers.max()) < NUMBER_MAX:
         raise unfit("times", f"times within {NUMBER_MAX} slides from 1970", "one beyond")
@@ -203,7 +214,7 @@ def check_lengths(columns: Mapping[str, Array], size: int) -> None:
 
 
 def to_numpy(name: str, column: Any) -> Array:
-    """A column without nulls as an array; timestamps as microseconds."""
+    """Return a column without nulls as an array; timestamps as microseconds."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         if column.null_count:
             raise unfit(name, "no nulls", f"{column.null_count} nulls")
@@ -218,7 +229,7 @@ def to_numpy(name: str, column: Any) -> Array:
 
 
 def _flat(name: str, column: Any) -> Array:
-    """A column of values as they are, without nulls; text stays beside numbers what it is, and lists are no values."""
+    """Take a column of values as they are, without nulls; text beside numbers stays text, and lists are no values."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return to_numpy(name, column)
     try:
@@ -246,7 +257,7 @@ def _signed(name: str, column: Array) -> Ints:
 
 
 def integers(name: str, column: Any) -> Ints:
-    """A column of integers or moments as 64-bit integers."""
+    """Return a column of integers or moments as 64-bit integers."""
     found = to_numpy(name, column)
     if found.ndim != 1:
         raise unfit(name, "a column", f"{found.ndim} dimensions")

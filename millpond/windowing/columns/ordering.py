@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from millpond.windowing.columns.intake import Ints, pack
+from millpond.windowing.aggregates.forms import Ints
+from millpond.windowing.columns.intake import pack
 
 
 def unique_pairs(keys: Ints, points: Ints) -> tuple[Ints, Ints]:
-    """The pairs that occur, sorted."""
+    """Return the pairs that occur, sorted."""
     order = np.lexsort((points, keys))
     keys, points = keys[order], points[order]
     new = np.ones(len(keys), np.bool_)
@@ -17,7 +18,7 @@ def unique_pairs(keys: Ints, points: Ints) -> tuple[Ints, Ints]:
 
 
 def without(keys: Ints, points: Ints, known: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """The pairs, each there once, that are not among those that are known, which are each there once too; sorted."""
+    """Sort the pairs that are not among those that are known; each is there once, in both."""
     all_keys, all_points = np.concatenate((known[0], keys)), np.concatenate((known[1], points))
     order = np.lexsort((np.arange(len(all_keys)), all_points, all_keys))
     all_keys, all_points = all_keys[order], all_points[order]
@@ -27,7 +28,7 @@ def without(keys: Ints, points: Ints, known: tuple[Ints, Ints]) -> tuple[Ints, I
 
 
 def places(keys: Ints, points: Ints, of_keys: Ints, of_points: Ints) -> Ints:
-    """How many of the sorted pairs lie before each of the others."""
+    """Return how many of the sorted pairs lie before each of the others."""
     packed = pack(np.concatenate((keys, of_keys)), np.concatenate((points, of_points)))
     if packed is not None:
         cells = packed[0]
@@ -41,5 +42,5 @@ def places(keys: Ints, points: Ints, of_keys: Ints, of_points: Ints) -> Ints:
 
 
 def ranges(begins: Ints, sizes: Ints) -> Ints:
-    """Numbers from each begin on, so many each, behind one another."""
+    """Return numbers from each begin on, so many each, behind one another."""
     return np.asarray(np.repeat(begins - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum())), np.int64)

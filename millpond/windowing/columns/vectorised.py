@@ -19,29 +19,28 @@ from typing import Any
 
 import numpy as np
 
+from millpond.lengths import Length
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.blocks import Coarse, Runs, sliding_results
-from millpond.windowing.columns.columnar import Array, Rows, State
+from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
+from millpond.windowing.columns.blocks import Coarse, Runs, narrow_results, sliding_results
+from millpond.windowing.columns.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.columns.intake import (
     NUMBER_MAX,
-    Bools,
     Closed,
     Intake,
-    Ints,
     Late,
+    chosen_of,
     forms_of,
     not_columnar,
     pack,
     sliced,
     start_states,
 )
-from millpond.windowing.columns.narrow import narrow_results
 from millpond.windowing.columns.ordering import ranges, unique_pairs, without
-from millpond.windowing.keyed.corrections import RETRACT, Allowed, exported, joined, restored
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.grids import SlicedGrid
-from millpond.windowing.kinds.kinds import Span, Window, backwards, described
-from millpond.windowing.kinds.periodic import TIME, Periodic
+from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.periodic import NO_TIME, TIME, Periodic
 
 DENSE_CELLS_MIN = 1 << 22
 """A table of so many cells is cheap, however few rows there are."""
@@ -58,14 +57,14 @@ class ColumnWindows:
 
     >>> import numpy as np
     >>> from millpond.windowing import sliding, sum_of
-    >>> windows = ColumnWindows(sliding(20, 10), {"total": sum_of("v")})
+    >>> windows = ColumnWindows(sliding("20 us", "10 us"), {"total": sum_of("v")})
     >>> late = windows.add([0, 0, 1], [5, 12, 7], {"v": [1, 2, 4]})
     >>> closed = windows.close(20)
     >>> [closed.keys.tolist(), closed.begins.tolist(), closed.values["total"].tolist()]
     [[0, 0, 1, 1], [-10, 0, -10, 0], [1, 3, 4, 4]]
 
     With `lateness` slices are kept for longer. A row that comes after its window was emitted changes it, and the next
-    `close` tells the change: the old result is in `retracted`, the new one is marked in `corrected`. With
+    `close` reports the change: the old result is in `retracted`, the new one is marked in `corrected`. With
     `corrections="replace"` only the new one is emitted.
     """
 
@@ -74,7 +73,7 @@ class ColumnWindows:
         window: Window,
         aggregates: Mapping[str, Aggregate],
         *,
-        lateness: Span = 0,
+        lateness: Length = NO_TIME,
         corrections: str = RETRACT,
     ) -> None:
         self._allowed = Allowed.of(lateness, corrections)
@@ -97,7 +96,7 @@ class ColumnWindows:
         return len(self._keys)
 
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
-        """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; tells the late ones."""
+        """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; return the late ones."""
         codes, points, taken = self._intake.take(keys, times, columns)
         if not len(codes):
             return Late(codes, points, codes)
@@ -134,20 +133,15 @@ class ColumnWindows:
         kept = self._slices >= 2 * keeping
         self._keys, self._slices, self._rows = self._keys[kept], self._slices[kept], self._rows[kept]
         if self._states is not None:
-            self._states = {name: tuple(part[kept] for part in state) for name, state in self._states.items()}
+            self._states = chosen_of(self._states, kept)
         self._watermark, self._open_from = watermark, opening
         self._horizon, self._kept_from = horizon, keeping
         return closed
 
     def export(self) -> dict[str, Any]:
-        """The whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
-        states = {} if self._states is None else self._states
-        arrays = {f"{name}.{i}": part for name, state in states.items() for i, part in enumerate(state)}
-        state: dict[str, Any] = {
-            "watermark": self._watermark,
-            "dtypes": {name: dtype.str for name, dtype in self._intake.dtypes.items()},
-            "arrays": {"keys": self._keys, "slices": self._slices, "rows": self._rows, **arrays},
-        }
+        """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
+        own = {"keys": self._keys, "slices": self._slices, "rows": self._rows}
+        state = self._intake.exported(self._watermark, own, self._states)
         if self._allowed.lateness:
             touched = {"keys": self._touched[0], "windows": self._touched[1]}
             state |= {"horizon": self._horizon, "touched": touched, "replaced": exported(self._replaced, self._forms)}
@@ -161,9 +155,8 @@ class ColumnWindows:
         if self._watermark is not None:
             self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
             self._open_from, self._kept_from = self._oldest(self._watermark), self._oldest(self._horizon)
-        self._intake.dtypes = {name: np.dtype(text) for name, text in state["dtypes"].items()}
         self._keys, self._slices, self._rows = arrays["keys"], arrays["slices"], arrays["rows"]
-        self._states = self._intake.restored(self._forms, arrays)
+        self._states = self._intake.restored(self._forms, state)
         touched = state.get("touched", {"keys": np.zeros(0, np.int64), "windows": np.zeros(0, np.int64)})
         self._touched = (touched["keys"], touched["windows"])
         self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
@@ -190,7 +183,7 @@ class ColumnWindows:
         self._touched = (np.append(self._touched[0], pairs[0]), np.append(self._touched[1], pairs[1]))
 
     def _corrected(self, closed: Closed) -> Closed:
-        """Windows that closed, with the emitted ones that changed among them."""
+        """Put the emitted windows that changed among those that closed."""
         changed = self._results_of(*unique_pairs(*self._touched))
         whole = joined([changed, closed], self._forms)
         old = joined(self._replaced, self._forms)
@@ -198,9 +191,9 @@ class ColumnWindows:
         return self._allowed.settle(old, whole.sorted() if len(changed) else closed)
 
     def _results_of(self, keys: Ints, numbers: Ints) -> Closed:
-        """What the slices say of chosen windows now."""
+        """Return what the slices say of chosen windows now."""
         some = np.isin(self._keys, keys)
-        states = {name: tuple(part[some] for part in state) for name, state in (self._states or {}).items()}
+        states = chosen_of(self._states or {}, some)
         coarse = Coarse.of(
             self._keys[some], self._slices[some], self._rows[some], states, self._forms, self._intake.dtypes
         )
@@ -249,7 +242,7 @@ class ColumnWindows:
 
 
 def _place(keys: Ints, slices: Ints) -> tuple[Ints, Ints, Ints]:
-    """The pairs that occur, sorted, and where each row's pair is among them."""
+    """Return the pairs that occur, sorted, and where each row's pair is among them."""
     packed = pack(keys, slices)
     if packed is None:
         known, compact = np.unique(keys, return_inverse=True)

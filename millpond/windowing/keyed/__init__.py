@@ -1,5 +1,4 @@
 """The open windows of one key, as plain values in state.
 
-In reading order: `keyslices`, `keysessions`, `keyrows`, `keycells`, `keycolumns`, `keyblocks`, `keywaiting`,
-`merging`, `judging`, `corrections`, `notes`.
+In reading order: `keyslices`, `keysessions`, `keyblocks`, `merging`, `keycells`, `keycolumns`, `keyrows`, `notes`.
 """

@@ -32,7 +32,7 @@ class Spot(NamedTuple):
 
 
 def spots_over(grid: SlicedGrid, begins: Sequence[int], low: int, high: int, until: int) -> Iterator[Spot]:
-    """The windows from number `low` to `high` that have rows and are over at a time; `begins` are of the slices."""
+    """Find windows from number `low` to `high` that have rows and are over at a time; `begins` are of the slices."""
     number, first = low, 0
     while number <= high and (end := grid.end(number)) <= until:
         begin = grid.begin(number)
@@ -50,7 +50,7 @@ def spots_over(grid: SlicedGrid, begins: Sequence[int], low: int, high: int, unt
 def whole_windows(
     grid: SlicedGrid, begins: Sequence[int], partials: Sequence[Any], spots: Iterable[Spot], aggregate: Aggregate
 ) -> Iterator[tuple[Spot, Any]]:
-    """The partials of windows, which come in the order of their numbers."""
+    """Return the partials of windows, which come in the order of their numbers."""
     reach = grid.whole + grid.rest
     for block, together in groupby(spots, key=lambda spot: -(-spot.number // reach)):
         group = list(together)
@@ -72,7 +72,7 @@ def whole_windows(
 def _running(
     partials: Sequence[Any], aggregate: Aggregate, way: Callable[[Combine], Combine], fewest: int
 ) -> list[Any]:
-    """The first `fewest` partials combined one after the other, then one more each time."""
+    """Return the first `fewest` partials combined one after the other, then one more each time."""
     skipped = fewest - 1
     if len(partials) < 2:
         return list(partials[skipped:])

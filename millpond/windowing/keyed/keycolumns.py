@@ -1,6 +1,6 @@
 """Rows of many keys, added to the slices and sessions of their keys by columns: what is held is as if one by one.
 
-What is held then is the same to the last bit, and so is when a key has something to tell. Times that are far off are
+What is held then is the same to the last bit, and so is when a key has something to emit. Times that are far off are
 left to `KeySlices.add`, which defines it all; so are columns that are no numbers.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.keyed.keycells import ByColumns, Cells, Columns, Folding, Ints, Keyed, Numbers, OneByOneError
+from millpond.windowing.aggregates.forms import Cells, Ints
+from millpond.windowing.keyed.keycells import ByColumns, Columns, Folding, Keyed, Numbers, OneByOneError
 from millpond.windowing.keyed.keysessions import Rows, Session, add_to_sessions, note_replaced
 from millpond.windowing.kinds.cuts import FAR_US, NEVER_US, Cuts
 
@@ -70,7 +71,7 @@ class KeyColumns(ByColumns):
     def _add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None]:
         untils = _untils(keyed)
         if untils is not None:
-            # As with one row: what is before that can't be told any more.
+            # As with one row: what is before that can't be emitted any more.
             times = np.maximum(times, (untils - self._lateness)[places])
         numbers = self._folding.numbers(columns)
         sliced = self._sliced(keyed, places, times, numbers)
@@ -86,7 +87,7 @@ class KeyColumns(ByColumns):
         return [self._next_moment(held) for _, held in keyed]
 
     def _sliced(self, keyed: Sequence[Keyed], places: Ints, times: Ints, numbers: Numbers) -> _Sliced:
-        """The slices of rows, with what they hold then."""
+        """Return the slices of rows, with what they hold then."""
         cut = self._cuts.columns(times)
         if cut is None:
             raise OneByOneError
@@ -110,7 +111,7 @@ class KeyColumns(ByColumns):
         return _Sliced(places, points, ends, self._folding.folded(cells, numbers), stretches)
 
     def _grown(self, name: str, keyed: Sequence[Keyed], rows: Rows) -> list[list[Session]]:
-        """The sessions of each key after its rows; those that it holds stay as they are."""
+        """Return the sessions of each key after its rows; those that it holds stay as they are."""
         sessions = [list(held[3].get(name, ())) for _, held in keyed]
         add_to_sessions(sessions, self._gaps[name], rows, self._folding)
         return sessions
@@ -146,13 +147,13 @@ def _note_late(keyed: Keyed, begin: int, known: Mapping[int, Any]) -> None:
 
 
 def marks(marked: Sequence[tuple[int, Any]], begin: int) -> bool:
-    """Whether a slice is among some, which are sorted by their begins."""
+    """Say whether a slice is among some, which are sorted by their begins."""
     place = bisect_left(marked, (begin,))
     return place < len(marked) and marked[place][0] == begin
 
 
 def _stretches(keyed: Sequence[Keyed], places: Ints, points: Sequence[int]) -> Iterator[_Stretch]:
-    """The cells of each key, and what it holds there."""
+    """Return the cells of each key, and what it holds there."""
     bounds = np.searchsorted(places, np.arange(len(keyed) + 1)).tolist()
     for (_, held), (first, last) in zip(keyed, pairwise(bounds), strict=True):
         slices = held[1]
@@ -165,7 +166,7 @@ def _stretches(keyed: Sequence[Keyed], places: Ints, points: Sequence[int]) -> I
 
 
 def _moments(keyed: Sequence[Keyed], sliced: _Sliced) -> list[int | None]:
-    """When keys have something to tell: not later than the end of the first window that has a new row."""
+    """Return when keys have something to emit: not later than the end of the first window that has a new row."""
     moments = [moment for moment, _ in keyed]
     stretches = sliced.stretches
     touched = [place for place, one in enumerate(stretches) if one.first < one.last]

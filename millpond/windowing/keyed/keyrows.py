@@ -3,25 +3,43 @@
 For windows that follow from records (count, marks, measures, functions of the user), and for aggregates that depend on
 the order of rows. Waiting rows are sorted by time, then by arrival. When no earlier one can come, they go through
 `SharedWindows`, whose state is kept as the plain values that it exports.
+
+In its turn a row is long committed, and an error would stop a job for good. So what windows and aggregates do with a
+row is tried when it is added, as far as it does not depend on rows that may still come before it: then what is wrong is
+reported of that row. Of numbers that windows and aggregates without functions of the user read nothing can be wrong,
+unless what they meet is none: such rows begin to wait by columns, many at once.
+
+>>> from millpond.windowing import collect, count_tumbling, several
+>>> keys = KeyRows({"": count_tumbling(2)}, several(all=collect("v")))
+>>> held, moment = keys.start(), None
+>>> for time, value in ((12, "b"), (3, "a")):
+...     held, moment = keys.add(held, time, {"v": value}, moment)
+>>> [one.value for one in keys.close(held, until=20)[0]]
+[{'all': ['a', 'b']}]
 """
 
 from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.keyed.judging import Judge
+import numpy as np
+
+from millpond.windowing.aggregates.aggregates import ANY, Aggregate
+from millpond.windowing.aggregates.forms import Ints
+from millpond.windowing.keyed.keycells import ByColumns, Columns, Keyed, OneByOneError, refusing
 from millpond.windowing.keyed.keyslices import Emitted, Held, over_time
-from millpond.windowing.keyed.keywaiting import WaitingColumns
-from millpond.windowing.kinds.driven import Session
-from millpond.windowing.kinds.periodic import Periodic
-from millpond.windowing.kinds.userdefined import UserDefined, Viewed
+from millpond.windowing.kinds.cuts import FAR_US, Cuts
+from millpond.windowing.kinds.driven import Landmark, Session, Varying
+from millpond.windowing.kinds.grids import SlicedGrid
+from millpond.windowing.kinds.kinds import LAST_TIME, Moment, check_told
+from millpond.windowing.kinds.periodic import COUNT, TIME, Periodic
+from millpond.windowing.kinds.userdefined import UserDefined, Viewed, asked_cut, asked_view
 from millpond.windowing.shared import SharedWindows, exported_type
 
 _TIME = itemgetter(0)
@@ -48,8 +66,8 @@ class KeyRows:
         known = since or {}
         self._windows = {name: _kept(window, joins=name in known) for name, window in windows.items()}
         self._aggregate = aggregate
-        self._judge = Judge(windows, aggregate)
-        self.columns = WaitingColumns(windows, aggregate, self._judge.cuts)
+        self._validator = Validator(windows, aggregate)
+        self.columns = WaitingColumns(windows, aggregate, self._validator.cuts)
         # Where windows stand among those that end at one time; the others have no times to go by.
         self._timed = {
             name: place
@@ -62,12 +80,12 @@ class KeyRows:
 
     @staticmethod
     def stored_type(aggregate: Aggregate) -> Any:
-        """The type of what a key holds, as a state element declares it."""
+        """Return the type of what a key holds, as a state element declares it."""
         state: Any = exported_type(aggregate) | None
         return tuple[int | None, list[tuple[int, Any]], state]
 
     def start(self) -> Held:
-        """What a key holds before its first row."""
+        """Return what a key holds before its first row."""
         return tuple(Waiting(None, [], None))
 
     def add(self, held: Held, time: int, record: Any, moment: int | None) -> tuple[Held, int | None]:
@@ -75,12 +93,12 @@ class KeyRows:
         now = Waiting(*held)
         # Rows before that were taken already: such a row comes right after them.
         time = time if now.until is None else max(time, now.until)
-        self._judge.look(time, record, now.rows, now.windows)
+        self._validator.validate(time, record, now.rows, now.windows)
         now.rows.insert(bisect_right(now.rows, time, key=_TIME), (time, record))
         return held, time if moment is None else min(time, moment)
 
     def close(self, held: Held, until: int) -> tuple[list[Emitted], Held | None, int | None]:
-        """What is over at a time; what is held then; and when there is more to do, if that follows from time.
+        """Return what is over at a time; what is held then; and when there is more to do, if that follows from time.
 
         Windows over time are emitted by their ends, then the others as rows ended them.
         """
@@ -104,7 +122,7 @@ class KeyRows:
         return emitted, tuple(Waiting(until, rows, windows.export())), min(moments, default=None)
 
     def moments(self, held: Held, moment: int, until: int) -> list[int]:
-        """The moments up to a time at which `close` has something to tell, if it is asked at each of them.
+        """Return the moments up to a time at which `close` has something to emit, if it is asked at each of them.
 
         Those over time are emitted at their ends, the others at the time of the row that ends them. `moment` is the
         first at which there is something to do.
@@ -122,7 +140,7 @@ class KeyRows:
         return sorted(found)
 
     def earliest(self, time: int) -> int:
-        """When a row of a time can have an effect at the earliest: in its turn."""
+        """Return when a row of a time can have an effect at the earliest: in its turn."""
         return time
 
     def _restored(self, now: Waiting) -> SharedWindows:
@@ -135,7 +153,7 @@ class KeyRows:
         return (0, emitted.end, emitted.begin, self._timed[emitted.window]) if emitted.window in self._timed else (1,)
 
     def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
-        """What a key held under other windows, for these.
+        """Return what a key held under other windows, for these.
 
         `names` are the new names of those that stay, and `pick` takes what is still needed of a partial.
         """
@@ -153,7 +171,7 @@ class KeyRows:
 
 
 def _ended(windows: SharedWindows, until: int) -> Iterator[int]:
-    """Let time go on, and tell when windows end."""
+    """Let time go on, and say when windows end."""
     while (end := windows.ends_at()) is not None and end <= until:
         windows.advance(end)
         yield end
@@ -164,7 +182,7 @@ def _picked(slices: list[tuple[int, Any]], pick: Callable[[Any], Any]) -> list[t
 
 
 def _kept(window: Any, *, joins: bool) -> Any:
-    """A window whose rows were added before; if it joins others, its measure may have come some way already."""
+    """Make a window for rows that were added before; if it joins others, its measure may have come some way already."""
     if isinstance(window, UserDefined | Viewed):
         return replace(window, lenient=True)
     return (
@@ -173,5 +191,185 @@ def _kept(window: Any, *, joins: bool) -> Any:
 
 
 def _whole_from(window: Any, since: int) -> int:
-    """The first begin of which it is certain that no row up to a time lies behind it."""
+    """Return the first begin of which it is certain that no row up to a time lies behind it."""
     return since + (window.gap if isinstance(window, Session) else 1)
+
+
+Look = Callable[[int, Any, Any], None]
+"""Looks at the time of a row, the row, and the state of the windows that earlier ones left; raises what is wrong."""
+
+
+class Validator:
+    """Tries rows on windows and an aggregate. The functions of the user are called here, and again in a row's turn.
+
+    `cuts` are those of windows over time, if there are some.
+    """
+
+    def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        grids = {
+            name: cast("SlicedGrid", window.grid)
+            for name, window in windows.items()
+            if isinstance(window, Periodic) and window.measure == TIME
+        }
+        self.cuts = Cuts(grids, {}) if grids else None
+        looks = (_look(name, window) for name, window in windows.items())
+        self._looks = [look for look in looks if look is not None]
+
+    def validate(self, time: int, record: Any, waiting: Sequence[tuple[int, Any]], state: Any) -> None:
+        """Raise what is wrong with a row; `state` is what `SharedWindows` exported, if rows were taken already."""
+        self._try_aggregate(time, record, waiting, state)
+        if self.cuts is not None:
+            self.cuts.place(time)
+        for look in self._looks:
+            look(time, record, state)
+
+    def _try_aggregate(self, time: int, record: Any, waiting: Sequence[tuple[int, Any]], state: Any) -> None:
+        """Lift a row, and combine it with what is before it: values that can't be added or compared show only then."""
+        lift = self._aggregate.lift
+        lifted = lift(record)
+        place = bisect_right(waiting, time, key=_TIME)
+        if place:
+            self._aggregate.combine(lift(waiting[place - 1][1]), lifted)
+        elif state is not None and state["running"]:
+            self._aggregate.combine(state["running"][0], lifted)
+        elif waiting:
+            self._aggregate.combine(lifted, lift(waiting[0][1]))
+
+
+def _look(name: str, window: Any) -> Look | None:
+    """Return what is to be looked at for a window; None if nothing can be wrong, or all is known of its grid."""
+    match window:
+        case Session(gap=gap):
+            return lambda time, _record, _state: _check(time, time, gap)
+        case Landmark():
+            return lambda time, record, _state: _look_at_landmark(window, time, record)
+        case Varying():
+            return lambda time, record, _state: _look_at_shape(window, time, record)
+        case Periodic(measure=measure) if callable(measure):
+            place = window.placing()
+            return lambda _time, record, _state: _ignore(place(record))
+        case UserDefined():
+            return lambda time, record, state: _try_cut(name, window, time, record, state)
+        case Viewed():
+            return lambda time, record, state: _try_view(name, window, time, record, state)
+        case _:
+            return None
+
+
+def _check(time: int, begin: int, length: int) -> None:
+    if time < LAST_TIME:  # What handlers add at the end of time is not emitted.
+        check_told(begin, time + length)
+
+
+def _look_at_landmark(window: Landmark, time: int, record: Any) -> None:
+    window.begins(record)
+    if window.ends is not None:
+        window.ends(record)
+    if window.length is not None:
+        _check(time, time, window.length)
+
+
+def _look_at_shape(window: Varying, time: int, record: Any) -> None:
+    wide, _ = window.shape_of(record)
+    _check(time, time - wide + 1, wide)
+
+
+def _try_cut(name: str, window: UserDefined, time: int, record: Any, state: Any) -> None:
+    """Ask the function: how many windows are open in the row's turn is not known yet, but it must have an answer."""
+    known = {} if state is None else state["discretiser"]["queries"]
+    own = known[name]["state"][1] if name in known else window.initial
+    asked_cut(window.cut, own, Moment(record, time, 0 if state is None else state["position"]))
+
+
+def _try_view(name: str, window: Viewed, time: int, record: Any, state: Any) -> None:
+    position = 0 if state is None else state["position"]
+    known = {} if state is None else state["views"]["views"]
+    head, own = known.get(name, (position, window.initial))
+    asked_view(window.view, own, Moment(record, time, position), position - head)
+
+
+def _ignore(_answer: Any) -> None:
+    """Nothing to do with it: that there is one is all that counts."""
+
+
+class WaitingColumns(ByColumns):
+    """The rules by which columns of rows begin to wait."""
+
+    def __init__(self, windows: Mapping[str, Any], aggregate: Aggregate, cuts: Cuts | None) -> None:
+        self._aggregate = aggregate
+        self._cuts = cuts
+        parts = [part for _, part in aggregate.parts]
+        # What is read by a name, or is the record itself, is read without a function of the user.
+        ready = bool(parts) and all(ANY not in part.reads or part.itself for part in parts)
+        self._known = ready and all(map(_without_functions, windows.values()))
+        self._reads = {None if name == ANY else name for part in parts for name in part.reads}
+
+    def _add(self, keyed: Sequence[Keyed], places: Ints, times: Ints, columns: Columns) -> list[int | None]:
+        if not self._reads.issubset(columns) or any(values.dtype.kind not in "if" for values in columns.values()):
+            raise OneByOneError
+        untils = np.array([-FAR_US if held[0] is None else held[0] for _, held in keyed], np.int64)
+        # As with one row: rows before that were taken already.
+        times = np.maximum(times, untils[places])
+        if not len(times) or max(abs(int(times.min())), abs(int(times.max()))) >= FAR_US:
+            raise OneByOneError
+        if self._cuts is not None and not self._cuts.near(times):
+            raise OneByOneError
+        records = _records(columns, len(times))
+        rows = list(zip(times.tolist(), records, strict=True))
+        order = np.argsort(places, kind="stable")
+        bounds = np.searchsorted(places[order], np.arange(len(keyed) + 1)).tolist()
+        numbers: list[int] = order.tolist()
+        fresh = [[rows[at] for at in numbers[low:high]] for low, high in pairwise(bounds)]
+        for (_, held), mine in zip(keyed, fresh, strict=True):
+            self._try(held, mine)
+        # From here on nothing can be wrong with a row.
+        moments: list[int | None] = []
+        for (moment, held), mine in zip(keyed, fresh, strict=True):
+            held[1].extend(mine)
+            held[1].sort(key=_TIME)  # Those of one time stay as they came.
+            first = min(mine, key=_TIME)[0]
+            moments.append(first if moment is None else min(first, moment))
+        return moments
+
+    def _try(self, held: tuple[Any, ...], mine: Sequence[tuple[int, Any]]) -> None:
+        """See whether new rows can be combined with what a key holds; with each other they can."""
+        _, waiting, state = held
+        names = self._reads - {None}
+        for _, record in waiting:
+            found = (record,) if None in self._reads else [record[name] for name in names]
+            if not all(map(_plain_number, found)):
+                raise OneByOneError
+        if state is None or not state["running"]:
+            return
+        # Those that come before all that wait meet what was taken last.
+        first = waiting[0][0] if waiting else None
+        with refusing():
+            for time, record in mine:
+                if first is None or time < first:
+                    self._aggregate.combine(state["running"][0], self._aggregate.lift(record))
+                    first = time
+
+
+def _without_functions(window: Any) -> bool:
+    if isinstance(window, Session):
+        return window.gap < FAR_US
+    return isinstance(window, Periodic) and window.measure in {TIME, COUNT}
+
+
+def _plain_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and -(2**63) <= value < 2**63)
+
+
+def _records(columns: Columns, count: int) -> list[Any]:
+    """Return rows as `add` makes them: numbers without a name, or by their names."""
+    if None in columns:
+        records: list[Any] = columns[None].tolist()
+        return records
+    if not columns:
+        return [{} for _ in range(count)]
+    if len(columns) == 1:
+        ((name, column),) = columns.items()
+        return [{name: value} for value in column.tolist()]
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]

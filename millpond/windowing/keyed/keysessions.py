@@ -4,6 +4,11 @@ Which session a row ends up in does not depend on the order in which rows come, 
 when a row joins two sessions, what they hold is combined first. By columns that is kept to. A session that grows from
 one piece, whatever the order of its rows, is a cell to which its rows are added. Where rows join pieces, the earlier
 half of them is taken first, then the other: by then most pieces are one. A few rows are left, and go one by one.
+
+>>> sessions = [(1, 4, OPEN, 7), (9, 9, OPEN, 1)]
+>>> joined = join(sessions, gap=5, time=6, lifted=10, combine=lambda one, other: one + other)
+>>> sessions
+[(1, 9, 0, 18)]
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from millpond.windowing.keyed.keycells import Bools, Cells, Folding, Ints, Numbers, refusing
+from millpond.windowing.aggregates.forms import Bools, Cells, Ints
+from millpond.windowing.keyed.keycells import Folding, Numbers, refusing
 
 OPEN: Final = 0
 TOLD: Final = 1
@@ -67,7 +73,7 @@ class Rows:
     numbers: Numbers
 
     def take(self, some: Ints) -> Rows:
-        """Some of them."""
+        """Return some of them."""
         numbers = tuple(None if values is None else values[some] for values in self.numbers)
         return Rows(self.places[some], self.times[some], numbers)
 
@@ -169,7 +175,7 @@ def _pieces(near: Sequence[_Near], old: Sequence[Session], gap: int, rows: Rows)
 
 
 def _in_parts(of_items: Ints, order: Ints, firsts: Ints, lasts: Ints, gap: int) -> Bools:
-    """Which pieces had an item, as they came, that was not near what came of the piece before it.
+    """Return which pieces had an item, as they came, that was not near what came of the piece before it.
 
     `order` are the items by key and time, and so by their pieces.
     """
@@ -193,7 +199,7 @@ def _in_parts(of_items: Ints, order: Ints, firsts: Ints, lasts: Ints, gap: int) 
 def _grown(
     old: Sequence[Session], of_old: Ints, of_rows: Ints, pieces: _Pieces, whole: Bools, rows: Rows, folding: Folding
 ) -> list[Session]:
-    """The pieces that are whole, as sessions with their new rows."""
+    """Return the pieces that are whole, as sessions with their new rows."""
     cells = np.cumsum(whole) - 1
     inside = np.flatnonzero(whole[of_rows])
     if len(inside) < len(of_rows):
@@ -222,13 +228,13 @@ def note_replaced(
 
 
 def taken_back(replaced: Sequence[Replaced], sessions: Mapping[str, Sequence[Session]]) -> Iterator[Replaced]:
-    """The sessions that were emitted, and whose bounds are those of none now; the others are only emitted anew."""
+    """Find sessions that were emitted, and whose bounds are those of none now; others are only emitted anew."""
     bounds = {window: {one[:2] for one in sessions.get(window, ())} for window in {one[0] for one in replaced}}
     return (one for one in replaced if one[1:3] not in bounds[one[0]])
 
 
 def sessions_over(sessions: list[Session], gap: int, until: int) -> Iterator[Session]:
-    """The sessions that are over at a time and are not emitted as they are now; they are emitted then."""
+    """Return the sessions that are over at a time and are not emitted as they are now; they are emitted then."""
     for place, one in enumerate(sessions):
         first, last, known, partial = one
         if known != TOLD and last + gap <= until:

@@ -4,6 +4,14 @@ For tumbling, sliding and calendar windows, and sessions, whose aggregates do no
 periodic windows of an element share their slices: one begins wherever some window begins or ends, so a slice lies in a
 window as a whole or not at all. Slices that no open window tells apart any more are merged. Sessions have no grid, and
 are kept by their first and last row.
+
+>>> from millpond.windowing import several, sum_of, tumbling
+>>> keys = KeySlices({"": tumbling("10 us")}, several(total=sum_of("v")), lateness=0)
+>>> held, moment = keys.add(keys.start(), 12, {"v": 5}, None)
+>>> held, moment = keys.add(held, 3, {"v": 2}, moment)
+>>> emitted, held, moment = keys.close(held, until=moment)
+>>> [(one.begin, one.end, one.value) for one in emitted], moment
+([(0, 10, {'total': 2})], 20)
 """
 
 from __future__ import annotations
@@ -86,28 +94,28 @@ class KeySlices:
 
     @staticmethod
     def suit(windows: Mapping[str, Any], aggregate: Aggregate) -> bool:
-        """Whether windows and their aggregate can be computed from rows in any order."""
+        """Say whether windows and their aggregate can be computed from rows in any order."""
         return aggregate.commutative and all(
             isinstance(window, Session) or over_time(window) for window in windows.values()
         )
 
     @staticmethod
     def stored_type(aggregate: Aggregate) -> Any:
-        """The type of what a key holds, as a state element declares it."""
+        """Return the type of what a key holds, as a state element declares it."""
         partial = aggregate.partial_type
         slices, sessions = list[tuple[int, partial]], list[tuple[int, int, int, partial]]  # type: ignore[valid-type]
         replaced = list[tuple[str, int, int, partial]]  # type: ignore[valid-type]
         return tuple[int | None, slices, list[tuple[int, bool]], dict[str, sessions], replaced]  # type: ignore[valid-type]
 
     def start(self) -> Held:
-        """What a key holds before its first row."""
+        """Return what a key holds before its first row."""
         return tuple(Slices(None, [], [], {}, []))
 
     def add(self, held: Held, time: int, record: Any, moment: int | None) -> tuple[Held, int | None]:
-        """Take a row in; what is held then, and the moment at which there is something to tell, which was `moment`."""
+        """Take a row in; what is held then, and the moment at which there is something to emit, which was `moment`."""
         until, slices, late, sessions, replaced = held
         if until is not None and time < until - self._lateness:
-            # What is before that can't be told any more: such a row counts as the earliest that can.
+            # What is before that can't be emitted any more: such a row counts as the earliest that can.
             time = until - self._lateness
         lifted = self._aggregate.lift(record)
         if time < LAST_TIME < time + self._longest:
@@ -127,7 +135,7 @@ class KeySlices:
         return held, self._next(Slices(*held))
 
     def close(self, held: Held, until: int) -> tuple[list[Emitted], Held | None, int | None]:
-        """What is over at a time, in the order of ends; what is held then, if anything; and when there is more.
+        """Return what is over at a time, in the order of ends; what is held then, if anything; and when there is more.
 
         Before that comes what was emitted and no longer holds.
         """
@@ -153,7 +161,7 @@ class KeySlices:
         return emitted, None if empty else tuple(left), self._next(left)
 
     def moments(self, held: Held, moment: int, until: int) -> list[int]:
-        """The moments up to a time at which `close` has something new to tell, if it is asked at each of them.
+        """Return the moments up to a time at which `close` has something new to emit, if it is asked at each of them.
 
         `moment` is the first. What was emitted and has changed is emitted at it.
         """
@@ -164,12 +172,12 @@ class KeySlices:
         return sorted({moment, *ends})
 
     def earliest(self, time: int) -> int:
-        """When a row of a time or a later one can have an effect at the earliest: at the first end after it."""
+        """Return when a row of a time or a later one can have an effect at the earliest: at the first end after it."""
         ends = [int(grid.end(grid.oldest(time))) for grid in self._grids.values()]
         return min([*ends, *(time + gap for gap in self._gaps.values())])
 
     def carried(self, held: Held, names: Mapping[str, str], pick: Callable[[Any], Any]) -> Held:
-        """What a key held under other windows, for these.
+        """Return what a key held under other windows, for these.
 
         `names` are the new names of those that stay, and `pick` takes what is still needed of a partial.
         """
@@ -216,7 +224,7 @@ class KeySlices:
     def _over(
         self, name: str, now: Slices, begins: Sequence[int], partials: Sequence[Any], until: int
     ) -> Iterator[Emitted]:
-        """The windows of a grid that late rows changed, then those that were not over before."""
+        """Return the windows of a grid that late rows changed, then those that were not over before."""
         if not begins:
             return
         grid, aggregate = self._grids[name], self._aggregate
@@ -225,14 +233,14 @@ class KeySlices:
             # If all its slices began since it was over, it was not emitted before.
             new = bisect_left(fresh, spot.end) - bisect_left(fresh, spot.begin)
             yield Emitted(name, spot.begin, spot.end, aggregate.result(whole), new < spot.last - spot.first)
-        after = self._untold(name, now.until)
+        after = self._unemitted(name, now.until)
         low, high = grid.oldest(begins[0]), grid.newest(begins[-1])
         ended = spots_over(grid, begins, low if after is None else max(low, after), high, until)
         for spot, whole in whole_windows(grid, begins, partials, ended, aggregate):
             yield Emitted(name, spot.begin, spot.end, aggregate.result(whole))
 
     def _changed(self, name: str, now: Slices, begins: Sequence[int]) -> Iterator[Spot]:
-        """The windows of a grid that were over, and that late rows changed."""
+        """Return the windows of a grid that were over, and that late rows changed."""
         grid, first = self._grids[name], self._first.get(name)
         for begin, _ in now.late:
             assert now.until is not None
@@ -241,20 +249,20 @@ class KeySlices:
                 yield spot
                 first = spot.number + 1
 
-    def _untold(self, name: str, until: int | None) -> int | None:
-        """The number of the first window that is not emitted at a time; None if it is the first there is."""
+    def _unemitted(self, name: str, until: int | None) -> int | None:
+        """Return the number of the first window that is not emitted at a time; None if it is the first there is."""
         numbers = [] if until is None else [self._grids[name].oldest(until)]
         numbers += [self._first[name]] if name in self._first else []
         return max(numbers, default=None)
 
     def _ends_of(self, begin: int) -> list[int]:
-        """When the last window of each grid is over that holds a slice."""
+        """Return when the last window of each grid is over that holds a slice."""
         found = ((grid, grid.newest(begin), self._first.get(name)) for name, grid in self._grids.items())
         ends = [int(grid.end(newest)) for grid, newest, first in found if first is None or newest >= first]
         return [end for end in ends if end > begin]
 
     def _last_end(self, begin: int) -> int:
-        """When the last window is over that holds a slice."""
+        """Return when the last window is over that holds a slice."""
         return max(self._ends_of(begin))
 
     # --- sessions
@@ -273,16 +281,16 @@ class KeySlices:
     # --- when
 
     def _next(self, now: Slices) -> int | None:
-        """When there is something to tell; if there is nothing, when what is held can be given up."""
-        untold: list[int | None] = []
+        """Return when there is something to emit; if there is nothing, when what is held can be given up."""
+        unemitted: list[int | None] = []
         for name, grid in self._grids.items():
-            untold.append(_earliest_end(grid, now.slices, self._untold(name, now.until)))
-            untold.append(_earliest_end(grid, now.late, self._first.get(name)))
+            unemitted.append(_earliest_end(grid, now.slices, self._unemitted(name, now.until)))
+            unemitted.append(_earliest_end(grid, now.late, self._first.get(name)))
         for name, sessions in now.sessions.items():
             last = next((last for _, last, known, _ in sessions if known != TOLD), None)
-            untold.append(None if last is None else last + self._gaps[name])
-        untold += [last + self._gaps[name] for name, _, last, _ in now.replaced]
-        ends = [end for end in untold if end is not None]
+            unemitted.append(None if last is None else last + self._gaps[name])
+        unemitted += [last + self._gaps[name] for name, _, last, _ in now.replaced]
+        ends = [end for end in unemitted if end is not None]
         if ends:
             return min(ends)
         kept = [self._last_end(begin) for begin, _ in now.slices[-1:]]
@@ -291,12 +299,12 @@ class KeySlices:
 
 
 def over_time(window: Any) -> bool:
-    """Whether windows lie at points of time that are known before any row comes."""
+    """Say whether windows lie at points of time that are known before any row comes."""
     return isinstance(window, Periodic) and window.measure == TIME
 
 
 def _earliest_end(grid: SlicedGrid, slices: Sequence[tuple[int, Any]], first: int | None) -> int | None:
-    """The earliest end of a window that holds one of the slices, of those from number `first` on."""
+    """Return the earliest end of a window that holds one of the slices, of those from number `first` on."""
     place = 0 if first is None else bisect_left(slices, (grid.begin(first),))
     while place < len(slices):
         begin = slices[place][0]

@@ -17,7 +17,6 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.columns.columnar import ExtremeForm
 from millpond.windowing.kinds.cuts import Cuts
 from millpond.windowing.kinds.grids import Ints, SlicedGrid
 
@@ -44,7 +43,7 @@ class Merging:
         self._some = len(self._grids) > 1 or any(grid.rest for grid, _ in self._grids)
 
     def merged(self, slices: list[Slice], final: int) -> list[Slice]:
-        """The slices that are left of some, if windows that end at a time or before are never emitted again.
+        """Return the slices that are left of some, if windows that end at a time or before are never emitted again.
 
         All these slices lie in windows that end later. No row will happen before that time.
         """
@@ -53,10 +52,10 @@ class Merging:
         begins = np.array([begin for begin, _ in slices if begin < running], np.int64)
         if not self._cuts.near(np.append(begins, final)):
             return slices
-        told_apart = self._told_apart(begins, final)
-        if told_apart.all():
+        kept_apart = self._kept_apart(begins, final)
+        if kept_apart.all():
             return slices
-        edges = [*np.flatnonzero(told_apart).tolist(), len(begins)]
+        edges = [*np.flatnonzero(kept_apart).tolist(), len(begins)]
         ahead = self._added_ahead(begins, final)
         found: list[Slice] = []
         for low, high in pairwise(edges):
@@ -67,8 +66,8 @@ class Merging:
             found += together
         return found + slices[len(begins) :]
 
-    def _told_apart(self, begins: Ints, final: int) -> Any:
-        """Whether some open window begins after the slice before, and not after this one."""
+    def _kept_apart(self, begins: Ints, final: int) -> Any:
+        """Say whether some open window begins after the slice before, and not after this one."""
         found = np.zeros(len(begins), np.bool_)
         found[0] = True
         for grid, first in self._grids:
@@ -78,7 +77,7 @@ class Merging:
         return found
 
     def _added_ahead(self, begins: Ints, final: int) -> Any:
-        """Whether in all open windows that hold it a slice is the first, to which the others are added."""
+        """Say whether in all open windows that hold it a slice is the first, to which the others are added."""
         found = np.ones(len(begins), np.bool_)
         for grid, first in self._grids:
             newest, _ = grid.slices(begins)
@@ -94,10 +93,11 @@ def _from(numbers: Ints, first: int | None) -> Any:
 
 
 def _exact(aggregate: Aggregate) -> bool:
-    """Whether it can't be seen in which order partials were combined: nothing is rounded, whatever rows will come."""
+    """Say whether the order of combining can't be seen: nothing is rounded, whatever rows will come."""
     if aggregate.parts:
         return all(_exact(part) for _, part in aggregate.parts)
-    return isinstance(aggregate.columns, ExtremeForm) or _without_floats(aggregate.partial_type)
+    form = aggregate.columns
+    return (form is not None and form.exact) or _without_floats(aggregate.partial_type)
 
 
 def _without_floats(declared: Any) -> bool:

@@ -1,7 +1,7 @@
 """What a checkpoint notes of the windows that state was made for, and which of them another program goes on with.
 
 Windows are known by what they are: one goes on under another name, and another kind or size under an old name is
-another window. Only windows with functions inside, of which nothing can be told, must keep their names too.
+another window. Only windows with functions inside, of which nothing is known, must keep their names too.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _kept(old: WindowsNote, new: WindowsNote, windows: Mapping[str, Any]) -> dic
     before = {one.name: one.is_ for one in old.windows}
     kept = {one.name: one.name for one in new.windows if before.get(one.name) == one.is_}
     for one in new.windows:
-        if one.name in kept.values() or not _told_whole(windows[one.name]):
+        if one.name in kept.values() or not _said_whole(windows[one.name]):
             continue
         found = next((name for name, is_ in before.items() if is_ == one.is_ and name not in kept), None)
         if found is not None:
@@ -105,6 +105,6 @@ def _check(old: WindowsNote, new: WindowsNote) -> None:
         raise NotCarriedError(f"{what}: give what is new a handler of its own")
 
 
-def _told_whole(window: Any) -> bool:
-    """Whether the text of a window says all of it: no function of the user is part of it."""
+def _said_whole(window: Any) -> bool:
+    """Say whether the text of a window says all of it: no function of the user is part of it."""
     return isinstance(window, Session) or (isinstance(window, Periodic) and isinstance(window.measure, str))

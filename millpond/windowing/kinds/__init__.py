@@ -1,4 +1,4 @@
 """Kinds of windows: where they begin and end.
 
-In reading order: `kinds`, `periodic`, `calendar`, `grids`, `cuts`, `driven`, `userdefined`, `views`.
+In reading order: `kinds`, `periodic`, `grids`, `calendar`, `cuts`, `driven`, `userdefined`.
 """

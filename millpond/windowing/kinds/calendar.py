@@ -3,6 +3,11 @@
 A unit begins at the first moment that its first midnight has on the zone's clock, so units follow each other without
 gap or overlap, whatever clocks do at midnight. Before the year 1 and after 9999, where Python has no dates, the
 calendar goes on as it was 400 years later or earlier: in 400 years dates, weekdays and the rules of clocks come back.
+
+>>> days = Calendar("day", "Europe/Berlin")
+>>> forward = days.newest(int(datetime(2024, 3, 31, 12, tzinfo=UTC).timestamp()) * 1_000_000)
+>>> (days.end(forward) - days.begin(forward)) // 3_600_000_000  # hours of the day on which clocks go forward
+23
 """
 
 from __future__ import annotations
@@ -57,22 +62,22 @@ class Calendar:
         object.__setattr__(self, "_zone", _load(self.zone))
 
     def begin(self, number: int) -> int:
-        """The first microsecond of a window."""
+        """Return the first microsecond of a window."""
         return _edge(self.unit, self._zone, number * self.every)
 
     def end(self, number: int) -> int:
-        """The first microsecond after a window."""
+        """Return the first microsecond after a window."""
         return _edge(self.unit, self._zone, number * self.every + self.span)
 
     def newest(self, point: int) -> int:
-        """The largest number of a window that has begun at a time."""
+        """Return the largest number of a window that has begun at a time."""
         number = _unit_of(self.unit, _day(point) - MARGIN_DAYS) // self.every
         while self.begin(number + 1) <= point:
             number += 1
         return number
 
     def oldest(self, point: int) -> int:
-        """The smallest number of a window that has not ended at a time."""
+        """Return the smallest number of a window that has not ended at a time."""
         number = self.newest(point) - self.whole
         while self.end(number) <= point:
             number += 1
@@ -89,7 +94,7 @@ class Calendar:
         return False
 
     def slices(self, times: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """The slices of times; none lies behind an end."""
+        """Return the slices of times; none lies behind an end."""
         behind = np.zeros(len(times), np.bool_)
         if not len(times):
             return times.astype(np.int64), behind
@@ -100,15 +105,15 @@ class Calendar:
         return numbers[np.searchsorted(edges, times, side="right") - 1], behind
 
     def begins(self, numbers: Ints) -> Ints:
-        """The begins of windows."""
+        """Return the begins of windows."""
         return self._points(numbers, 0)
 
     def ends(self, numbers: Ints) -> Ints:
-        """The ends of windows."""
+        """Return the ends of windows."""
         return self._points(numbers, self.span)
 
     def _numbers_near(self, times: Ints) -> list[int]:
-        """The windows that have begun last on some day of these times, sorted."""
+        """Return the windows that have begun last on some day of these times, sorted."""
         days = np.unique(times // DAY_US).tolist()
         ends = ((self.newest(day * DAY_US), self.newest((day + 1) * DAY_US - 1)) for day in days)
         return sorted({number for low, high in ends for number in range(low, high + 1)})
@@ -137,7 +142,7 @@ def _day(point: int) -> int:
 
 
 def _cycles(day: int) -> int:
-    """How many times 400 years lie between a day and one that Python has a date for, with a year around it."""
+    """Return how many times 400 years lie between a day and one that Python has a date for, with a year around it."""
     if FIRST_DAY <= day <= LAST_DAY:
         return 0
     return (day - FIRST_DAY) // CYCLE_DAYS if day < FIRST_DAY else (day - LAST_DAY - 1) // CYCLE_DAYS + 1
@@ -171,7 +176,7 @@ def _edge(unit: str, zone: ZoneInfo, number: int) -> int:
 
 
 def _forward(zone: ZoneInfo, before: int, after: int) -> int:
-    """The moment at which clocks are put forward over a midnight: a day without one begins then."""
+    """Return the moment at which clocks are put forward over a midnight: a day without one begins then."""
     late = _offset(zone, after)
     while after - before > 1:
         middle = (before + after) // 2

@@ -2,6 +2,10 @@
 
 Rows of one batch lie in few slices. What a slice is follows from the windows alone, so it is worked out once, and rows
 look it up.
+
+>>> cuts = Cuts({"long": Regular(10, 10), "short": Regular(4, 4)}, {})
+>>> cuts.place(9)  # its slice begins with a short window, and the long one ends first
+(8, 10)
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from millpond.windowing.kinds.grids import Ints, Regular, SlicedGrid
+from millpond.windowing.kinds.grids import Ints, Regular, SlicedGrid, windows_of
 from millpond.windowing.kinds.kinds import LAST_TIME, check_told
 
 SLICES_MAX: Final = 1024
@@ -31,8 +35,8 @@ Place = tuple[int, int | None]
 class Cuts:
     """The slices of some grids; of a grid with a first window, those before it do not count.
 
-    A time in a window that no moment can tell has no place (MP609). The end of time has one, though nothing is emitted
-    of it: what handlers add when event time has ended is added there.
+    A time in a window whose bounds are no moments has no place (MP609). The end of time has one, though nothing is
+    emitted of it: what handlers add when event time has ended is added there.
     """
 
     def __init__(self, grids: Mapping[str, SlicedGrid], first: Mapping[str, int]) -> None:
@@ -41,7 +45,7 @@ class Cuts:
         self._known: list[tuple[int, Place]] = []
 
     def place(self, time: int) -> Place:
-        """The slice of a time."""
+        """Return the slice of a time."""
         at = bisect_right(self._begins, time) - 1
         if at >= 0:
             until, place = self._known[at]
@@ -50,34 +54,33 @@ class Cuts:
         return self._learn(time)
 
     def begin(self, time: int) -> int:
-        """Where the slice of a time begins: the last point at which some window begins or ends."""
+        """Return where the slice of a time begins: the last point at which some window begins or ends."""
         return self.place(time)[0]
 
     def last(self, time: int) -> int:
-        """The last point up to a time at which some window begins or ends."""
+        """Return the last point up to a time at which some window begins or ends."""
         begins = [grid.begin(grid.newest(time)) for grid, _ in self._grids]
         begins += [grid.end(grid.oldest(time) - 1) for grid, _ in self._grids if grid.rest]
         return int(max(begins))
 
     def columns(self, times: Ints) -> tuple[Ints, Ints] | None:
-        """The slices of many times: their begins, and the ends of the first windows; None if something is far off."""
+        """Find the slices of many times: their begins, and first ends of windows; None if something is far off."""
         if not self.near(times):
             return None
         begins, ends = np.full(len(times), -NEVER_US), np.full(len(times), NEVER_US)
         for grid, first in self._grids:
-            newest, behind = grid.slices(times)
-            # A time before the end inside its slice is also in the window that ends there.
-            oldest = newest - np.where(behind | (not grid.rest), grid.whole - 1, grid.whole)
+            oldest, newest = windows_of(grid, times)
             if first is not None:
                 np.maximum(oldest, first, out=oldest)
             np.maximum(begins, grid.begins(newest), out=begins)
             if grid.rest:
-                np.maximum(begins, np.where(behind, grid.ends(newest - grid.whole), -NEVER_US), out=begins)
+                ends_before = grid.ends(newest - grid.whole)
+                np.maximum(begins, np.where(ends_before <= times, ends_before, -NEVER_US), out=begins)
             np.minimum(ends, np.where(oldest <= newest, grid.ends(oldest), NEVER_US), out=ends)
         return begins, ends
 
     def near(self, times: Ints) -> bool:
-        """Whether no time, and nothing that grids add to times, is far off."""
+        """Say whether no time, and nothing that grids add to times, is far off."""
         return bool(len(times)) and max(-int(times.min()), int(times.max()), *map(_reach, self._grids)) < FAR_US
 
     def _learn(self, time: int) -> Place:
@@ -99,13 +102,13 @@ class Cuts:
 
 
 def _reach(counted: tuple[SlicedGrid, int | None]) -> int:
-    """The largest length, in microseconds or windows, that a grid adds to times."""
+    """Return the largest length, in microseconds or windows, that a grid adds to times."""
     grid, first = counted
     lengths = [grid.range, grid.slide, abs(grid.origin)] if isinstance(grid, Regular) else []
     return max([*lengths, abs(first or 0)], default=0)
 
 
 def first_end(grid: SlicedGrid, time: int, first: int | None = None) -> int | None:
-    """The end of the first window that holds a time, of those from number `first` on; None if there is none."""
+    """Return the end of the first window that holds a time, of those from number `first` on; None if there is none."""
     number = grid.oldest(time) if first is None else max(grid.oldest(time), first)
     return int(grid.end(number)) if number <= grid.newest(time) else None

@@ -1,6 +1,12 @@
 """Windows that data drives: sessions, punctuations, landmarks, and shapes that change with the records.
 
 At most one window of a session, punctuation or landmark is open at a time.
+
+>>> run = session("5 us").start()
+>>> [run.on_record(Moment("record", time, 0)).begun for time in (1, 3, 9)]
+[1, 0, 1]
+>>> run.on_time(14)
+((9, 14),)
 """
 
 from __future__ import annotations
@@ -10,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millpond.lengths import Length
 from millpond.windowing.kinds.kinds import (
     Attentive,
     Bounds,
     Moment,
-    Span,
     Step,
     bad_window,
     function,
@@ -40,7 +46,7 @@ class Session:
         return SessionRun(self.gap)
 
     def describe(self) -> str:
-        """The gap."""
+        """Return the gap."""
         return f"session with gap {self.gap}"
 
 
@@ -85,15 +91,15 @@ class SessionRun(Attentive):
         return last
 
     def pass_over(self, time: int) -> None:
-        """The session goes on up to there."""
+        """Go on with the session up to there."""
         self._last = time
 
     def ends_at(self) -> int | None:
-        """A gap after the last record."""
+        """Return a gap after the last record."""
         return None if self._first is None else self._last + self._gap
 
     def export(self) -> list[Any]:
-        """The first and the last time."""
+        """Return the first and the last time."""
         return [self._first, self._last]
 
     def restore(self, state: Any) -> None:
@@ -122,7 +128,7 @@ class Landmark:
         return LandmarkRun(self)
 
     def describe(self) -> str:
-        """What ends a window."""
+        """Return what ends a window."""
         return f"landmark, {'ended by records, ' if self.ends else ''}length {self.length}"
 
 
@@ -160,12 +166,12 @@ class LandmarkRun(Attentive):
         return self._close(self._position + 1)
 
     def ends_at(self) -> int | None:
-        """When the length of the open window is over."""
+        """Return when the length of the open window is over."""
         length_us = self._window.length
         return None if length_us is None or self._begun is None else self._begun + length_us
 
     def export(self) -> list[Any]:
-        """Where the open window began, and the last record's number."""
+        """Return where the open window began, and the last record's number."""
         return [self._begun, self._position]
 
     def restore(self, state: Any) -> None:
@@ -182,7 +188,7 @@ class LandmarkRun(Attentive):
 class Varying:
     """Windows over time whose range and slide are chosen by the record at which a window is due."""
 
-    shape: Callable[[Any], tuple[Span, Span]]
+    shape: Callable[[Any], tuple[Length, Length]]
     needs_time: bool = True
 
     def start(self) -> VaryingRun:
@@ -190,14 +196,16 @@ class Varying:
         return VaryingRun(self)
 
     def describe(self) -> str:
-        """All that can be told of a function."""
+        """Say all that is known of a function."""
         return "windows of varying shape"
 
     def shape_of(self, record: Any) -> tuple[int, int]:
-        """The range and the slide that a record asks for."""
+        """Return the range and the slide that a record asks for."""
         found: Any = self.shape(record)
         if not isinstance(found, tuple | list) or len(found) != 2:
             raise bad_window("a range and a slide as the shape of a record", repr(found)[:60])
+        if any(type(value) is int for value in found):
+            raise bad_window('lengths of time as a shape: timedeltas, or texts such as "10 s"', repr(found)[:60])
         wide, slide = (span(value, "length in a varying shape") for value in found)
         if wide > slide * SHAPE_WINDOWS_MAX:
             raise bad_window(f"a shape with at most {SHAPE_WINDOWS_MAX} windows at once", repr(found)[:60])
@@ -244,11 +252,11 @@ class VaryingRun(Attentive):
         return ()
 
     def ends_at(self) -> int | None:
-        """When the oldest window ends."""
+        """Return when the oldest window ends."""
         return self._open[0][1] if self._open else None
 
     def export(self) -> list[Any]:
-        """The open windows, when the next is due, and the newest end."""
+        """Return the open windows, when the next is due, and the newest end."""
         return [[list(bounds) for bounds in self._open], self._due, self._end]
 
     def restore(self, state: Any) -> None:
@@ -257,28 +265,28 @@ class VaryingRun(Attentive):
         self._open = deque((begin, end) for begin, end in bounds)
 
 
-def session(gap: Span) -> Session:
-    """Windows of activity: records less than `gap` apart belong together."""
+def session(gap: Length) -> Session:
+    """Make windows of activity: records less than `gap` apart belong together."""
     return Session(span(gap, "gap"))
 
 
 def punctuation(mark: Test | None = None) -> Landmark:
-    """Windows from mark to mark: a record that `mark` accepts begins a new one; so does the one after `punctuate()`."""
+    """Cut at marks: a record that `mark` accepts begins a new window; so does the one after `punctuate()`."""
     if mark is not None:
         function(mark, "mark")
     return Landmark(_always, mark, None)
 
 
-def landmark(begins: Test, ends: Test | None = None, *, length: Span | None = None) -> Landmark:
-    """A window from each landmark until a record that ends it, `punctuate()`, or a length of time."""
+def landmark(begins: Test, ends: Test | None = None, *, length: Length | None = None) -> Landmark:
+    """Make windows from each landmark until a record that ends it, `punctuate()`, or a length of time."""
     function(begins, "begins")
     if ends is not None:
         function(ends, "ends")
     return Landmark(begins, ends, None if length is None else span(length, "length"))
 
 
-def varying(shape: Callable[[Any], tuple[Span, Span]]) -> Varying:
-    """Windows over time whose `(range, slide)` follows the data, as `shape` of a record says.
+def varying(shape: Callable[[Any], tuple[Length, Length]]) -> Varying:
+    """Make windows over time whose `(range, slide)` follows the data, as `shape` of a record says.
 
     A window that is due takes the shape of the first record at or after its begin; the first record of all gives it to
     every window that holds that record. Windows end in the order of their begins: one that would end before an older

@@ -1,4 +1,9 @@
-"""Where periodic windows lie: the k-th window begins and ends at points that are known before any record comes."""
+"""Where periodic windows lie: the k-th window begins and ends at points that are known before any record comes.
+
+>>> grid = Regular(range=10, slide=4)
+>>> [(grid.begin(number), grid.end(number)) for number in range(grid.oldest(9), grid.newest(9) + 1)]
+[(0, 10), (4, 14), (8, 18)]
+"""
 
 from __future__ import annotations
 
@@ -16,19 +21,19 @@ class Grid(Protocol):
     """Numbered windows; begins and ends grow with the number."""
 
     def begin(self, number: int) -> Any:
-        """The first point of a window."""
+        """Return the first point of a window."""
         ...
 
     def end(self, number: int) -> Any:
-        """The first point after a window."""
+        """Return the first point after a window."""
         ...
 
     def newest(self, point: Any) -> int:
-        """The largest number of a window that has begun at a point."""
+        """Return the largest number of a window that has begun at a point."""
         ...
 
     def oldest(self, point: Any) -> int:
-        """The smallest number of a window that has not ended at a point."""
+        """Return the smallest number of a window that has not ended at a point."""
         ...
 
 
@@ -49,16 +54,23 @@ class SlicedGrid(Grid, Protocol):
         ...
 
     def slices(self, times: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """The slices of times, and whether each lies behind the point where a window ends inside its slice."""
+        """Return the slices of times, and whether each lies behind the point where a window ends inside its slice."""
         ...
 
     def begins(self, numbers: Ints) -> Ints:
-        """The begins of windows."""
+        """Return the begins of windows."""
         ...
 
     def ends(self, numbers: Ints) -> Ints:
-        """The ends of windows."""
+        """Return the ends of windows."""
         ...
+
+
+def windows_of(grid: SlicedGrid, times: Ints) -> tuple[Ints, Ints]:
+    """Find the first and the last window that each time lies in; between two windows, the first is above the last."""
+    newest, behind = grid.slices(times)
+    # A time before the end inside its slice is also in the window that ends there.
+    return newest - np.where(behind | (not grid.rest), grid.whole - 1, grid.whole), newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +82,15 @@ class Regular:
     origin: Any = 0
 
     def begin(self, number: int) -> Any:
-        """The first point of a window."""
+        """Return the first point of a window."""
         return self.origin + number * self.slide
 
     def end(self, number: int) -> Any:
-        """The first point after a window."""
+        """Return the first point after a window."""
         return self.origin + number * self.slide + self.range
 
     def newest(self, point: Any) -> int:
-        """The largest number of a window that has begun at a point."""
+        """Return the largest number of a window that has begun at a point."""
         number: int = math.floor((point - self.origin) // self.slide)
         # Floating-point division may be one off; what counts is `begin`.
         while self.begin(number) > point:
@@ -88,7 +100,7 @@ class Regular:
         return number
 
     def oldest(self, point: Any) -> int:
-        """The smallest number of a window that has not ended at a point."""
+        """Return the smallest number of a window that has not ended at a point."""
         number: int = math.floor((point - self.range - self.origin) // self.slide) + 1
         while self.end(number) <= point:
             number += 1
@@ -107,7 +119,7 @@ class Regular:
         return bool(self.range % self.slide)
 
     def slices(self, times: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """The slices of times, and whether each lies behind the point where a window ends inside its slice."""
+        """Return the slices of times, and whether each lies behind the point where a window ends inside its slice."""
         moved = times - self.origin if self.origin else times
         numbers = moved // self.slide
         if not self.rest:
@@ -115,9 +127,9 @@ class Regular:
         return numbers, moved - numbers * self.slide >= self.range % self.slide
 
     def begins(self, numbers: Ints) -> Ints:
-        """The begins of windows."""
+        """Return the begins of windows."""
         return np.asarray(numbers * self.slide + self.origin, np.int64)
 
     def ends(self, numbers: Ints) -> Ints:
-        """The ends of windows."""
+        """Return the ends of windows."""
         return np.asarray(numbers * self.slide + (self.origin + self.range), np.int64)

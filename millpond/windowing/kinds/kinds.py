@@ -13,15 +13,13 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from millpond.errors import WindowError
-from millpond.lengths import MICROSECOND, Length, Refuse, length_us
+from millpond.lengths import MICROSECOND, Length, length_us
+from millpond.spelling import check_unit
 
 Bounds = tuple[Any, Any]
 """Where a window begins and ends, the end not included, in its own measure: microseconds, records, metres."""
 
-Span = Length | int
-"""A length of time; or whole microseconds, which is what times are where windows are computed."""
-
-Extent = Span | float
+Extent = Length | int | float
 """A length in the measure of a window."""
 
 Measure = Callable[[Any], int | float]
@@ -29,7 +27,7 @@ Measure = Callable[[Any], int | float]
 _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_TIME = (datetime.min.replace(tzinfo=UTC) - _ZERO) // MICROSECOND
 LAST_TIME = (datetime.max.replace(tzinfo=UTC) - _ZERO) // MICROSECOND
-"""The first and the last moment that programs can tell, in microseconds; the last one is the end of time."""
+"""The first and the last moment that programs can have, in microseconds; the last one is the end of time."""
 
 SPAN_MAX = 2**61
 """The longest window over time, in microseconds: its edges fit 64 bits wherever it lies."""
@@ -117,11 +115,11 @@ class Windowing(Protocol):
         ...
 
     def ends_at(self) -> int | None:
-        """The first time at which `on_time` ends a window, if no record comes; None if there is none."""
+        """Return the first time at which `on_time` ends a window, if no record comes; None if there is none."""
         ...
 
     def export(self) -> Any:
-        """The whole state as a plain value."""
+        """Return the whole state as a plain value."""
         ...
 
     def restore(self, state: Any) -> None:
@@ -142,11 +140,11 @@ class Window(Protocol):
         ...
 
     def describe(self) -> str:
-        """The description as text; a state is restored only under the same text."""
+        """Return the description as text; a state is restored only under the same text."""
         ...
 
 
-def span(value: Span, what: str) -> int:
+def span(value: Length, what: str) -> int:
     """Check a length of time, and return it in microseconds."""
     number = shift(value, what)
     if number < 1:
@@ -154,26 +152,18 @@ def span(value: Span, what: str) -> int:
     return number
 
 
-def shift(value: Span, what: str) -> int:
+def shift(value: Length, what: str) -> int:
     """Check a distance in time, which may lie before zero, and return it in microseconds."""
-    number = micros(value, what, bad_window)
+    check_unit(value, what)
+    number = length_us(value, what, bad_window, least=None)
     if abs(number) > SPAN_MAX:
         raise bad_window(f"a {what} of at most 2**61 microseconds", repr(value)[:60])
     return number
 
 
-def micros(value: Span, what: str, refuse: Refuse, *, least: int | None = None) -> int:
-    """A length of time in microseconds, as it is if it is emitted in them."""
-    if type(value) is not int:
-        return length_us(value, what, refuse, least=least)
-    if least is not None and value < least:
-        raise refuse(f"a {what} of at least {least} microseconds", repr(value)[:60])
-    return value
-
-
 def extent(value: Extent, what: str) -> Any:
     """Check a length over any measure; one of time becomes microseconds."""
-    number = value if isinstance(value, int | float) else micros(value, what, bad_window)
+    number = value if isinstance(value, int | float) else length_us(value, what, bad_window, least=None)
     if type(number) not in {int, float} or not 0 < number < float("inf"):
         raise bad_window(f"a {what} above zero", repr(value)[:60])
     return number
@@ -204,7 +194,7 @@ def bad_window(expected: str, found: str) -> WindowError:
 
 
 def described(window: Any) -> str:
-    """A window in words; something else as it is."""
+    """Return a window in words; something else as it is."""
     return str(window.describe()) if hasattr(window, "describe") else repr(window)[:60]
 
 
@@ -231,14 +221,14 @@ def no_place(expected: str, found: Any) -> WindowError:
 
 
 def check_told(begin: int, end: int) -> None:
-    """Refuse a window that no moment can tell: programs see moments, and those end with the year 9999."""
+    """Refuse a window whose bounds are no moments: programs see moments, and those end with the year 9999."""
     if begin < FIRST_TIME or end > LAST_TIME:
         edge = "begins before the year 1" if begin < FIRST_TIME else "ends after the year 9999"
         raise no_place("times whose windows begin and end in the years 1 to 9999", f"a time whose window {edge}")
 
 
 def timed(moment: Moment) -> int:
-    """The time of a record, which must have one."""
+    """Return the time of a record, which must have one."""
     if type(moment.time) is not int:
         raise no_time(moment.time)
     return moment.time

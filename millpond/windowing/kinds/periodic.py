@@ -1,14 +1,24 @@
-"""Periodic windows: tumbling and sliding, over time, counts, any measure that grows, and the calendar."""
+"""Periodic windows: tumbling and sliding, over time, counts, any measure that grows, and the calendar.
+
+>>> hourly = sliding("1 hour", "30 minutes")
+>>> hourly.describe()
+'Regular(range=3600000000, slide=1800000000, origin=0) over time'
+>>> run = count_tumbling(2).start()
+>>> [run.on_record(Moment("record", None, position)).begun for position in range(4)]
+[1, 0, 1, 0]
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
+from millpond.lengths import Length, length_us
 from millpond.windowing.kinds.calendar import Calendar
 from millpond.windowing.kinds.grids import Grid, Regular
 from millpond.windowing.kinds.kinds import (
@@ -19,12 +29,10 @@ from millpond.windowing.kinds.kinds import (
     Measure,
     Moment,
     Quiet,
-    Span,
     Step,
     bad_window,
     extent,
     function,
-    micros,
     no_place,
     shift,
     span,
@@ -34,6 +42,8 @@ from millpond.windowing.kinds.kinds import (
 
 TIME = "time"
 COUNT = "count"
+
+NO_TIME = timedelta()
 
 MEASURE_MAX = 2**62
 """The largest measure: the numbers of its windows fit 64 bits."""
@@ -63,11 +73,11 @@ class Periodic:
         return PeriodicRun(self)
 
     def describe(self) -> str:
-        """The grid and what it lies over."""
+        """Return the grid and what it lies over."""
         return f"{self.grid} over {self.measure if isinstance(self.measure, str) else 'a measure'}"
 
     def placing(self) -> Callable[[Any], int | float]:
-        """The function that reads the measure of a record, and refuses what windows can't be placed by."""
+        """Return the function that reads the measure of a record, and refuses what windows can't be placed by."""
         measure, limit = self.measure, _limit(self.grid)
         assert callable(measure)
 
@@ -125,7 +135,7 @@ class PeriodicRun(Attentive):
         return ()
 
     def quiet_until(self) -> Quiet | None:
-        """Until the next window begins or the oldest ends, if that can be told without the record."""
+        """Until the next window begins or the oldest ends, if that is known without the record."""
         measure = self._window.measure
         if self._next is None or measure not in {TIME, COUNT} or (measure == COUNT and self._base is None):
             return None
@@ -135,13 +145,13 @@ class PeriodicRun(Attentive):
         return (TIME, point) if measure == TIME else ("position", point + (self._base or 0))
 
     def ends_at(self) -> int | None:
-        """When the oldest window ends, if it lies over time."""
+        """Return when the oldest window ends, if it lies over time."""
         if self._window.measure != TIME or self._next is None or self._oldest >= self._next:
             return None
         return int(self._grid.end(self._oldest))
 
     def export(self) -> list[Any]:
-        """The open windows' numbers, the last point, and the first record's position."""
+        """Return the open windows' numbers, the last point, and the first record's position."""
         return [self._oldest, self._next, self._last, self._base]
 
     def restore(self, state: Any) -> None:
@@ -167,34 +177,34 @@ class PeriodicRun(Attentive):
         return timed(moment)  # The discretiser has seen to the order of times.
 
 
-def tumbling(size: Span, *, origin: Span = 0) -> Periodic:
-    """Windows over time that touch and do not overlap: `tumbling("1 hour")`."""
+def tumbling(size: Length, *, origin: Length = NO_TIME) -> Periodic:
+    """Make windows over time that touch and do not overlap: `tumbling("1 hour")`."""
     return sliding(size, size, origin=origin)
 
 
-def sliding(range: Span, slide: Span, *, origin: Span = 0) -> Periodic:  # noqa: A002
-    """Windows over time of one range, one beginning every slide: `sliding("1 hour", "5 minutes")`."""
+def sliding(range: Length, slide: Length, *, origin: Length = NO_TIME) -> Periodic:  # noqa: A002
+    """Make windows over time of one range, one beginning every slide: `sliding("1 hour", "5 minutes")`."""
     return Periodic(Regular(span(range, "range"), span(slide, "slide"), shift(origin, "origin")), TIME)
 
 
 def count_tumbling(size: int) -> Periodic:
-    """Windows of so many records."""
+    """Make windows of so many records."""
     return count_sliding(size, size)
 
 
 def count_sliding(range: int, slide: int) -> Periodic:  # noqa: A002
-    """Windows of `range` records, one beginning every `slide` records; the first begins with the first record."""
+    """Make windows of `range` records, one beginning every `slide` records; the first begins with the first record."""
     return Periodic(Regular(whole(range, "range"), whole(slide, "slide")), COUNT)
 
 
 def measured(measure: Measure, range: Extent, slide: Extent | None = None, *, origin: Extent = 0) -> Periodic:  # noqa: A002
-    """Windows over something that grows from record to record: an odometer, an energy meter, a sequence number.
+    """Make windows over something that grows from record to record: an odometer, an energy meter, a sequence number.
 
     A record whose measure lies before that of an earlier one counts at the highest so far.
     """
     function(measure, "measure")
     wide = extent(range, "range")
-    begin = origin if isinstance(origin, int | float) else micros(origin, "origin", bad_window)
+    begin = origin if isinstance(origin, int | float) else length_us(origin, "origin", bad_window, least=None)
     grid = Regular(wide, wide if slide is None else extent(slide, "slide"), begin)
     if type(begin) not in {int, float} or not -_limit(grid) <= begin <= _limit(grid):
         raise bad_window("a number as origin, not too far from zero for the slide", repr(origin)[:60])
@@ -202,32 +212,32 @@ def measured(measure: Measure, range: Extent, slide: Extent | None = None, *, or
 
 
 def days(zone: str, *, span: int = 1, every: int | None = None) -> Periodic:
-    """Days of a time zone; `span` days in one window, one window every `every` days."""
+    """Make days of a time zone; `span` days in one window, one window every `every` days."""
     return Periodic(Calendar("day", zone, span if every is None else every, span), TIME)
 
 
 def weeks(zone: str, *, span: int = 1, every: int | None = None) -> Periodic:
-    """Weeks of a time zone, from Monday to Sunday."""
+    """Make weeks of a time zone, from Monday to Sunday."""
     return Periodic(Calendar("week", zone, span if every is None else every, span), TIME)
 
 
 def months(zone: str, *, span: int = 1, every: int | None = None) -> Periodic:
-    """Months of a time zone; a year is 12 of them."""
+    """Make months of a time zone; a year is 12 of them."""
     return Periodic(Calendar("month", zone, span if every is None else every, span), TIME)
 
 
 def _limit(grid: Grid) -> int | float:
-    """How far from zero a measure may be: windows that floats are part of must be told apart by them."""
+    """Return how far from zero a measure may be: windows that floats are part of must be told apart by them."""
     assert isinstance(grid, Regular)
     lengths = (grid.range, grid.slide)
     if all(type(part) is int for part in (*lengths, grid.origin)):
         return MEASURE_MAX
-    told_apart: int | float = min(MEASURE_MAX, STEPS_MAX * min(lengths))
-    return told_apart
+    kept_apart: int | float = min(MEASURE_MAX, STEPS_MAX * min(lengths))
+    return kept_apart
 
 
 def _number(found: Any) -> int | float | None:
-    """A number of another type as an int or a float; None for what is no number."""
+    """Return a number of another type as an int or a float; None for what is no number."""
     if isinstance(found, Integral):
         return int(found)
     if not isinstance(found, Real | Decimal) or not math.isfinite(found):

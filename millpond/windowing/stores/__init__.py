@@ -1,4 +1,4 @@
 """Where slices wait until their windows end: eager, on demand and by prefixes.
 
-In reading order: `stores`, `flatfat`, `ondemandstore`, `prefixes`, `counters`.
+In reading order: `stores`, `flatfat`, `counters`.
 """

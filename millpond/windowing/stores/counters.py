@@ -34,5 +34,5 @@ class Counters:
         self.live_slices_max = max(self.live_slices_max, slices)
 
     def export(self) -> dict[str, int]:
-        """All counters by name."""
+        """Return all counters by name."""
         return asdict(self)

@@ -3,6 +3,13 @@
 Leaves are the last half of the array and are filled round and round; an inner node combines its two children in the
 order of their places. Slices that wrap around the end are older on the right, so a lookup combines the places up to the
 end before those from the beginning. Free leaves hold the identity, and the identity is never combined with anything.
+
+>>> from millpond.windowing import collect
+>>> tree = FlatFat(collect(), Counters())
+>>> for slice_id, letter in enumerate("abcdef"):
+...     tree.add(slice_id, (letter,))
+>>> tree.lookup(after=2)
+('d', 'e', 'f')
 """
 
 from __future__ import annotations
@@ -106,14 +113,14 @@ class FlatFat:
         self._renew_above(stale)
 
     def slices(self) -> Iterator[tuple[int, Any]]:
-        """All slices in order."""
+        """Return all slices in order."""
         for step in range(self._size):
             place = (self._head + step) % self._capacity
             if self._ids[place] in self._place:
                 yield self._ids[place], self._tree[self._capacity + place]
 
     def layout(self) -> list[int]:
-        """The number of leaves, the first and the number of those in use, and the slices' places."""
+        """Return the number of leaves, the first and the number of those in use, and the slices' places."""
         return [self._capacity, self._head, self._size, *self._place.values()]
 
     def arrange(self, slices: Sequence[tuple[int, Any]], layout: Sequence[int]) -> None:
@@ -165,7 +172,7 @@ class FlatFat:
         return self._merge(left, right)
 
     def _far_end(self, end: int, free: int) -> int:
-        """Where a lookup may end as well: leaves up to `free` are identities, and a round number ends fewest nodes."""
+        """Find where a lookup may end as well: up to `free` are identities, and a round number ends fewest nodes."""
         return _roundest(end, free)
 
     def _merge(self, left: Any, right: Any) -> Any:
@@ -190,7 +197,7 @@ class FlatFat:
 
 
 def _roundest(low: int, high: int) -> int:
-    """The number between two, both included, that the largest power of two divides."""
+    """Return the number between two, both included, that the largest power of two divides."""
     step = 1
     while step <= high and -(-low // (2 * step)) * 2 * step <= high:
         step *= 2

@@ -15,9 +15,8 @@ from millpond.engine.gathered.keycodes import KeyCodes
 from millpond.errors import WindowError
 from millpond.spark.frames import windowcolumns, windowrecords
 from millpond.spark.frames.windowcolumns import column_results
-from millpond.spark.frames.windowplan import WindowPlan
+from millpond.spark.frames.windowplan import WindowPlan, result_type
 from millpond.spark.frames.windowrecords import record_results
-from millpond.spark.frames.windowtypes import named_columns, result_type
 from millpond.windowing.kinds.periodic import Periodic
 
 STAMP = pa.timestamp("us")
@@ -90,23 +89,23 @@ def test_sums_and_means_want_numbers(aggregate):
 
 
 def test_columns_are_known_where_they_are_named():
-    assert named_columns(w.argmin("n", "s")) == {"n", "s"}
-    assert named_columns(w.count()) == set()
-    assert named_columns(w.sum_of(lambda row: 1)) is None
-    assert named_columns(w.argmin("n")) is None
+    assert w.argmin("n", "s").named == {"n", "s"}
+    assert w.count().named == set()
+    assert w.sum_of(lambda row: 1).named is None
+    assert w.argmin("n").named is None
 
 
 @pytest.mark.parametrize("results", [column_results, record_results])
 @pytest.mark.parametrize(("code", "times", "values"), [("MP644", [1, None], [1, 2]), ("MP645", [1, 2], [None, 2])])
 def test_rows_without_a_time_or_a_value_are_refused(results, code, times, values):
-    plan = plan_of(w.tumbling(5), {"n": pa.int64()}, total=w.sum_of("n"))
+    plan = plan_of(w.tumbling("5 us"), {"n": pa.int64()}, total=w.sum_of("n"))
     with pytest.raises(WindowError, match=code):
         list(results(plan, [batch_of({"n": pa.int64()}, times, values)]))
 
 
 def test_a_sum_that_does_not_fit_is_an_error_either_way():
     kinds = {"n": pa.int64()}
-    plan = plan_of(w.tumbling(5), kinds, total=w.sum_of("n"))
+    plan = plan_of(w.tumbling("5 us"), kinds, total=w.sum_of("n"))
     batch = batch_of(kinds, [1, 2], [2**62, 2**62])
     with pytest.raises(WindowError, match="MP614"):
         list(column_results(plan, [batch]))
@@ -114,7 +113,7 @@ def test_a_sum_that_does_not_fit_is_an_error_either_way():
         list(record_results(plan, [batch]))
 
 
-@pytest.mark.parametrize("window", [w.sliding(20, 10), w.session(10)])
+@pytest.mark.parametrize("window", [w.sliding("20 us", "10 us"), w.session("10 us")])
 def test_all_windows_end_also_if_the_last_rows_to_come_are_old(window, monkeypatch):
     monkeypatch.setattr(windowcolumns, "ROWS_ADDED_MIN", 1)
     plan = plan_of(window, {}, n=w.count())
@@ -125,7 +124,7 @@ def test_all_windows_end_also_if_the_last_rows_to_come_are_old(window, monkeypat
 
 def test_decimals_are_added_exactly():
     kinds = {"d": pa.decimal128(9, 2)}
-    plan = plan_of(w.tumbling(5), kinds, total=w.sum_of("d"), low=w.min_of("d"))
+    plan = plan_of(w.tumbling("5 us"), kinds, total=w.sum_of("d"), low=w.min_of("d"))
     assert not plan.columnar
     (batch,) = record_results(plan, [batch_of(kinds, [1, 2], [Decimal("0.10"), Decimal("0.20")])])
     assert batch.column("total").to_pylist() == [Decimal("0.30")]
@@ -134,7 +133,7 @@ def test_decimals_are_added_exactly():
 
 def test_no_two_columns_of_a_result_have_one_name():
     with pytest.raises(WindowError, match="MP641"):
-        plan_of(w.tumbling(5), {}, window_end=w.count())
+        plan_of(w.tumbling("5 us"), {}, window_end=w.count())
 
 
 def test_codes_of_keys_stay_as_more_keys_come():
@@ -173,7 +172,7 @@ MOMENT = datetime.datetime(2026, 3, 1, 12, 30, 0, 250, tzinfo=datetime.UTC)
     ],
 )
 def test_first_and_last_give_values_of_any_type_as_they_were(results, kind, values):
-    plan = plan_of(w.tumbling(5), {"v": kind}, first=w.first_of("v"), last=w.last_of("v"))
+    plan = plan_of(w.tumbling("5 us"), {"v": kind}, first=w.first_of("v"), last=w.last_of("v"))
     assert plan.columnar
     (batch,) = results(plan, [batch_of({"v": kind}, [1, 2], values)])
     assert batch.schema.field("first").type == kind
@@ -189,7 +188,7 @@ def test_first_and_last_give_values_of_any_type_as_they_were(results, kind, valu
     ],
 )
 def test_the_smallest_of_what_is_no_number_is_found_record_by_record(kind, values, low):
-    plan = plan_of(w.tumbling(5), {"v": kind}, low=w.min_of("v"))
+    plan = plan_of(w.tumbling("5 us"), {"v": kind}, low=w.min_of("v"))
     assert not plan.columnar
     (batch,) = record_results(plan, [batch_of({"v": kind}, [1, 2], values)])
     assert batch.column("low").to_pylist() == [low]
@@ -199,7 +198,7 @@ def test_the_smallest_of_what_is_no_number_is_found_record_by_record(kind, value
 def test_columns_may_have_any_names(name):
     kinds = {name: pa.int64(), "x": pa.int64()}
     batch = batch_of(kinds, [1, 2], [5, 6], [70, 80])
-    for way, window in ((column_results, w.tumbling(10)), (record_results, w.count_tumbling(2))):
+    for way, window in ((column_results, w.tumbling("10 us")), (record_results, w.count_tumbling(2))):
         plan = plan_of(window, kinds, total=w.sum_of(name), top=w.max_of("x"))
         (found,) = [row for told in way(plan, [batch]) for row in told.to_pylist()]
         assert (found["total"], found["top"]) == (11, 80)
@@ -208,7 +207,9 @@ def test_columns_may_have_any_names(name):
 def test_windows_that_overlap_much_leave_in_pieces(monkeypatch):
     monkeypatch.setattr(windowrecords, "BATCH_ROWS", 100)
     kinds = {"n": pa.int64()}
-    plan = plan_of(w.sliding(50, 1), kinds, all=w.aggregate(lift=size, combine=max, lower=longest, identity=""))
+    plan = plan_of(
+        w.sliding("50 us", "1 us"), kinds, all=w.aggregate(lift=size, combine=max, lower=longest, identity="")
+    )
     times = list(range(0, 3000, 30))
     batches = [
         batch_of(kinds, times[low : low + 30], range(low, low + len(times[low : low + 30])))
@@ -264,7 +265,7 @@ def inverse_of_all(total) -> float:
 def test_a_function_that_raises_is_told_with_its_key(lift, lower):
     kinds = {"n": pa.int64()}
     own = w.aggregate(lift=lift, combine=operator.add, lower=lower, identity=0.0)
-    plan = plan_of(w.session(10), kinds, own=own)
+    plan = plan_of(w.session("10 us"), kinds, own=own)
     with pytest.raises(WindowError, match=r"MP638.*ZeroDivisionError") as told:
         list(record_results(plan, [batch_of(kinds, [1], [0])]))
     assert "at the key" in str(told.value)

@@ -1,15 +1,11 @@
-"""The example of an interval join in ordinary state: plain Python, the core over columns and simulated runs agree."""
+"""The example of an interval join in ordinary state: plain Python, brute force and simulated runs agree."""
 
 from __future__ import annotations
 
 import pytest
 
 from examples.attribution import DISORDER, ROWS, SEED, Attribution, main, make_events, play
-from millpond.program.semantics.epoch_time import us_of
 from millpond.testing import assert_equals_plain, at, event_time, simulate
-from millpond.windowing.joins import IntervalJoin
-
-REACH_US = Attribution.REACH.total_seconds() * 1_000_000
 
 
 def by_brute_force(events):
@@ -24,44 +20,13 @@ def by_brute_force(events):
     return pairs, {ad for _, _, ad in shown} - {ad for ad, _ in pairs}
 
 
-def by_columns(events):
-    """The same through the core, a batch and a watermark for every 50 rows."""
-    join = IntervalJoin(0, int(REACH_US) - 1, how="left")
-    users = sorted({user for _, _, (user, _) in events})
-    pairs, lone, latest = set(), set(), 0
-    for begin in range(0, len(events), 50):
-        sides = {}
-        for side, name in (("left", "show"), ("right", "click")):
-            mine = [event for event in events[begin : begin + 50] if event[1] == name]
-            codes = [users.index(user) for _, _, (user, _) in mine]
-            sides[side] = (codes, [us_of(event[0]) for event in mine], {"n": [event[2][1] for event in mine]})
-        late = join.add(**sides)
-        assert not any(len(each.rows) for each in late)
-        latest = max([latest, *(us_of(event[0]) for event in events[begin : begin + 50])])
-        watermark = latest - us_of_length(DISORDER) if begin + 50 < len(events) else 2**61
-        found = join.close(watermark)
-        for left, right, matched in zip(
-            found.left["n"].tolist(), found.right.get("n", found.keys).tolist(), found.matched.tolist(), strict=True
-        ):
-            if matched:
-                pairs.add((left, right))
-            else:
-                lone.add(left)
-    return pairs, lone
-
-
-def us_of_length(length):
-    return int(length.total_seconds()) * 1_000_000
-
-
-def test_pairs_are_those_of_brute_force_and_of_the_core():
+def test_pairs_are_those_of_brute_force():
     events = make_events(SEED, ROWS)
     pairs, fired = play(Attribution(), events)
     told = [one.reply for one in fired if one.reply is not None]
     wanted = by_brute_force(events)
     assert (set(pairs), set(told)) == wanted
     assert (len(pairs), len(told)) == tuple(map(len, wanted)), "each once"
-    assert by_columns(events) == wanted
     assert events != sorted(events), "rows come out of order"
 
 

@@ -43,6 +43,7 @@ from millpond.windowing import (
     viewed,
 )
 from millpond.windowing.element import WindowRules, Windows, WindowsType
+from tests.lengths import us
 
 PAGE = Path(__file__).parents[3] / "docs" / "WINDOWS.md"
 SECOND = 1_000_000
@@ -249,10 +250,10 @@ class Kinds(Program):
             "measure": measured(lambda record: record["n"], 10),
             "mark": punctuation(lambda record: record["n"] % 3 == 0),
             "landmark": landmark(lambda record: record["n"] % 2 == 0, length=timedelta(seconds=3)),
-            "varying": varying(lambda _: (4 * SECOND, 2 * SECOND)),
+            "varying": varying(lambda _: ("4 s", "2 s")),
             "own": user_defined(lambda seen, _: (1, int(seen > 0), seen + 1), 0),
             "viewed": viewed(lambda seen, _moment, held: (max(0, held - 2), seen % 2 == 1, seen + 1), 0),
-            "last": last_every(2, 4 * SECOND),
+            "last": last_every(2, us(4 * SECOND)),
         },
         first=first_of("n"),
         many=count(),

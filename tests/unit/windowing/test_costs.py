@@ -17,7 +17,7 @@ def test_many_queries_keep_no_more_slices_than_windows_are_open():
 
 
 def test_nothing_is_kept_between_sessions():
-    windows = w.SharedWindows(w.count(), {"s": w.session(5)}, store="on_demand", check=True)
+    windows = w.SharedWindows(w.count(), {"s": w.session("5 us")}, store="on_demand", check=True)
     for number in range(1000):
         windows.add(number, number * 10)
     assert (windows.counters.partials, windows.counters.live_slices_max, windows.counters.reduce_calls) == (0, 0, 0)

@@ -28,7 +28,7 @@ def test_windows_of_several_queries_share_slices():
 def test_time_and_distance_share_slices():
     """10 s every 6 s beside 10 km every 5 km: a begin of either is a record, and cuts for both."""
     records = [({"km": number * 1.5}, number * 2_000_000) for number in range(200)]
-    queries = {"time": w.sliding(10_000_000, 6_000_000), "way": w.measured(lambda record: record["km"], 10, 5)}
+    queries = {"time": w.sliding("10 s", "6 s"), "way": w.measured(lambda record: record["km"], 10, 5)}
     for result in told(w.SharedWindows(w.collect("km"), queries, check=True), records):
         begin, end = result.bounds
         points = [(record["km"], time if result.query == "time" else record["km"]) for record, time in records]
@@ -40,7 +40,7 @@ def test_stock_windows_follow_the_price():
     vwap = w.several(
         money=w.sum_of(lambda trade: trade["price"] * trade["shares"]), shares=w.sum_of(lambda trade: trade["shares"])
     )
-    shape = lambda trade: (10 * MINUTE, 5 * MINUTE) if trade["price"] > 10 else (5 * MINUTE, 2 * MINUTE)  # noqa: E731
+    shape = lambda trade: ("10 min", "5 min") if trade["price"] > 10 else ("5 min", "2 min")  # noqa: E731
     trades = [({"price": 12 if minute < 25 else 8, "shares": 1 + minute % 3}, minute * MINUTE) for minute in range(40)]
     results = told(w.SharedWindows(vwap, {"vwap": w.varying(shape)}, check=True), trades, 60 * MINUTE)
     bounds = [(begin // MINUTE, end // MINUTE) for begin, end in (result.bounds for result in results)]
@@ -53,7 +53,7 @@ def test_stock_windows_follow_the_price():
 
 
 def test_the_last_ten_records_every_five_seconds():
-    windows = w.SharedWindows(w.collect(), {"v": w.last_every(10, 5_000_000)})
+    windows = w.SharedWindows(w.collect(), {"v": w.last_every(10, "5 s")})
     results = told(windows, [(number, number * 400_000) for number in range(60)])
     assert results[0].value == list(range(3, 13))
     assert all(len(result.value) == 10 for result in results)
@@ -95,7 +95,7 @@ def test_days_touch_whatever_clocks_do_at_midnight(zone, year, month, day):
 
 
 def test_a_record_between_windows_does_not_stop_a_query():
-    windows = w.SharedWindows(w.collect(), {"w": w.sliding(3, 7)})
+    windows = w.SharedWindows(w.collect(), {"w": w.sliding("3 us", "7 us")})
     results = told(windows, [(time, time) for time in (0, 12, 13, 15, 20, 26, 29, 30)], 100)
     assert [(result.bounds, result.value) for result in results] == [
         ((0, 3), [0]),

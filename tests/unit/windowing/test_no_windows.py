@@ -12,9 +12,9 @@ from millpond import windowing as w
 from millpond.errors import WindowError
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.vectorised import ColumnWindows
-from millpond.windowing.joins import IntervalJoin, WindowJoin
+from millpond.windowing.joins import key_windows
 
-TEN = w.tumbling(10)
+TEN = w.tumbling("10 us")
 ODD = (None, 0, "x", 1.5, [], {}, (), object(), w.count, w.tumbling)
 """Among it a function that was not called, which happens most."""
 NAMES = [getattr(odd, "__name__", type(odd).__name__) for odd in ODD]
@@ -33,9 +33,7 @@ NAMES = [getattr(odd, "__name__", type(odd).__name__) for odd in ODD]
         ("MP629", lambda odd: ColumnWindows(odd, {"n": w.count()})),
         ("MP629", lambda odd: ColumnSessions(odd, {"n": w.count()})),
         ("MP650", lambda odd: ColumnWindows(TEN, {"n": w.count()}, corrections=odd)),
-        ("MP651", WindowJoin),
-        ("MP651", lambda odd: WindowJoin(TEN, how=odd)),
-        ("MP651", lambda odd: IntervalJoin(0, 1, how=odd)),
+        ("MP651", lambda odd: key_windows(odd, (False, False))),
     ],
 )
 def test_what_is_no_window_or_aggregate_is_refused(code, call, odd):
@@ -90,7 +88,7 @@ def test_a_function_that_gives_no_answer_is_told(answer):
             w.SharedWindows(w.count(), {"w": window}).add(1, 1)
 
 
-@pytest.mark.parametrize("window", [TEN, w.count_tumbling(3), w.session(5)], ids=["time", "count", "session"])
+@pytest.mark.parametrize("window", [TEN, w.count_tumbling(3), w.session("5 us")], ids=["time", "count", "session"])
 @pytest.mark.parametrize("odd", ["x", 1.5, True, datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)], ids=repr)
 def test_times_are_microseconds(window, odd):
     windows = w.SharedWindows(w.count(), {"w": window})

@@ -13,9 +13,10 @@ from millpond import windowing as w
 from millpond.errors import WindowError
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.vectorised import ColumnWindows
+from tests.lengths import us
 
-MAKERS = [lambda aggregates: ColumnWindows(w.tumbling(100), aggregates),
-          lambda aggregates: ColumnSessions(w.session(100), aggregates)]  # fmt: skip
+MAKERS = [lambda aggregates: ColumnWindows(w.tumbling("100 us"), aggregates),
+          lambda aggregates: ColumnSessions(w.session("100 us"), aggregates)]  # fmt: skip
 
 
 def refused(call, *arguments):
@@ -65,15 +66,15 @@ def test_nulls_and_columns_of_columns_are_refused(make, column):
 
 
 def test_values_of_several_types_stay_what_they_are():
-    windows = ColumnWindows(w.tumbling(2), {"x": w.last_of("v")})
+    windows = ColumnWindows(w.tumbling("2 us"), {"x": w.last_of("v")})
     windows.add([0, 0], [1, 2], {"v": ["a", 7]})
     assert windows.close(1000).values["x"].tolist() == ["a", 7]
 
 
 @pytest.mark.parametrize("by", [lambda record: -record["v"], None])
 def test_what_is_chosen_by_a_function_has_no_form_over_columns(by):
-    assert refused(ColumnWindows, w.tumbling(10), {"x": w.argmax(by, "v")}) == "MP613"
-    assert refused(ColumnWindows, w.tumbling(10), {"x": w.argmin(by, "v")}) == "MP613"
+    assert refused(ColumnWindows, w.tumbling("10 us"), {"x": w.argmax(by, "v")}) == "MP613"
+    assert refused(ColumnWindows, w.tumbling("10 us"), {"x": w.argmin(by, "v")}) == "MP613"
 
 
 VALUES = [
@@ -93,11 +94,11 @@ VALUES = [
 @pytest.mark.parametrize("values", VALUES)
 def test_the_variance_of_records_is_that_of_columns(values, sample):
     each = w.variance_of("v", sample=sample)
-    columns = ColumnWindows(w.tumbling(1000), {"x": each})
+    columns = ColumnWindows(w.tumbling("1 ms"), {"x": each})
     with np.errstate(invalid="ignore"):
         columns.add([0] * len(values), range(len(values)), {"v": np.array(values)})
         (wanted,) = columns.close(1000).values["x"].tolist()
-    records = w.SharedWindows(each, {"t": w.tumbling(1000)})
+    records = w.SharedWindows(each, {"t": w.tumbling("1 ms")})
     for time, value in enumerate(values):
         records.add({"v": value}, time)
     (found,) = records.advance(1000)
@@ -112,7 +113,7 @@ def test_no_slice_makes_a_variance_less_exact(cut):
     results = [one for value in [*values, 0.0] for one in windows.add(value)]
     assert [one.value for one in results if one.query == "long"] == [0.1875]
     assert statistics.pvariance(values) == 0.1875
-    columns = ColumnWindows(w.sliding(4, cut[1]), {"x": w.variance_of("v")})
+    columns = ColumnWindows(w.sliding("4 us", us(cut[1])), {"x": w.variance_of("v")})
     columns.add([0] * 4, [0, 1, 2, 3], {"v": values})
     closed = columns.close(100)
     assert closed.values["x"][closed.begins == 0].tolist() == [0.1875]

@@ -64,7 +64,7 @@ def test_the_pictures_are_those_of_the_script_and_all_are_shown(script):
 
 
 def test_a_picture_tells_what_the_run_told(script):
-    slices, told = script.observed({"windows": script.sliding(8, 4)})
+    slices, told = script.observed({"windows": script.sliding("8 us", "4 us")})
     assert sum(int(each.text) for each in slices) == sum(value for _, value in script.RECORDS)
     for bar in told["windows"]:
         assert int(bar.text) == sum(value for time, value in script.RECORDS if bar.begin <= time < bar.end)

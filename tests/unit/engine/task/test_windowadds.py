@@ -172,7 +172,7 @@ def test_a_row_that_raises_is_told_as_always(tmp_path):
 
 
 def test_a_streaming_frame_is_a_program_whose_rows_are_added_at_once():
-    plan = plan_of(w.tumbling(10), {"f": pa.float64(), "n": pa.int64()}, total=w.sum_of("f"), most=w.max_of("n"))
+    plan = plan_of(w.tumbling("10 us"), {"f": pa.float64(), "n": pa.int64()}, total=w.sum_of("f"), most=w.max_of("n"))
     program = compile_once(_program(plan, [("bigint", int)], [("double", float), ("bigint", int)], timedelta()))
     (task,) = program.entries["add"].tasks
     assert task.adds is not None

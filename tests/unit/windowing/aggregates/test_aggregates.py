@@ -151,7 +151,10 @@ def test_none_is_an_error_in_records_as_in_columns(name, of, record):
 )  # fmt: skip
 def test_nulls_are_an_error_in_columns_of_every_kind(aggregate):
     columns = {"v": pa.array([1, None]), "u": pa.array([1, 2])}
-    for windows in (ColumnWindows(w.tumbling(9), {"x": aggregate}), ColumnSessions(w.session(9), {"x": aggregate})):
+    for windows in (
+        ColumnWindows(w.tumbling("9 us"), {"x": aggregate}),
+        ColumnSessions(w.session("9 us"), {"x": aggregate}),
+    ):
         with pytest.raises(WindowError, match="MP628"):
             windows.add([0, 0], [1, 2], columns)
 

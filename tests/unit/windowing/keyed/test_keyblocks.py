@@ -11,6 +11,7 @@ from millpond.windowing.keyed.keyblocks import spots_over
 from millpond.windowing.keyed.keyslices import KeySlices
 from millpond.windowing.kinds.grids import Regular
 from millpond.windowing.kinds.periodic import TIME, Periodic
+from tests.lengths import us
 
 CALLS = [0]
 
@@ -48,7 +49,7 @@ def filled(keys, rows, until=None):
 @pytest.mark.parametrize("overlap", [10, 100, 1000])
 def test_windows_that_are_told_together_cost_three_combinations_each_whatever_their_overlap(overlap):
     made, calls = counting()
-    keys = KeySlices({"": sliding(overlap, 1)}, made, 0)
+    keys = KeySlices({"": sliding(us(overlap), "1 us")}, made, 0)
     told, _, _ = keys.close(filled(keys, 3000), 3000)
     assert [one.value for one in told] == [list(range(max(0, end - overlap), end)) for end in range(1, 3001)]
     assert len(calls) < 3 * len(told)
@@ -56,7 +57,7 @@ def test_windows_that_are_told_together_cost_three_combinations_each_whatever_th
 
 def test_one_window_costs_a_combination_per_slice():
     made, calls = counting()
-    keys = KeySlices({"": sliding(700, 1)}, made, 0)
+    keys = KeySlices({"": sliding("700 us", "1 us")}, made, 0)
     held = filled(keys, 1000, until=900)
     calls.clear()
     told, _, _ = keys.close(held, 901)
@@ -78,7 +79,7 @@ def test_a_close_that_tells_little_does_not_look_at_every_slice_that_is_kept():
 
 def test_many_late_rows_are_told_once_for_each_window_that_they_change():
     made, calls = counting()
-    keys = KeySlices({"": sliding(500, 1)}, made, lateness=100_000)
+    keys = KeySlices({"": sliding("500 us", "1 us")}, made, lateness=100_000)
     held = filled(keys, 3000, until=3000)
     for row in range(1000, 2000):
         held, _ = keys.add(held, row, "late", None)
@@ -90,13 +91,13 @@ def test_many_late_rows_are_told_once_for_each_window_that_they_change():
 
 
 def test_windows_between_rows_are_passed_over():
-    grid = tumbling(10).grid
+    grid = tumbling("10 us").grid
     found = spots_over(grid, [0, 3, 10**9, 10**9 + 30], 0, 10**9, 2 * 10**9)
     assert [(one.begin, one.first, one.last) for one in found] == [(0, 0, 2), (10**9, 2, 3), (10**9 + 30, 3, 4)]
 
 
 def test_windows_with_gaps_between_them_leave_rows_out():
-    grid = sliding(2, 5).grid
+    grid = sliding("2 us", "5 us").grid
     assert [one.number for one in spots_over(grid, [1, 3, 11, 14], 0, 9, 99)] == [0, 2]
 
 

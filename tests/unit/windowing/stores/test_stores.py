@@ -129,11 +129,11 @@ def test_the_store_is_chosen_by_what_happens(range_, kind):
 
 def test_exported_state_names_its_store_as_checkpoints_do():
     """The word on disk is an older one than that of users, and is read as it was written."""
-    windows = w.SharedWindows(w.count(), {"s": w.session(5)}, store=ON_DEMAND)
+    windows = w.SharedWindows(w.count(), {"s": w.session("5 us")}, store=ON_DEMAND)
     windows.add("row", 1)
     state = windows.export()
     assert state["store"] == "lazy"
-    again = w.SharedWindows(w.count(), {"s": w.session(5)})
+    again = w.SharedWindows(w.count(), {"s": w.session("5 us")})
     again.restore(state)
     assert again.export()["store"] == "lazy"
     assert again.advance(20) == windows.advance(20)

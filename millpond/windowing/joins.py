@@ -2,6 +2,12 @@
 
 A program keeps what a key holds as state, adds rows to it as they come, and calls `close` when the watermark has come
 to the moment that was said to be the next one. What is emitted then does not depend on the order in which rows came.
+
+>>> join = key_intervals("0 s", "10 s", alone=(True, False))
+>>> held = [(1_000_000, 0, "ad")], [(8_000_000, 0, "click")], [], []
+>>> closed = join.close(held, until=20_000_000)
+>>> [(pair.left, pair.right) for pair in closed.emitted]
+[('ad', 'click')]
 """
 
 from __future__ import annotations
@@ -12,10 +18,12 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
-from millpond.windowing.joins.results import bad_join
+from millpond.errors import WindowError
+from millpond.lengths import Length, length_us
+from millpond.spelling import check_unit
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.grids import Grid
-from millpond.windowing.kinds.kinds import Window, described
+from millpond.windowing.kinds.kinds import SPAN_MAX, Window, described
 from millpond.windowing.kinds.periodic import TIME, Periodic
 
 LEFT, RIGHT = 0, 1
@@ -62,25 +70,25 @@ class KeyJoin(Protocol):
         ...
 
     def mark(self, at: int, now: int) -> int:
-        """The mark of a row that comes; if it is late, `now` is the least time that a row could have had."""
+        """Return the mark of a row that comes; if it is late, `now` is the least time that a row could have had."""
         ...
 
     def due(self, at: int) -> int:
-        """When something may have to be done because a row has come."""
+        """Return when something may have to be done because a row has come."""
         ...
 
     def close(self, held: Held, until: int) -> Closed:
-        """Tell what no row can change that happened at a watermark or later, and forget what none can need."""
+        """Emit what no row can change that happened at a watermark or later, and forget what none can need."""
         ...
 
 
 def nothing_held(join: KeyJoin) -> Held:
-    """What a key holds before its first row."""
+    """Return what a key holds before its first row."""
     return tuple([] for _ in range(join.lists))
 
 
 def stored_type(join: KeyJoin, left: Any, right: Any) -> Any:
-    """The type of what a key holds, by those of the columns of its rows."""
+    """Return the type of what a key holds, by those of the columns of its rows."""
     rows = [_LIST[_TUPLE[int, int, side]] for side in (left, right)]
     return _TUPLE[tuple(rows[place % 2] for place in range(join.lists))]
 
@@ -118,7 +126,7 @@ class KeyIntervals:
         return at + 1
 
     def close(self, held: Held, until: int) -> Closed:
-        """Let rows that the watermark has passed meet those that are held, and tell rows alone that stay so."""
+        """Let rows that the watermark has passed meet those that are held, and emit rows alone that stay so."""
         lefts, rights = list(held[2]), list(held[3])
         fresh = [_sorted(row for row in rows if row[0] < until) for rows in held[:2]]
         waiting = [[row for row in rows if row[0] >= until] for rows in held[:2]]
@@ -141,7 +149,7 @@ class KeyIntervals:
         return Closed(emitted, (*waiting, lefts, rights), min(dues, default=None))
 
     def _meet(self, emitted: list[Pair], rows: list[Row], others: list[Row], side: int) -> None:
-        """Tell the pairs of rows of a side with rows of the other one, and mark both."""
+        """Emit the pairs of rows of a side with rows of the other one, and mark both."""
         low, high = (self.low, self.high) if side == LEFT else (-self.high, -self.low)
         for place, (at, mark, row) in enumerate(rows):
             first = bisect_left(others, at + low, key=_AT)
@@ -201,11 +209,11 @@ class KeyWindows(_Windowed):
         return f"{self.grid}, alone {_sides(self.alone)}"
 
     def due(self, at: int) -> int:
-        """When the first window of a row is over."""
+        """Return when the first window of a row is over."""
         return int(self.grid.end(self.grid.oldest(at))) + self.lateness
 
     def close(self, held: Held, until: int) -> Closed:
-        """Tell the windows that are over, and forget rows that are in no other one."""
+        """Emit the windows that are over, and forget rows that are in no other one."""
         grid, final = self.grid, until - self.lateness
         windows: dict[int, tuple[list[Any], list[Any]]] = {}
         staying: tuple[list[Row], list[Row]] = ([], [])
@@ -243,11 +251,11 @@ class KeySessions(_Windowed):
         return f"sessions with gap {self.gap} us, alone {_sides(self.alone)}"
 
     def due(self, at: int) -> int:
-        """When a session is over in which no later row lies."""
+        """Return when a session is over in which no later row lies."""
         return at + self.gap + self.lateness
 
     def close(self, held: Held, until: int) -> Closed:
-        """Tell the sessions that are over, and forget their rows."""
+        """Emit the sessions that are over, and forget their rows."""
         final = until - self.lateness
         emitted: list[Pair] = []
         staying: tuple[list[Row], list[Row]] = ([], [])
@@ -263,7 +271,7 @@ class KeySessions(_Windowed):
         return Closed(emitted, staying, min(dues, default=None))
 
     def _sessions(self, held: Held) -> Iterator[tuple[int, int, int, tuple[list[Row], list[Row]]]]:
-        """The begin and end of each session, up to when sessions were over as its rows came, and its rows."""
+        """Return the begin and end of each session, up to when sessions were over as its rows came, and its rows."""
         rows = sorted(((row, side) for side in (LEFT, RIGHT) for row in held[side]), key=lambda one: one[0][0])
         first = 0
         for place, (row, _) in enumerate(rows, 1):
@@ -277,12 +285,31 @@ class KeySessions(_Windowed):
 
 
 def key_windows(window: Window, alone: tuple[bool, bool], lateness: int = 0) -> KeyWindows | KeySessions:
-    """How the rows of a key are joined in windows, of those that joins know."""
+    """Return how the rows of a key are joined in windows, of those that joins know."""
     if isinstance(window, Session):
         return KeySessions(window.gap, alone, lateness)
     if isinstance(window, Periodic) and window.measure == TIME:
         return KeyWindows(window.grid, alone, lateness)
     raise bad_join("tumbling, sliding, calendar or session windows over time", described(window))
+
+
+def key_intervals(low: Length, high: Length, alone: tuple[bool, bool], lateness: int = 0) -> KeyIntervals:
+    """Return how the rows of a key are joined within two distances in time."""
+    for each in (low, high):
+        check_unit(each, "distance")
+    near, far = (length_us(each, "distance", bad_join, least=None) for each in (low, high))
+    if max(abs(near), abs(far)) > SPAN_MAX:
+        raise bad_join("distances of at most 2**61 microseconds", f"{low!r} and {high!r}"[:80])
+    if near > far:
+        raise bad_join("a low distance that is not above the high one", f"{low!r} and {high!r}"[:80])
+    return KeyIntervals(near, far, alone, lateness)
+
+
+def bad_join(expected: str, found: str) -> WindowError:
+    """Return the error for a join that makes no sense."""
+    return WindowError(
+        "MP651", "this can't be a join", expected=expected, found=found, hint="see docs/WINDOWS.md, Joins"
+    )
 
 
 def _sides(alone: tuple[bool, bool]) -> str:

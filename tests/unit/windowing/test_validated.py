@@ -18,6 +18,7 @@ from millpond.program.semantics.epoch_time import moment_of
 from millpond.testing import epoch_time, event_time, fire_timers
 from millpond.windowing import ClosedWindow
 from millpond.windowing.keyed.keyrows import KeyRows
+from tests.lengths import us
 
 SECOND = 1_000_000
 
@@ -27,7 +28,7 @@ def by_v(record):
 
 
 def shape(record):
-    return record["v"], 2
+    return us(record["v"]), us(2)
 
 
 def cut(seen, moment):
@@ -50,7 +51,7 @@ WINDOWS = {
     "shape": (w.varying(shape), [0, -1, 0.5, "a", 10**12]),
     "cut": (w.user_defined(cut, 0), [0, "a"]),
     "view": (w.viewed(view, 0), [0, "a"]),
-    "aggregate": ({"t": w.tumbling(10), "n": w.count_tumbling(2)}, ["a"]),
+    "aggregate": ({"t": w.tumbling("10 us"), "n": w.count_tumbling(2)}, ["a"]),
 }
 
 
@@ -174,7 +175,7 @@ def test_each_window_has_its_own_value():
 
 
 def test_results_of_the_core_are_not_shared():
-    windows = w.SharedWindows(w.collect(), {"a": w.tumbling(10), "b": w.tumbling(10)})
+    windows = w.SharedWindows(w.collect(), {"a": w.tumbling("10 us"), "b": w.tumbling("10 us")})
     windows.add(1, 1)
     one, other = windows.advance(10)
     one.value.append(99)

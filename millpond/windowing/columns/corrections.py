@@ -1,4 +1,8 @@
-"""Results that were emitted and no longer hold, because rows came after them and within the allowed lateness."""
+"""Results that were emitted and no longer hold, because rows came after them and within the allowed lateness.
+
+>>> Allowed.of("5 s", REPLACE).horizon(None, watermark=12_000_000)
+7000000
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from millpond.errors import WindowError
-from millpond.windowing.columns.columnar import Array
-from millpond.windowing.columns.intake import Bools, Closed, Ints
-from millpond.windowing.kinds.kinds import Span, micros
+from millpond.lengths import Length, length_us
+from millpond.spelling import check_unit
+from millpond.windowing.aggregates.forms import Array, Bools, Ints
+from millpond.windowing.columns.intake import Closed
 
 RETRACT = "retract"
 REPLACE = "replace"
@@ -25,20 +30,21 @@ class Allowed:
     corrections: str
 
     @classmethod
-    def of(cls, lateness: Span, corrections: str) -> Allowed:
+    def of(cls, lateness: Length, corrections: str) -> Allowed:
         """Check what was given."""
-        waited = micros(lateness, "lateness", _bad, least=0)
+        check_unit(lateness, "lateness")
+        waited = length_us(lateness, "lateness", _bad)
         if corrections not in (RETRACT, REPLACE):
             raise _bad(f"corrections={RETRACT!r} or {REPLACE!r}", repr(corrections)[:60])
         return cls(waited, corrections)
 
     def horizon(self, before: int | None, watermark: int) -> int:
-        """The time up to which results are final; it never goes back, or slices would be missed that are gone."""
+        """Return when results are final; it never goes back, or slices would be missed that are gone."""
         allowed = watermark - self.lateness
         return allowed if before is None else max(before, allowed)
 
     def settle(self, old: Closed, new: Closed, corrected: Bools | None = None) -> Closed:
-        """The results of a close: `new` ones, less those that say what the `old` one said, and what is taken back."""
+        """Settle a close: `new` results, less those that say what the `old` one said, and what is taken back."""
         was, now = matches(old, new)
         if corrected is None:
             corrected = np.zeros(len(new), np.bool_)
@@ -53,7 +59,7 @@ class Allowed:
 
 
 def matches(old: Closed, new: Closed) -> tuple[Ints, Ints]:
-    """Where the two speak of one window: its places in both. No window is in either of them twice."""
+    """Find where the two speak of one window: its places in both. No window is in either of them twice."""
     keys, begins, ends = (
         np.concatenate((getattr(old, part), getattr(new, part))) for part in ("keys", "begins", "ends")
     )
@@ -66,7 +72,7 @@ def matches(old: Closed, new: Closed) -> tuple[Ints, Ints]:
 
 
 def joined(parts: Iterable[Closed], names: Iterable[str]) -> Closed:
-    """Results put behind one another. Parts without windows are left out: they do not know their types."""
+    """Return results put behind one another. Parts without windows are left out: they do not know their types."""
     some = [part for part in parts if len(part)]
     none = np.zeros(0, np.int64)
     keys, begins, ends, rows = (
@@ -78,14 +84,14 @@ def joined(parts: Iterable[Closed], names: Iterable[str]) -> Closed:
 
 
 def exported(old: Sequence[Closed], names: Iterable[str]) -> dict[str, Array]:
-    """Results as plain arrays by name."""
+    """Return results as plain arrays by name."""
     whole = joined(old, names)
     values = {f"values.{name}": column for name, column in whole.values.items()}
     return {"keys": whole.keys, "begins": whole.begins, "ends": whole.ends, "rows": whole.rows, **values}
 
 
 def restored(arrays: Mapping[str, Any], names: Iterable[str]) -> list[Closed]:
-    """Results from arrays that were exported."""
+    """Return results from arrays that were exported."""
     values = {name: arrays[f"values.{name}"] for name in names}
     return [Closed(arrays["keys"], arrays["begins"], arrays["ends"], arrays["rows"], values)]
 
