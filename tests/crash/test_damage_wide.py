@@ -28,7 +28,9 @@ DAMAGED = {"MP301", "MP302", "MP303", "MP304", "MP310", "MP414"}
 
 def files_of(case):
     folder = FROZEN / case / "checkpoint"
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 def states_of(case):

@@ -78,7 +78,7 @@ def lose(folder, rng=None, share=1.0):
                 path.write_bytes(path.read_bytes()[: rng.randrange(30)])
             else:
                 path.unlink()
-    for local in folder.glob("local-*"):
+    for local in sorted(folder.glob("local-*")):
         if rng is not None and rng.random() < 0.5:
             shutil.rmtree(local)
 

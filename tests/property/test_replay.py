@@ -54,7 +54,7 @@ def lose(folder, rng):
         if path.is_file() and rng.random() < 0.4:
             path.chmod(0o600)
             path.write_bytes(path.read_bytes()[: rng.randrange(30)])
-    for local in folder.glob("local-*"):
+    for local in sorted(folder.glob("local-*")):
         if rng.random() < 0.7:
             shutil.rmtree(local)
 
