@@ -22,8 +22,8 @@ from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.children import in_child
+from tests.programs.keyed import fresh_seed, oracle, say
 from tests.sizes import compile_once
-from tests.spark.programs import fresh_seed, oracle, say
 
 EPOCH_ROWS = 8
 

@@ -18,7 +18,7 @@ from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.memory import MemoryStorage
 from tests.crash.mutations import spoilt
 from tests.crash.pending import pending_plan
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 CASES = sorted(path.name for path in FROZEN.iterdir() if path.name != "log")

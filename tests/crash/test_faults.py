@@ -17,7 +17,7 @@ from tests.fuzz.faults.__main__ import main
 from tests.fuzz.faults.campaign import run
 from tests.fuzz.faults.run import run_seed
 from tests.fuzz.faults.sites import FIRE_SHARE, ON_SHARE, Sites
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 pytestmark = pytest.mark.slow
 

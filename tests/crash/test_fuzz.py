@@ -41,7 +41,7 @@ from millpond.storage.content import put_content
 from millpond.storage.frame import FrameKind, seal, unseal
 from tests.crash.mutations import BOMBS, spoilt
 from tests.crash.pending import pending_plan
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 LATER = Path(__file__).parents[1] / "frozen" / "format-1-later"

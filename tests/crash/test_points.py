@@ -17,7 +17,7 @@ from millpond.storage.door import through
 from tests.children import in_child
 from tests.crash.stories import driven, programs
 from tests.crash.stories.place import BACKENDS, Place, UnsyncedDoor, make_small
-from tests.spark.programs import fresh_seed, say
+from tests.programs.keyed import fresh_seed, say
 
 FILES = ("file.staged", "file.linked")
 LOG = (

@@ -15,8 +15,8 @@ from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import EpochError
 from millpond.program.semantics.epoch_time import us_of
 from millpond.spark.frames.joinprograms import join_program
+from tests.programs.timed import committed_state
 from tests.property.joined import HOWS, Spec, batch_join
-from tests.property.timed import committed_state
 from tests.sizes import compile_once
 
 SECOND = 1_000_000

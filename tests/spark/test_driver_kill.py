@@ -9,10 +9,10 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.programs.keyed import committed_state, fresh_seed, oracle, say
 from tests.spark.drivers import Driver, wait_for
 from tests.spark.feeding import epochs_of_replies, replies_in, write_parts
 from tests.spark.gated import Gated
-from tests.spark.programs import committed_state, fresh_seed, oracle, say
 
 POINTS = (
     "epoch.computed:2",

@@ -8,8 +8,8 @@ from millpond.engine.assemble import assemble
 from millpond.engine.messages import Control, Failure, decode_control, encode_control
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, RowError
+from tests.programs.keyed import Recommender
 from tests.sizes import compile_once
-from tests.spark.programs import Recommender
 
 
 @pytest.fixture
