@@ -24,8 +24,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# A JVM that lives for a minute gains nothing by compiling twice.
 run: $(RUNS) ## Run the example: a recommender on an embedded Spark
-	@$(PYTHON) -m examples.recommender
+	@SPARK_SUBMIT_OPTS="$${SPARK_SUBMIT_OPTS:--XX:TieredStopAtLevel=1}" $(PYTHON) -m examples.recommender
 
 check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
 

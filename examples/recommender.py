@@ -29,7 +29,7 @@ from millpond.spark.session import local_session
 
 SEED = 20
 RATINGS = 200_000
-RATINGS_PER_MEMBER = 10
+RATINGS_PER_MEMBER = 5
 RATINGS_PER_REQUEST = 50
 SHOWN = 3
 EPOCHS = 5
