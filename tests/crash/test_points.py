@@ -140,6 +140,7 @@ def kill(case, folder, occurrence):
 
 def test_the_stories_pass_every_point_there_is():
     assert {case.point for case in CASES} == set(POINTS)
+    assert {one.values[0].point for one in one_each()} == set(POINTS)
     assert len(POINTS) >= 40
 
 
