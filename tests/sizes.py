@@ -17,7 +17,7 @@ EXAMPLES = 20 if SMALL else 100
 """What hypothesis looks at where a test does not say it."""
 
 CASES_MAX = 6
-STORIES = ("tests/crash", "tests/property", "tests/regression")
+STORIES = ("tests/property", "tests/regression")
 """Where a test with more cases than that runs some of them where little is run."""
 
 Size = TypeVar("Size")
