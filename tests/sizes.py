@@ -18,7 +18,7 @@ EXAMPLES = 20 if SMALL else 100
 
 CASES_MAX = 6
 STORIES = ("tests/property", "tests/regression")
-"""Where a test with more cases than that runs some of them where little is run."""
+"""Folders in which `make check` runs only some cases of a test that has more than that."""
 
 Size = TypeVar("Size")
 
