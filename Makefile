@@ -5,6 +5,8 @@
 # Running needs Millpond alone; all else needs the tools of tests, too.
 RUNS := .venv/.runs
 READY := .venv/.ready
+# What Spark loads, kept for the JVMs of tests.
+CLASSES := .venv/spark.jsa
 PYTHON := .venv/bin/python
 TYPED := $(wildcard millpond examples benchmarks)
 # Extra words for pytest: make check PYTEST_ARGS="-k manifest --hypothesis-seed=1"
@@ -22,8 +24,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# A JVM that lives for a minute gains nothing by compiling twice.
 run: $(RUNS) ## Run the example: a recommender on an embedded Spark
-	@$(PYTHON) -m examples.recommender
+	@SPARK_SUBMIT_OPTS="$${SPARK_SUBMIT_OPTS:--XX:TieredStopAtLevel=1}" $(PYTHON) -m examples.recommender
 
 check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
 
@@ -46,10 +49,10 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks elastic
 	@$(PYTHON) -m benchmarks raising_rows
 
-crash: $(READY) ## Try to break it: the campaigns of scripts/campaigns.toml from a fresh seed, which is printed; hours
+crash: $(READY) $(CLASSES) ## Try to break it: the campaigns of scripts/campaigns.toml from a fresh seed, which is printed; hours
 	@$(PYTHON) scripts/crash.py --seed "$(SEED)" --only "$(ONLY)"
 
-connect: $(READY) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
+connect: $(READY) $(CLASSES) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
 	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
 
 versions: $(READY) ## Run the main paths on each minor version of Spark that pyproject.toml allows, classic and through Connect
@@ -83,8 +86,8 @@ unit: $(READY)
 whole: $(READY)
 	@$(PYTEST) -n 2 --dist worksteal -m "not spark and not campaign" $(PYTEST_ARGS)
 
-spark: $(READY)
-	@$(PYTEST) -n 2 --dist loadfile -m "spark and not campaign" $(PYTEST_ARGS)
+spark: $(READY) $(CLASSES)
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not campaign" $(PYTEST_ARGS)
 	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and connect and not campaign" tests/spark $(PYTEST_ARGS)
 
 $(RUNS): pyproject.toml scripts/setup.sh
@@ -94,3 +97,6 @@ $(RUNS): pyproject.toml scripts/setup.sh
 $(READY): pyproject.toml scripts/setup.sh scripts/browser.sh
 	@sh scripts/setup.sh dev
 	@touch $(RUNS) $@
+
+$(CLASSES): $(READY) scripts/class_archive.sh
+	@sh scripts/class_archive.sh

@@ -21,21 +21,22 @@ if ! suits .venv/bin/python; then
     "$python" -m venv --clear .venv
 fi
 
-pip() {
-    .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"
+# Modules are compiled when they are first imported; most of what is installed never is.
+install() {
+    .venv/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --editable "$1"
 }
 
 if [ "${1:-}" = dev ]; then
     echo "set-up: installing Millpond and the tools of its tests into .venv"
-    pip install --editable '.[dev]'
+    install '.[dev]'
 else
     echo "set-up: installing Millpond into .venv"
-    pip install --editable .
+    install .
 fi
 
 if ! .venv/bin/python -c 'from millpond.spark.java import find_java; find_java()' 2>/dev/null; then
     echo "set-up: no Java 17 or newer was found; installing one into .venv"
-    pip install --editable '.[java]'
+    install '.[java]'
     .venv/bin/python -c 'from millpond.spark.java import find_java; find_java()'
 fi
 

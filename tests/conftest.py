@@ -24,7 +24,7 @@ from hypothesis.internal.conjecture import providers
 
 from millpond.state.local.localstore import LocalStore
 from tests.chance import SEED, Chance, seed_of
-from tests.sizes import EXAMPLES
+from tests.sizes import EXAMPLES, SMALL, few_of
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 4 << 30
@@ -71,6 +71,16 @@ def _is_setting(name: str) -> bool:
     """Whether a variable of the environment would let a test see who runs it, or our own settings of a job."""
     ours = name.startswith("MILLPOND_") and not name.startswith("MILLPOND_TEST_")
     return ours or name in TERMINAL or name.startswith(SETTINGS)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Whoever asks for a test by its name gets all of it.
+    if SMALL and not config.option.keyword:
+        kept = few_of(items)
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

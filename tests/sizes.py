@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -15,6 +16,10 @@ SMALL = os.environ.get("MILLPOND_TEST_SMALL") == "1"
 EXAMPLES = 20 if SMALL else 100
 """What hypothesis looks at where a test does not say it."""
 
+CASES_MAX = 6
+STORIES = ("tests/property", "tests/regression")
+"""Folders in which `make check` runs only some cases of a test that has more than that."""
+
 Size = TypeVar("Size")
 
 compile_once = lru_cache(64)(compile_program)
@@ -24,6 +29,23 @@ compile_once = lru_cache(64)(compile_program)
 def sized(full: Size, small: Size) -> Size:
     """What a test takes: as much as there is, or little that still has every kind in it."""
     return small if SMALL else full
+
+
+def few_of(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of a test with many cases every third one, where a case is a program or a story; those of units are small."""
+    numbers: Counter[str] = Counter()
+    many = Counter(map(_function, items))
+    kept = []
+    for item in items:
+        name = _function(item)
+        if not name.startswith(STORIES) or many[name] <= CASES_MAX or numbers[name] % 3 == 0:
+            kept.append(item)
+        numbers[name] += 1
+    return kept
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 def slow_or_wide(slow: Iterable[Any], wide: Iterable[Any]) -> list[Any]:

@@ -20,7 +20,7 @@ from millpond.storage.open import open_storage
 from tests.contract.conftest import BACKENDS, redis_url
 from tests.contract.servers import RedisServer, child_environment
 from tests.contract.writer import content, name_of
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 pytestmark = pytest.mark.campaign
 

@@ -22,8 +22,8 @@ from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.children import in_child
+from tests.programs.keyed import fresh_seed, oracle, say
 from tests.sizes import compile_once
-from tests.spark.programs import fresh_seed, oracle, say
 
 EPOCH_ROWS = 8
 
@@ -74,7 +74,7 @@ def lose(folder, rng):
         if path.is_file() and rng.random() < 0.3:
             path.chmod(0o600)
             path.write_bytes(path.read_bytes()[: rng.randrange(30)])
-    for local in folder.glob("local-*"):
+    for local in sorted(folder.glob("local-*")):
         if rng.random() < 0.5:
             shutil.rmtree(local)
 

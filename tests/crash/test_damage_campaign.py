@@ -17,11 +17,11 @@ from millpond.sinks.memory import memory
 from millpond.sinks.parquet import parquet
 from millpond.storage.backends.log.log import LogStorage
 from tests.children import in_child
-from tests.crash.ledger import BATCHES, state_after
+from tests.programs.keyed import fresh_seed
+from tests.programs.ledger import BATCHES, state_after
 from tests.regression.test_damaged_local_stores import filled, read
 from tests.regression.test_rollback_of_storage import REFUSED, believed, cut, log_ends, log_file, written, zero
 from tests.regression.test_staged_replies import DAMAGES
-from tests.spark.programs import fresh_seed
 from tests.unit.engine.publish.test_publish import REPLIES, Stage
 
 pytestmark = pytest.mark.campaign

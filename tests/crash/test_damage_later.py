@@ -33,7 +33,7 @@ from tests.crash.mutations import spoilt
 from tests.crash.stories.driven import Drawn, models
 from tests.crash.stories.place import UnsyncedDoor
 from tests.frozen.cases import LATER, Frozen
-from tests.spark.programs import fresh_seed, say
+from tests.programs.keyed import fresh_seed, say
 from tests.unit.checkpoint.keeping import check_kept
 
 BITS = [1, pytest.param(8, marks=pytest.mark.slow)]

@@ -18,7 +18,7 @@ from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.memory import MemoryStorage
 from tests.crash.mutations import spoilt
 from tests.crash.pending import pending_plan
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 NEWEST = max(FROZEN.glob("format-?")).name
@@ -29,7 +29,9 @@ DAMAGED = {"MP301", "MP302", "MP303", "MP304", "MP310", "MP414", "MP457"}
 
 def files_of(case):
     folder = FROZEN / case / "checkpoint"
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 def states_of(case):

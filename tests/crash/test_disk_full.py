@@ -21,10 +21,10 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.perkey import PerKeyStorage
 from tests.children import in_child
-from tests.crash.ledger import FEEDS, KEY_GROUPS, QUERY, key_of, open_ledger
 from tests.crash.small_disk import MIB, fill, small_disk
+from tests.programs.keyed import Store, committed_state, oracle, random_rows
+from tests.programs.ledger import FEEDS, KEY_GROUPS, QUERY, key_of, open_ledger
 from tests.sizes import compile_once
-from tests.spark.programs import Store, committed_state, oracle, random_rows
 
 BACKENDS = {"files": FileStorage, "log": LogStorage, "perkey": PerKeyStorage}
 VALUE_BYTES = 20_000

@@ -19,9 +19,9 @@ from millpond.sinks.parquet import parquet
 from millpond.storage.addresses import shown_url
 from millpond.storage.contract import is_name
 from millpond.storage.open import open_storage
+from tests.programs.keyed import fresh_seed
 from tests.regression.test_forged_names import set_output, tampered
 from tests.regression.test_no_secrets_in_errors import PW, told_by
-from tests.spark.programs import fresh_seed
 from tests.unit.engine.publish.test_publish import Stage
 
 pytestmark = pytest.mark.campaign

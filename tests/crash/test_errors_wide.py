@@ -15,7 +15,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.door import Door
-from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
+from tests.programs.ledger import MemorySink, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
 from millpond.storage.backends.memory import MemoryStorage
-from tests.crash.ledger import BATCHES, open_ledger, small_checkpoint, state_after
+from tests.programs.ledger import BATCHES, open_ledger, small_checkpoint, state_after
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.door import Door
-from tests.crash.ledger import MemorySink, open_ledger, run_batch, state_after
+from tests.programs.ledger import MemorySink, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.crashpoints import VARIABLE
 from millpond.storage.backends.files import FileStorage
-from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
+from tests.programs.ledger import BATCHES, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
 from millpond.storage.backends.files import FileStorage
-from tests.crash.ledger import open_ledger, run_batch, state_after
 from tests.crash.model_disk import FolderSynced, ModelDoor, Named, PowerCutError
+from tests.programs.ledger import open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from millpond.checkpoint.snapshots.compaction import compact
 from millpond.errors import EpochError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.door import Door
-from tests.crash.ledger import KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
+from tests.programs.ledger import KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 
 STALLS = ("create", "write", "sync", "close", "link", "entry", "sync_folder")
 LATE_STALLS = ("unlink",)

@@ -41,7 +41,7 @@ from millpond.storage.content import put_content
 from millpond.storage.frame import FrameKind, seal, unseal
 from tests.crash.mutations import BOMBS, spoilt
 from tests.crash.pending import pending_plan
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-2"
 LATER = Path(__file__).parents[1] / "frozen" / "format-2-later"
@@ -93,7 +93,7 @@ def read_as_index(data):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "checkpoint"
         shutil.copytree(FROZEN / "log" / "checkpoint", root)
-        index = next(root.glob("index-*"))
+        index = min(root.glob("index-*"))
         index.chmod(0o600)
         index.write_bytes(data + hashlib.sha256(data).digest())
         storage = LogStorage(root)
@@ -151,7 +151,7 @@ def readers():
         "merged": (payload_of("snapshot", "merged", FrameKind.MERGED), read_as_merged),
         "pending": (payload_of("pending", "pending", FrameKind.PENDING), read_as_pending),
         "log": ((FROZEN / "log/checkpoint/log-0000000001").read_bytes(), read_as_log),
-        "index": (next((FROZEN / "log/checkpoint").glob("index-*")).read_bytes()[:-HASH_BYTES], read_as_index),
+        "index": (min((FROZEN / "log/checkpoint").glob("index-*")).read_bytes()[:-HASH_BYTES], read_as_index),
         "input": (later_payload("replay", "checkpoint/inputs", FrameKind.INPUT), read_as_input),
         "saved": (later_payload("lazy", "checkpoint/saves", FrameKind.SAVED), read_as_saved),
         "savepoint": (later_payload("forked", "base/savepoints", FrameKind.MERGED), read_as_note(Savepoint)),

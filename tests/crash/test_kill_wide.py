@@ -17,8 +17,8 @@ from millpond.crashpoints import VARIABLE
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.perkey import PerKeyStorage
-from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
+from tests.programs.ledger import BATCHES, open_ledger, run_batch, state_after
 
 BACKENDS = {
     "files": FileStorage,

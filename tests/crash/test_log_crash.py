@@ -17,9 +17,9 @@ from millpond.errors import StorageError
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.contract import PutOutcome
 from millpond.storage.door import Door
-from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
 from tests.crash.log_disk import LogModelDoor
 from tests.crash.model_disk import Named, PowerCutError
+from tests.programs.ledger import BATCHES, open_ledger, run_batch, state_after
 
 pytestmark = pytest.mark.slow
 

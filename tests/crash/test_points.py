@@ -17,7 +17,7 @@ from millpond.storage.door import through
 from tests.children import in_child
 from tests.crash.stories import driven, programs
 from tests.crash.stories.place import BACKENDS, Place, UnsyncedDoor, make_small
-from tests.spark.programs import fresh_seed, say
+from tests.programs.keyed import fresh_seed, say
 
 FILES = ("file.staged", "file.linked")
 LOG = (
@@ -92,18 +92,13 @@ def every_case():
 CASES = tuple(every_case())
 
 
-def backends_of(case):
-    return [other.backend for other in CASES if (other.story, other.point) == (case.story, case.point)]
-
-
-def some_cases(count):
-    """Each point of each story on so many kinds of storage, other ones from point to point."""
-    chosen = []
+def one_each():
+    """Each point of each story on one kind of storage, another one from point to point; a few of them in any run."""
+    by_point = {}
     for case in CASES:
-        there = backends_of(case)
-        if (there.index(case.backend) - POINTS.index(case.point)) % len(there) < count:
-            chosen.append(case)
-    return chosen
+        by_point.setdefault((case.story, case.point), []).append(case)
+    chosen = [cases[POINTS.index(point) % len(cases)] for (_, point), cases in by_point.items()]
+    return [pytest.param(case, marks=() if not at % 8 else pytest.mark.slow) for at, case in enumerate(chosen)]
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +140,7 @@ def kill(case, folder, occurrence):
 
 def test_the_stories_pass_every_point_there_is():
     assert {case.point for case in CASES} == set(POINTS)
+    assert {one.values[0].point for one in one_each()} == set(POINTS)
     assert len(POINTS) >= 40
 
 
@@ -155,13 +151,7 @@ def test_a_story_that_nobody_ends_comes_to_its_end(tmp_path, story):
     finish(told, place, 1)
 
 
-@pytest.mark.parametrize("case", some_cases(1)[::8], ids=str)
-def test_a_process_killed_at_some_points_is_followed_by_one_that_finishes(tmp_path, case):
-    kill(case, tmp_path, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", some_cases(2), ids=str)
+@pytest.mark.parametrize("case", one_each(), ids=str)
 def test_a_process_killed_at_any_point_is_followed_by_one_that_finishes(tmp_path, case):
     kill(case, tmp_path, 1)
 

@@ -18,7 +18,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.perkey import PerKeyStorage
 from millpond.storage.frame import FrameKind
 from tests.crash.model_disk import ModelDoor
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 ROOT = "/data/checkpoint"
 BACKENDS = {"files": FileStorage, "perkey": PerKeyStorage}

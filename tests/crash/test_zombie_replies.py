@@ -10,8 +10,8 @@ from millpond import parquet
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import delivery
 from millpond.errors import MillpondError
+from tests.programs.keyed import Store, committed_state, oracle, random_rows
 from tests.sizes import compile_once
-from tests.spark.programs import Store, committed_state, oracle, random_rows
 
 ROWS = random_rows(Store, 3, 40)
 WANTED = oracle(Store, ROWS)

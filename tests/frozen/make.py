@@ -24,8 +24,8 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
-from tests.crash.ledger import BATCHES, MemorySink, open_ledger, run_batch
 from tests.frozen import programs
+from tests.programs.ledger import BATCHES, MemorySink, open_ledger, run_batch
 
 KEY_GROUPS = 12
 EPOCHS = 4

@@ -28,8 +28,8 @@ from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.frame import FrameKind, seal, unseal
-from tests.crash.ledger import BATCHES, KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 from tests.frozen import programs
+from tests.programs.ledger import BATCHES, KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 
 FROZEN = Path(__file__).parent
 FORMATS = sorted(FROZEN.glob("format-?"))

@@ -31,8 +31,8 @@ from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.fuzz.transactions.worlds.bank import Bank
+from tests.programs.keyed import PROGRAMS, Recommender, Totals, Words, fresh_seed, oracle, random_rows, say
 from tests.sizes import compile_once
-from tests.spark.programs import PROGRAMS, Recommender, Totals, Words, fresh_seed, oracle, random_rows, say
 
 SECOND = 1_000_000
 NEVER = 10**6
@@ -79,7 +79,7 @@ def lose(folder, rng=None, share=1.0):
                 path.write_bytes(path.read_bytes()[: rng.randrange(30)])
             else:
                 path.unlink()
-    for local in folder.glob("local-*"):
+    for local in sorted(folder.glob("local-*")):
         if rng is not None and rng.random() < 0.5:
             shutil.rmtree(local)
 

@@ -19,10 +19,10 @@ from millpond.engine.task import working
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.local.storekey import element_of
 from tests.fuzz.transactions.worlds.bank import Bank
+from tests.programs.timed import Aged, Alarms, Moves, Pledges, committed_state, fired_by, replies_of
 from tests.property import test_eventtime, test_time
 from tests.property.test_bounded_loss import both, kept, lose, start
 from tests.property.test_time import HANDLERS, many
-from tests.property.timed import Aged, Alarms, Moves, Pledges, committed_state, fired_by, replies_of
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

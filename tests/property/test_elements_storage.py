@@ -30,7 +30,7 @@ from millpond.state.local.storekey import element_of
 from millpond.storage.composed.elements import ElementsStorage
 from millpond.storage.composed.layered import TrialStorage
 from millpond.storage.open import open_storage
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 SECOND = 1_000_000
 START = 1_700_000_000_000_000

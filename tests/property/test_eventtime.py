@@ -14,9 +14,8 @@ from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.engine.time.eventtime import FIRST_US, FeedTime
 from millpond.program.semantics.epoch_time import epoch_time
-from tests.property.eventtimed import EventPlain
-from tests.property.test_time import HANDLERS, KEYS, PHASES, ROWS, SMALL
-from tests.property.timed import (
+from tests.programs.eventtimed import EventPlain
+from tests.programs.timed import (
     SECOND,
     START,
     Aged,
@@ -29,6 +28,7 @@ from tests.property.timed import (
     live_state,
     replies_of,
 )
+from tests.property.test_time import HANDLERS, KEYS, PHASES, ROWS, SMALL
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

@@ -23,8 +23,8 @@ from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
 from millpond.state.changes import Changes
 from millpond.storage.backends.files import FileStorage
+from tests.programs.keyed import committed_state
 from tests.sizes import compile_once
-from tests.spark.programs import committed_state
 
 
 def base(**elements):

@@ -16,8 +16,8 @@ from millpond.checkpoint.upkeep import rescale
 from millpond.engine.simulated import Simulated
 from millpond.storage.backends.files import FileStorage
 from tests.children import in_child
+from tests.programs.keyed import committed_state, fresh_seed, say
 from tests.sizes import compile_once
-from tests.spark.programs import committed_state, fresh_seed, say
 
 POINTS = (
     "epoch.offered",

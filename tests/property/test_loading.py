@@ -20,8 +20,8 @@ from millpond.errors import MillpondError
 from millpond.keygroups import Layout
 from millpond.storage.backends.files import FileStorage
 from tests.fuzz import oracle
+from tests.programs.keyed import committed_state
 from tests.sizes import compile_once
-from tests.spark.programs import committed_state
 
 
 @dataclasses.dataclass

@@ -18,10 +18,10 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.storage.backends.files import FileStorage
 from tests.children import in_child
+from tests.programs.keyed import Fraud, Recommender, Store, committed_state, fresh_seed, say, shown
 from tests.property.rescaled import Kinds
 from tests.property.test_rescale_partitions import Transfers, row_of
 from tests.sizes import compile_once, sized, slow_or_wide
-from tests.spark.programs import Fraud, Recommender, Store, committed_state, fresh_seed, say, shown
 
 KEY_GROUPS = 9
 INSTANCES = 4

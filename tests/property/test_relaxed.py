@@ -20,6 +20,7 @@ from tests.fuzz.compare import Outcome, Verdict
 from tests.fuzz.loading import loaded, temporary_folder
 from tests.property.relaxed_oracle import Relaxed, Row, TooManyError, shown
 from tests.property.relaxed_programs import Maker
+from tests.sizes import sized
 
 PROGRAMS = 100
 CHUNK = 25
@@ -76,7 +77,7 @@ def check(seed: int) -> bool:
     return outcome.verdict is Verdict.SAME and not outcome.code
 
 
-@pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
+@pytest.mark.parametrize("first", range(0, sized(PROGRAMS, CHUNK), CHUNK))
 def test_generated_programs_interleave_at_moves_alone(first):
     looked_at = sum(check(seed) for seed in range(first, first + CHUNK))
     assert looked_at > CHUNK // 2

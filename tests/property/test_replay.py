@@ -26,8 +26,8 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from tests.children import in_child
 from tests.fuzz.transactions.worlds.bank import Bank
+from tests.programs.keyed import PROGRAMS, Store, fresh_seed, oracle, random_rows, say
 from tests.sizes import compile_once, sized
-from tests.spark.programs import PROGRAMS, Store, fresh_seed, oracle, random_rows, say
 
 EPOCH_ROWS = 12
 
@@ -54,7 +54,7 @@ def lose(folder, rng):
         if path.is_file() and rng.random() < 0.4:
             path.chmod(0o600)
             path.write_bytes(path.read_bytes()[: rng.randrange(30)])
-    for local in folder.glob("local-*"):
+    for local in sorted(folder.glob("local-*")):
         if rng.random() < 0.7:
             shutil.rmtree(local)
 

@@ -14,6 +14,7 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.checkpoint.upkeep import rescale
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
+from tests.programs.keyed import committed_state
 from tests.property.rescaled import (
     COMPILED,
     KEY_GROUPS,
@@ -26,7 +27,6 @@ from tests.property.rescaled import (
     random_rows,
 )
 from tests.sizes import sized
-from tests.spark.programs import committed_state
 
 NUMBERS = st.integers(1, KEY_GROUPS)
 
@@ -211,7 +211,7 @@ def test_counters_go_on_over_a_rescale_and_count_its_entries(tmp_path):
 def test_a_multiple_with_empty_instances_moves_nothing(tmp_path):
     """New instances begin empty, and the old ones stay where they are: nothing is read nor written."""
     from millpond.compiler.compile import compile_program
-    from tests.spark.programs import Words
+    from tests.programs.keyed import Words
 
     compiled = compile_program(Words)
     Simulated(compiled, tmp_path, 2, 16, 4).epoch([("add", ("a b c",)), ("add", ("d e",))])

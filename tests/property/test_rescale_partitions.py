@@ -15,10 +15,10 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.errors import StateError
 from millpond.graph.model import Dispatch
+from tests.programs.keyed import Fraud, Recommender, Store, committed_state, fresh_seed, random_row, shown
 from tests.property.rescaled import Kinds
 from tests.property.rescaled import random_row as kinds_row
 from tests.sizes import compile_once
-from tests.spark.programs import Fraud, Recommender, Store, committed_state, fresh_seed, random_row, shown
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, MillpondError, ProgramError, StateError
 from millpond.keygroups import Succession
+from tests.programs.keyed import Totals, Words, committed_state
 from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
 from tests.sizes import compile_once
-from tests.spark.programs import Totals, Words, committed_state
 from tests.unit.engine.test_relaxed import Bank
 
 

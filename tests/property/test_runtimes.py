@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
-from tests.sizes import compile_once, sized
-from tests.spark.programs import (
+from tests.programs.keyed import (
     PROGRAMS,
     Store,
     Totals,
@@ -26,6 +25,7 @@ from tests.spark.programs import (
     random_row,
     random_rows,
 )
+from tests.sizes import compile_once, sized
 
 PARTITIONS = (1, 2, 3, 7)
 KEYS = st.text(max_size=4)

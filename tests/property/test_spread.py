@@ -17,9 +17,9 @@ from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Fed, Simulated
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
+from tests.programs.keyed import committed_state, fresh_seed, shown
 from tests.property.test_ownership import random_owners
 from tests.sizes import compile_once
-from tests.spark.programs import committed_state, fresh_seed, shown
 
 KEY_GROUPS = 9
 

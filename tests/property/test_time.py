@@ -12,7 +12,7 @@ from millpond.checkpoint.snapshots.compaction import compact
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.program.semantics.epoch_time import epoch_time
-from tests.property.timed import (
+from tests.programs.timed import (
     SECOND,
     START,
     Aged,

@@ -22,8 +22,8 @@ from millpond.storage.backends.files import FileStorage
 from tests.children import in_child
 from tests.fuzz.transactions.truth import truth_of
 from tests.fuzz.transactions.worlds.bank import Bank, make_rows, surplus
+from tests.programs.keyed import fresh_seed, say
 from tests.sizes import compile_once
-from tests.spark.programs import fresh_seed, say
 
 ROWS = make_rows(17, 150)
 EPOCH_ROWS = 25

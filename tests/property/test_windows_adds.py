@@ -44,10 +44,10 @@ from millpond.windowing import (
 from millpond.windowing.element import WindowRules, Windows
 from millpond.windowing.keyed import keycells, keysessions
 from tests.lengths import us
+from tests.programs.timed import SECOND, committed_state, fired_by, live_state
+from tests.programs.windowed import Corrected, Ordered, lines
 from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.property.test_windows_element import EPOCHS, feeds
-from tests.property.timed import SECOND, committed_state, fired_by, live_state
-from tests.property.windowed import Corrected, Ordered, lines
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import epoch_time, event_time, moment_of
 from millpond.program.timers import fire_timers
 from tests.fuzz.loading import loaded, temporary_folder
+from tests.programs.timed import fired_by
 from tests.property.chained import BEGIN, SECOND, Brute, rows_of, spec_of, text_of
-from tests.property.timed import fired_by
 
 END = datetime.max.replace(tzinfo=UTC)
 ROWS = 40

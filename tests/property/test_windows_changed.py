@@ -14,9 +14,9 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import epoch_time, us_of
 from millpond.windowing import ClosedWindow, collect, count, count_sliding, max_of, session, sliding, sum_of
+from tests.programs.timed import SECOND
+from tests.programs.windowed import LATENESS, lines
 from tests.property.test_eventtime import fresh, many, with_times  # noqa: F401
-from tests.property.timed import SECOND
-from tests.property.windowed import LATENESS, lines
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

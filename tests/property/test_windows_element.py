@@ -15,9 +15,8 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.engine.time.eventtime import FIRST_US, FeedTime
 from millpond.program.semantics.epoch_time import epoch_time
-from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
-from tests.property.timed import SECOND, Plain, committed_state, fired_by, live_state, replies_of
-from tests.property.windowed import (
+from tests.programs.timed import SECOND, Plain, committed_state, fired_by, live_state, replies_of
+from tests.programs.windowed import (
     Adding,
     Corrected,
     Meters,
@@ -29,6 +28,7 @@ from tests.property.windowed import (
     spans_told,
     wanted_rounds,
 )
+from tests.property.test_eventtime import fresh, many, run_both, with_times  # noqa: F401
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

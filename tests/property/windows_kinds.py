@@ -20,8 +20,8 @@ from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.local.localstore import LocalStore
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.windowing import ClosedWindow
-from tests.property.timed import SECOND, START
-from tests.property.windowed import lines
+from tests.programs.timed import SECOND, START
+from tests.programs.windowed import lines
 from tests.property.windows_oracle import (
     AGGREGATES,
     bursts,

@@ -11,9 +11,9 @@ from millpond.engine import failures, simulated
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import RowError
+from tests.programs.keyed import committed_state
 from tests.property.relaxed_oracle import Relaxed
 from tests.sizes import compile_once, sized
-from tests.spark.programs import committed_state
 
 POLICIES = (BadRows.SKIP, BadRows.DEAD_LETTER)
 

@@ -21,7 +21,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.backends.rocks import RocksStorage
 from millpond.storage.open import accept_rollback, open_storage
-from tests.crash.ledger import BATCHES, open_ledger, run_batch, state_after
+from tests.programs.ledger import BATCHES, open_ledger, run_batch, state_after
 from tests.unit.checkpoint.keeping import Driver
 
 REFUSED = {"MP301", "MP304", "MP334", "MP361", "MP362", "MP414", "MP457"}

@@ -12,8 +12,8 @@ from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import inorder
 from millpond.errors import Passing, RowError
+from tests.programs.keyed import committed_state
 from tests.sizes import compile_once, sized
-from tests.spark.programs import committed_state
 
 POLICIES = (BadRows.SKIP, BadRows.DEAD_LETTER)
 

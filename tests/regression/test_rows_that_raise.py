@@ -16,7 +16,8 @@ from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import Aborted, RowError
 from millpond.program.semantics.epoch_time import event_time
 from tests.chance import SEED, seed_of
-from tests.regression.raising import (
+from tests.programs.keyed import committed_state
+from tests.programs.raising import (
     HANDLERS,
     PROGRAMS,
     SECOND,
@@ -31,7 +32,6 @@ from tests.regression.raising import (
     rows_of,
 )
 from tests.sizes import compile_once, sized
-from tests.spark.programs import committed_state
 
 WIDE = pytest.mark.campaign
 POLICIES = (BadRows.SKIP, BadRows.DEAD_LETTER)

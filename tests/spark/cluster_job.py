@@ -23,11 +23,11 @@ from millpond.spark.job import Job
 from millpond.spark.placement.executor import ON_EXECUTOR
 from millpond.spark.progress import EpochReport, Progress
 from millpond.spark.session import local_session
-from tests.property.windowed import Corrected
+from tests.programs.keyed import Mixed
+from tests.programs.windowed import Corrected
 from tests.spark.continued_job import Walks
 from tests.spark.feeding import feed_all, stream_of, streams
 from tests.spark.gated import Gated
-from tests.spark.programs import Mixed
 
 PARTITIONS = 3
 NAMED = {program.__name__: program for program in (Gated, Mixed, Walks, Corrected)}

@@ -7,6 +7,7 @@ run there bear the mark `classic`, with the reason; docs/LIMITATIONS.md lists th
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +19,21 @@ from tests.spark.connectserver import ConnectServer
 
 HERE = Path(__file__).parent
 
-# No test runs for so long that code which the JVM compiles twice would pay: a third of the time went there.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+ARCHIVE = HERE.parents[1] / ".venv" / "spark.jsa"
+"""Classes as a JVM keeps them in memory (scripts/class_archive.sh): four seconds of work at each start without it."""
+
+
+def java_options() -> str:
+    """What every JVM gets, drivers and executors, also those in processes that tests start."""
+    # No test runs for so long that code which the JVM compiles twice would pay: a third of the time went there.
+    own = "-XX:TieredStopAtLevel=1"
+    if ARCHIVE.exists():
+        # One that does not suit is passed over, without a word on standard output.
+        own += f" '-XX:SharedArchiveFile={ARCHIVE}' -Xlog:disable -Xlog:all=error:stderr"
+    return f'{own} "-Dspark.executor.extraJavaOptions={own}"'
+
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 OWN_SPARK = "tests that start a Spark of their own, or none"
 """Left out where all others run through Connect."""
@@ -37,6 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         classic = item.get_closest_marker("classic")
         if CONNECT and classic is not None:
             item.add_marker(pytest.mark.skip(reason=f"not through Connect: {classic.args[0]}"))
+    # Files with tests that take minutes come first, then those with many: two workers end at about the same time.
+    many = Counter(item.path for item in own)
+    long = {item.path for item in own if item.get_closest_marker("timeout")}
+    items[:] = [item for item in items if HERE not in item.path.parents]
+    items += sorted(own, key=lambda item: (item.path not in long, -many[item.path]))
     # They are the same in both modes: OWN_SPARK.
     apart = [item for item in own if CONNECT and "spark" not in getattr(item, "fixturenames", ())]
     if apart:

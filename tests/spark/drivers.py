@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from millpond.crashpoints import VARIABLE
-from tests.spark.programs import say
+from tests.programs.keyed import say
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 900

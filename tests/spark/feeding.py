@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from millpond import Program, parquet
 from millpond.engine.arrowtypes import arrow_type
 from millpond.spark.job import Job
+from tests.programs.keyed import Row
 from tests.sizes import compile_once
-from tests.spark.programs import Row
 
 LONG_AGO = 1_600_000_000
 

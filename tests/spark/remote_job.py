@@ -10,8 +10,8 @@ from pathlib import Path
 
 from millpond import Tuning
 from millpond.spark.session import local_session
+from tests.programs.keyed import Store
 from tests.spark.feeding import feed_all, streams
-from tests.spark.programs import Store
 
 
 def main(folder: Path, url: str) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from examples.sqlite_sink import SqliteSink
 from millpond import Tuning
 from millpond.spark.session import local_session
+from tests.programs.keyed import Totals
 from tests.spark.feeding import stream_of
-from tests.spark.programs import Totals
 
 TABLE = "totals"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.programs.keyed import Recommender
 from tests.spark.feeding import feed_all, streams
-from tests.spark.programs import Recommender
 
 
 def main(folder: Path) -> None:

@@ -36,7 +36,8 @@ def teller():
     return Teller(Console(file=io.StringIO()))
 
 
-def test_keyed_state_reports_all_contestants_and_every_number_of_keys(spark, teller, tmp_path):
+def test_keyed_state_reports_all_and_leaves_only_its_input_and_the_session_as_it_was(spark, teller, tmp_path):
+    before = {name: spark.conf.get(name) for name in (PROVIDER, PARTITIONS)}
     options = keyed_state.Options(events=600, keys=(20, 900), repeat=1, tws_seconds=0.001)
     figures = keyed_state.run(options, spark, teller, tmp_path)
     assert figures.keys() >= COMMON
@@ -47,6 +48,8 @@ def test_keyed_state_reports_all_contestants_and_every_number_of_keys(spark, tel
     assert figures["transform_with_state_sample"]["events"] == 900
     assert figures["peak_worker_mb"] >= figures["peak_worker_mb_each"] > 0
     assert json.loads(json_line(figures))["checked"] is True
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert {name: spark.conf.get(name) for name in (PROVIDER, PARTITIONS)} == before
 
 
 def test_word_count_reports_partitioned_and_partial_counts(spark, teller, tmp_path):
@@ -84,14 +87,6 @@ def test_large_state_reports_memory_and_rate_at_every_size(spark, teller, tmp_pa
     assert figures["worker_mb_ratio"] > 0
     assert figures["large_epoch_mb"].keys() == {"in_portions", "at_once"}
     assert json.loads(json_line(figures))["checked"] is True
-
-
-def test_a_benchmark_leaves_only_its_input_and_the_session_as_it_was(spark, teller, tmp_path):
-    before = {name: spark.conf.get(name) for name in (PROVIDER, PARTITIONS)}
-    options = keyed_state.Options(events=40, keys=(10,), partitions=1, repeat=1, tws_seconds=0.001)
-    keyed_state.run(options, spark, teller, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    assert {name: spark.conf.get(name) for name in (PROVIDER, PARTITIONS)} == before
 
 
 def test_without_the_peer_its_figures_are_null(spark, teller, tmp_path):

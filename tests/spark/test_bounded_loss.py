@@ -17,10 +17,10 @@ from millpond.checkpoint.recovery import read_state
 from millpond.state.local.storekey import element_of
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.unsynced import UnsyncedStorage
+from tests.programs.keyed import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.bounded_loss_job import Visits
 from tests.spark.drivers import Driver
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts
-from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 
 PART_ROWS = 40
 

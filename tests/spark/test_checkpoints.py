@@ -11,8 +11,8 @@ from millpond import parquet
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
+from tests.programs.keyed import Store, Totals, committed_state, oracle
 from tests.spark.feeding import stream_of, visible, write_part
-from tests.spark.programs import Store, Totals, committed_state, oracle
 
 
 def rows_of(part):

@@ -12,11 +12,11 @@ import sys
 import pytest
 
 from tests.crash.small_disk import fill, small_disk
+from tests.programs.keyed import Mixed, fresh_seed, random_rows, say
 from tests.spark.clusters import EXECUTOR, WORKER, ClusterDriver, Nemesis, epochs_in, told
 from tests.spark.drivers import ROOT, wait_for
 from tests.spark.feeding import write_parts
 from tests.spark.gated import Gated
-from tests.spark.programs import Mixed, fresh_seed, random_rows, say
 from tests.spark.test_driver_kill import check, rows_for
 from tests.spark.two_queries_job import LONG, SHORT
 

@@ -14,13 +14,13 @@ from millpond.engine.sequential import Sequential
 from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import moment_of
 from millpond.storage.backends.files import FileStorage
-from tests.property.timed import SECOND, START
-from tests.property.timed import committed_state as state_by_element
-from tests.property.windowed import Corrected, Watched
+from tests.programs.keyed import committed_state, fresh_seed
+from tests.programs.timed import SECOND, START
+from tests.programs.timed import committed_state as state_by_element
+from tests.programs.windowed import Corrected, Watched
 from tests.spark.cluster_job import DISORDER, LATENESS
 from tests.spark.continued_job import STEPS, Walks
 from tests.spark.feeding import replies_in, visible, write_part, write_parts
-from tests.spark.programs import committed_state, fresh_seed
 from tests.spark.test_cluster import THREE, suffer
 
 EVENTS = 1_500_000_000 * SECOND

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from tests.programs.keyed import fresh_seed, say
 from tests.spark.clusters import ClusterDriver, epochs_in
 from tests.spark.drivers import wait_for
 from tests.spark.feeding import write_parts
 from tests.spark.gated import Gated
-from tests.spark.programs import fresh_seed, say
 from tests.spark.test_driver_kill import check, rows_for
 
 TWO = "local-cluster[2,1,1024]"

@@ -17,12 +17,12 @@ from millpond.spark.placement.executor import ON_EXECUTOR, STORES, local_folder,
 from millpond.spark.placement.placement import one_host
 from millpond.spark.streaming.connect import Relay, over_connect
 from millpond.storage.open import open_storage
+from tests.programs.keyed import Totals, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.conftest import CONNECT
 from tests.spark.drivers import Driver, wait_for
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, write_parts
 from tests.spark.gated import Gated
 from tests.spark.listening import LOOPBACK, addresses, below
-from tests.spark.programs import Totals, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.test_driver_kill import check, epochs_in, rows_for
 
 pytestmark = pytest.mark.skipif(not CONNECT, reason="a process has classic Spark or Connect (make connect)")

@@ -8,10 +8,10 @@ import signal
 import pytest
 
 from millpond.engine.sequential import Sequential
+from tests.programs.keyed import committed_state, fresh_seed
 from tests.sizes import compile_once
 from tests.spark.continued_job import STEPS, ContinuedDriver, Walks
 from tests.spark.feeding import replies_in, write_parts
-from tests.spark.programs import committed_state, fresh_seed
 
 POINTS = ("manifest.committed:2", "epoch.computed:1", "publish.started:2", "task.started:5")
 """Where the driver dies, one start after the other: each in an epoch that goes on with messages."""

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from millpond import EventTime, Tuning, memory, parquet
 from millpond.engine import compute
 from millpond.errors import FeedError
-from tests.regression.raising import Chain
+from tests.programs.keyed import committed_state, oracle
+from tests.programs.raising import Chain
 from tests.spark.feeding import stream_of, write_part
 from tests.spark.mending import Broken, Late, Mended, Mild
-from tests.spark.programs import committed_state, oracle
 
 START = datetime.datetime(2024, 3, 1, 12, 30, 0, 250, UTC)
 AMOUNTS = [1.5, -1.0, 250.0, float("inf"), 3.0, -7.25, 0.0, 500.0]

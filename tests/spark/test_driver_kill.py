@@ -9,10 +9,10 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from tests.programs.keyed import committed_state, fresh_seed, oracle, say
 from tests.spark.drivers import Driver, wait_for
 from tests.spark.feeding import epochs_of_replies, replies_in, write_parts
 from tests.spark.gated import Gated
-from tests.spark.programs import committed_state, fresh_seed, oracle, say
 
 POINTS = (
     "epoch.computed:2",
@@ -70,16 +70,15 @@ def epochs_in(folder):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("points", "random_kills"),
+    ("points", "random_kills", "parts"),
     [
-        pytest.param(FEW_POINTS, 1, id="few"),
-        pytest.param(POINTS, 3, id="all", marks=pytest.mark.campaign),
+        pytest.param(FEW_POINTS, 1, 12, id="few"),
+        pytest.param(POINTS, 3, 24, id="all", marks=pytest.mark.campaign),
     ],
 )
-def test_a_driver_killed_again_and_again_neither_loses_nor_repeats_anything(tmp_path, points, random_kills):
+def test_a_driver_killed_again_and_again_neither_loses_nor_repeats_anything(tmp_path, points, random_kills, parts):
     seed = fresh_seed()
     rng = random.Random(seed)
-    parts = 24
     rows = rows_for(seed, parts)
     write_parts(tmp_path / "in", Gated, rows, parts)
     for number, point in enumerate(points):

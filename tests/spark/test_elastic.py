@@ -13,10 +13,10 @@ from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.engine.elastic import Decision, Elastic, Reason
 from millpond.errors import ElasticError
 from millpond.storage.backends.files import FileStorage
+from tests.programs.keyed import Recommender, Store, committed_state, fresh_seed, oracle, random_rows
 from tests.property.test_spread import Words, random_row
 from tests.spark.drivers import wait_for
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, visible, write_parts
-from tests.spark.programs import Recommender, Store, committed_state, fresh_seed, oracle, random_rows
 
 GROUPS = 128
 

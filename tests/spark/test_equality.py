@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millpond import Tuning
-from tests.spark.feeding import feed_all, replies_in, streams, tables, write_parts
-from tests.spark.programs import (
+from tests.programs.keyed import (
     PROGRAMS,
     Fraud,
     Recommender,
@@ -18,6 +17,7 @@ from tests.spark.programs import (
     oracle,
     random_rows,
 )
+from tests.spark.feeding import feed_all, replies_in, streams, tables, write_parts
 
 PARTS = 4
 STREAMED = [

@@ -17,8 +17,8 @@ from millpond.engine.time.eventtime import LAST_US, FeedTime
 from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time, moment_of
 from millpond.storage.backends.files import FileStorage
-from tests.property.eventtimed import EventPlain
-from tests.property.timed import SECOND, START, Alarms, Moves, Pledges, committed_state
+from tests.programs.eventtimed import EventPlain
+from tests.programs.timed import SECOND, START, Alarms, Moves, Pledges, committed_state
 from tests.spark.drivers import wait_for
 from tests.spark.eventtime_job import DISORDER, Visits, VisitsDriver, visits
 from tests.spark.feeding import stream_of, write_part

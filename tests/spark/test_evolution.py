@@ -26,7 +26,7 @@ from millpond import (
     merged,
 )
 from millpond.errors import MillpondError
-from tests.spark.programs import committed_state
+from tests.programs.keyed import committed_state
 
 
 @dataclasses.dataclass

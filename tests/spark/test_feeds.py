@@ -20,9 +20,9 @@ from millpond import Counter, List, Map, Partitioned, Program, Tuning, Value, en
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import FeedError, MillpondError, RowError
 from millpond.spark.exchange import compute
+from tests.programs.keyed import Store, Totals, committed_state, fresh_seed, oracle
 from tests.spark.farewell import without_farewell
 from tests.spark.feeding import stream_of, write_part
-from tests.spark.programs import Store, Totals, committed_state, fresh_seed, oracle
 
 ROOT = Path(__file__).parents[2]
 LENGTH = Annotated[int, msgspec.Meta(ge=1, le=5)]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from millpond.keygroups import Layout, hash_ints, stable_hash
 from millpond.spark.exchange.hashing import hash_column, hash_columns
-from tests.spark.programs import fresh_seed
+from tests.programs.keyed import fresh_seed
 
 EDGES = [0, 1, -1, 2**31 - 2, 2**31 - 1, 2**31, 2**32 - 1, 2**32, -(2**31), -(2**32), 2**63 - 1, -(2**63), 2**62]
 TEXTS = ["", "a", "é", "日本語", "🜁", "a\u0000b", "\u0301", "x" * 5000, "ǅ", "\U0010ffff"]

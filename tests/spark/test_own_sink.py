@@ -11,9 +11,9 @@ import pytest
 from examples.sqlite_sink import SqliteSink
 from millpond.errors import RowError
 from millpond.sinks import Sink, SinkDescription
+from tests.programs.keyed import Totals, committed_state, oracle
 from tests.spark.drivers import Driver
 from tests.spark.feeding import stream_of, write_part
-from tests.spark.programs import Totals, committed_state, oracle
 from tests.spark.sqlite_job import TABLE
 
 PARTS = 6

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import Tuning, parquet
-from tests.spark.programs import Totals, committed_state, oracle
+from tests.programs.keyed import Totals, committed_state, oracle
 
 ROWS = 12_000
 KEYS = 900

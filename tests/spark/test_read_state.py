@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import MillpondError
 from millpond.front.frames import read_changes, read_state
-from tests.unit.cli.state_program import run
+from tests.programs.state_program import run
 
 EPOCHS = 4
 

@@ -18,9 +18,9 @@ from millpond.storage.open import open_storage
 from millpond.storage.secret import FILE_VARIABLE
 from tests.contract import s3_server as s3
 from tests.contract.servers import REDIS_PASSWORD, RedisServer, child_environment, s3_server
+from tests.programs.keyed import Recommender, Store, Totals, fresh_seed, oracle, random_rows
 from tests.spark.conftest import CONNECT
 from tests.spark.feeding import feed_all, replies_in, stream_of, streams, tables, write_part, write_parts
-from tests.spark.programs import Recommender, Store, Totals, fresh_seed, oracle, random_rows
 
 PARTS = 4
 

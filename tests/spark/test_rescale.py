@@ -12,10 +12,10 @@ from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError
 from millpond.storage.backends.files import FileStorage
 from tests.fuzz.transactions.worlds.bank import Bank, make_rows
+from tests.programs.keyed import committed_state, fresh_seed
 from tests.sizes import compile_once
 from tests.spark import transactions_feeding as transactions
 from tests.spark.feeding import feed_all, streams, visible, write_parts
-from tests.spark.programs import committed_state, fresh_seed
 
 SCHEDULE = ((4, 2), (7, 3), (2, 1), (None, 3))
 """Instances and partitions of each start."""

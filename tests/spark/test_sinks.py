@@ -12,8 +12,8 @@ from millpond import console, foreach_epoch, memory, parquet
 from millpond.errors import EpochError, RowError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.door import Door
+from tests.programs.keyed import Totals
 from tests.spark.feeding import stream_of, visible, write_part
-from tests.spark.programs import Totals
 
 
 def write_rows(folder, parts=3):

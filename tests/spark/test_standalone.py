@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs.keyed import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.feeding import replies_in, write_parts
 from tests.spark.listening import LOOPBACK, addresses
-from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 from tests.spark.standalone import standalone
 
 HERE = Path(__file__).parent

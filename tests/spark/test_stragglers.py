@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pinning import cores, pin, thieves
+from tests.programs.keyed import committed_state, oracle, say
 from tests.spark.clusters import EXECUTOR, ClusterDriver, told
 from tests.spark.drivers import ROOT, wait_for
 from tests.spark.elastic_job import Heavy
 from tests.spark.feeding import replies_in, write_parts
-from tests.spark.programs import committed_state, oracle, say
 
 TWO = "local-cluster[2,1,1024]"
 THIEVES = 6

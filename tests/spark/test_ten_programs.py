@@ -8,9 +8,9 @@ import pytest
 from millpond import Tuning, parquet
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
+from tests.programs.keyed import committed_state
 from tests.sizes import compile_once
 from tests.spark.feeding import streams, tables, visible, write_part
-from tests.spark.programs import committed_state
 from tests.unit.examples.ten import CASES, decoded, expect
 
 ROWS = 160

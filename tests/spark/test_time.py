@@ -12,7 +12,7 @@ from millpond import Counter, Map, Partitioned, Program, Tuning, entry, memory, 
 from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.storage.backends.files import FileStorage
-from tests.property.timed import SECOND, START, Alarms, Plain, Pledges, committed_state
+from tests.programs.timed import SECOND, START, Alarms, Plain, Pledges, committed_state
 from tests.spark.drivers import wait_for
 from tests.spark.feeding import stream_of, write_part
 

@@ -16,9 +16,9 @@ from tests.fuzz.transactions.campaign import case_of
 from tests.fuzz.transactions.truth import truth_of
 from tests.fuzz.transactions.worlds import WORLDS
 from tests.fuzz.transactions.worlds.bank import Bank, make_rows, surplus
+from tests.programs.keyed import fresh_seed
 from tests.sizes import compile_once
 from tests.spark.listening import LOOPBACK, addresses
-from tests.spark.programs import fresh_seed
 from tests.spark.transactions_feeding import LAYOUT, check, run_job, streams, tables, write
 from tests.spark.transactions_job import BankDriver
 

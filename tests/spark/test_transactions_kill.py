@@ -12,7 +12,7 @@ from examples.audit import constant, measured
 from millpond.storage.backends.files import FileStorage
 from tests.fuzz.transactions.truth import truth_of
 from tests.fuzz.transactions.worlds.bank import Bank, make_rows, surplus
-from tests.spark.programs import fresh_seed, say
+from tests.programs.keyed import fresh_seed, say
 from tests.spark.transactions_feeding import LAYOUT, ROW, compare, write
 from tests.spark.transactions_job import BankDriver
 

@@ -12,8 +12,8 @@ from millpond import EventTime, Tuning, memory
 from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import epoch_time, moment_of
 from millpond.storage.backends.files import FileStorage
-from tests.property.timed import SECOND, START, committed_state
-from tests.property.windowed import Corrected, Ordered, Watched
+from tests.programs.timed import SECOND, START, committed_state
+from tests.programs.windowed import Corrected, Ordered, Watched
 from tests.spark.feeding import stream_of, write_part
 
 pytestmark = pytest.mark.usefixtures("in_utc")

@@ -6,11 +6,11 @@ import pytest
 
 from millpond import Tuning
 from millpond.errors import EpochError
+from tests.programs.keyed import committed_state, oracle
 from tests.spark import gated
 from tests.spark.drivers import wait_for
 from tests.spark.feeding import feed_all, replies_in, streams, tables, write_parts
 from tests.spark.gated import Gated
-from tests.spark.programs import committed_state, oracle
 
 ROWS = [("visit", (number % 5, f"page {number % 3}")) for number in range(30)] + [("views", ("page 1",))]
 

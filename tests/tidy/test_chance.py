@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
-from tests.tidy.tree import ROOT, Module, calls, imports, modules, parse
+from tests.tidy.tree import ROOT, Module, calls, imports, modules, nodes, parse
 
 DRAWS = "tests/chance.py"
 ABOUT_CHANCE = frozenset({DRAWS, "tests/tidy/test_chance.py"})
@@ -43,6 +44,59 @@ def chance(module: Module) -> Iterator[str]:
         drawn = name in SEEDED or (name in UNSEEDED and not call.args and not call.keywords)
         if drawn or SHARED.fullmatch(name):
             yield module.at(call, f"`{name}` draws what nobody can draw again; take fresh_seed() or a fixed seed")
+
+
+LISTS = frozenset({"glob", "rglob", "iterdir", "scandir", "listdir"})
+DRAWN = frozenset({"random", "choice", "choices", "randrange", "randint", "uniform", "sample", "shuffle"})
+
+
+def unsorted(module: Module) -> Iterator[str]:
+    """Listings of folders whose order decides what is drawn for which file: every file system has its own."""
+    for node in nodes(module):
+        if not isinstance(node, ast.For | ast.comprehension | ast.Call):
+            continue
+        # A loop over a listing that draws, or a draw from a listing.
+        walked, drawing = (node.args, [node.func]) if isinstance(node, ast.Call) else ([node.iter], _inside(node))
+        lists = [listed for one in walked for listed in _made_of(one) if _is_call(listed, LISTS)]
+        if lists and any(isinstance(one, ast.Attribute) and one.attr in DRAWN for one in drawing):
+            yield module.at(lists[0], "draws in the order of a folder's listing; sort it")
+
+
+def _inside(loop: ast.For | ast.comprehension) -> list[ast.AST]:
+    body = loop.body if isinstance(loop, ast.For) else loop.ifs
+    return [node for one in body for node in ast.walk(one)]
+
+
+def _made_of(expression: ast.expr) -> Iterator[ast.AST]:
+    """What an expression is made of, without what it sorts."""
+    if not _is_call(expression, {"sorted", "min", "max", "len"}):
+        yield expression
+        for part in ast.iter_child_nodes(expression):
+            yield from _made_of(part)
+
+
+def _is_call(node: ast.AST, names: Collection[str]) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return (isinstance(called, ast.Name) and called.id in names) or (
+        isinstance(called, ast.Attribute) and called.attr in names
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for path in folder.glob('*'):\n    if rng.random() < 0.5:\n        path.unlink()",
+        "rng.choice(list(folder.iterdir()))",
+        "[path for path in folder.rglob('*') if rng.random() < 0.5]",
+    ],
+)
+def test_a_draw_that_hangs_on_the_order_of_a_folder_is_found(line):
+    assert len(list(unsorted(parse(line)))) == 1
+    assert list(unsorted(parse(re.sub(r"(folder\.\w+\([^)]*\))", r"sorted(\1)", line)))) == []
+
+
+def test_no_draw_hangs_on_the_order_of_a_folder():
+    assert [finding for module in modules("tests") for finding in unsorted(module)] == []
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ def test_every_crash_point_is_visited_and_every_reason_is_reached():
     """These tests take the lists from the code, and fail if a point is not reached: here it is seen that they do."""
     kill = (ROOT / "tests/crash/test_points.py").read_text(encoding="utf-8")
     assert "assert {case.point for case in CASES} == set(POINTS)" in kill
-    assert '@pytest.mark.parametrize("case", some_cases(2)' in kill
+    assert "assert {one.values[0].point for one in one_each()} == set(POINTS)" in kill
+    assert '@pytest.mark.parametrize("case", one_each(), ids=str)' in kill
     assert 'assert ended == -signal.SIGKILL or occurrence > 1, "the point was not passed"' in kill
     machine = (ROOT / "tests/unit/checkpoint/test_machine_exhaustive.py").read_text(encoding="utf-8")
     assert "assert reached == set(Reason)" in machine

@@ -32,7 +32,7 @@ from millpond.state.local.storekey import group_of, store_key
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
 from millpond.storage.frame import FrameKind
-from tests.crash.ledger import BATCHES, MemorySink, open_ledger, run_batch, small_checkpoint, state_after
+from tests.programs.ledger import BATCHES, MemorySink, open_ledger, run_batch, small_checkpoint, state_after
 
 ELEMENTS = (ElementSchema("e", "map", "partitioned", "", "int", "int"),)
 GENESIS = Genesis(FORMAT, "12345678-1234-4234-8234-123456789abc", 4, 1, ELEMENTS, 0)

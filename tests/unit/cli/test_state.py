@@ -18,10 +18,10 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.cli import app
 from millpond.cli.stateshow import Report
 from millpond.storage.backends.files import FileStorage
+from tests.programs.state_program import ELEMENTS, run
 from tests.sizes import sized
 from tests.tidy.tree import ROOT
 from tests.unit.checkpoint.reading_histories import Made
-from tests.unit.cli.state_program import ELEMENTS, run
 
 EPOCHS = 6
 
@@ -274,7 +274,7 @@ for words in (["ls"], ["show"], ["get", "total"], ["diff", "1", "2"], ["verify",
     assert result.exit_code == 0, result.output
 out = {str(tmp_path / "x.parquet")!r}
 assert CliRunner().invoke(app, ["state", "export", {str(folder)!r}, "spots", "--to", out]).exit_code == 0
-loaded = [name for name in ("pyspark", "tests.unit.cli.state_program", "state_program") if name in sys.modules]
+loaded = [name for name in ("pyspark", "tests.programs.state_program", "state_program") if name in sys.modules]
 sys.exit(", ".join(loaded) or 0)
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ from millpond.checkpoint.records.manifest import ElementSchema
 from millpond.cli import app
 from millpond.engine.statetables import BATCH_ROWS, change_batches, entry_batches, entry_columns
 from millpond.errors import StateError
-from tests.unit.cli.state_program import ELEMENTS, run
+from tests.programs.state_program import ELEMENTS, run
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.cli import app
 from millpond.engine.simulated import Simulated
 from millpond.storage.backends.files import FileStorage
+from tests.programs.state_program import Everything, run
 from tests.sizes import compile_once
-from tests.unit.cli.state_program import Everything, run
 
 EPOCHS = 9
 

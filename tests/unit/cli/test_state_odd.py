@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from millpond.checkpoint.records.manifest import manifest_name
 from millpond.cli import app
+from tests.programs.state_program import run
 from tests.sizes import sized
 from tests.tidy.tree import ROOT
-from tests.unit.cli.state_program import run
 
 BYTES = os.fsdecode(b"\xff")
 """A name that is no UTF-8, as Python has it."""

@@ -10,8 +10,8 @@ from millpond.engine.messages import Control, Failure, decode_control, encode_co
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, RowError
 from millpond.state.changes import Changes
+from tests.programs.keyed import Recommender
 from tests.sizes import compile_once
-from tests.spark.programs import Recommender
 
 
 @pytest.fixture

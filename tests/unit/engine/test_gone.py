@@ -11,8 +11,8 @@ from millpond.engine.local_state import openstate
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.state.local.localstore import LocalStore
+from tests.programs.keyed import committed_state
 from tests.sizes import compile_once
-from tests.spark.programs import committed_state
 
 KEY_GROUPS = 8
 EVERY = 4

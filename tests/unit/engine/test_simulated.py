@@ -16,8 +16,8 @@ from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, RowError, StorageError
 from millpond.storage.backends.files import FileStorage
+from tests.programs.keyed import Fraud, Recommender, Store, Totals, Words, committed_state, oracle, random_rows
 from tests.sizes import compile_once
-from tests.spark.programs import Fraud, Recommender, Store, Totals, Words, committed_state, oracle, random_rows
 
 Small = Annotated[int, msgspec.Meta(ge=0, le=9)]
 

@@ -15,8 +15,8 @@ from millpond.crashpoints import IN_EPOCHS
 from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from tests.children import in_child
+from tests.programs.keyed import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 from tests.sizes import compile_once
-from tests.spark.programs import Recommender, committed_state, fresh_seed, oracle, random_rows, say
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from millpond.engine.simulated import Simulated
 from millpond.engine.task import working
 from millpond.program.semantics.epoch_time import epoch_time
 from tests.children import in_child
-from tests.property.timed import SECOND, START, Alarms, Plain, committed_state
+from tests.programs.timed import SECOND, START, Alarms, Plain, committed_state
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

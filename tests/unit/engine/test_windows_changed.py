@@ -34,7 +34,7 @@ from millpond.windowing import (
     user_defined,
     variance_of,
 )
-from tests.property.timed import live_state
+from tests.programs.timed import live_state
 from tests.sizes import compile_once
 
 SECOND = 1_000_000

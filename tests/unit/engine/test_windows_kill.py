@@ -16,8 +16,8 @@ from millpond.engine.task import working
 from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import epoch_time
 from tests.children import in_child
-from tests.property.timed import SECOND, START, committed_state
-from tests.property.windowed import Adding, Corrected, Ordered, Watched
+from tests.programs.timed import SECOND, START, committed_state
+from tests.programs.windowed import Adding, Corrected, Ordered, Watched
 from tests.sizes import compile_once
 
 pytestmark = pytest.mark.slow

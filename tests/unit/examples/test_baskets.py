@@ -9,7 +9,7 @@ import pytest
 from examples.baskets import CLICKS, SEED, Baskets, main, make_clicks, play
 from millpond.engine.simulated import Simulated
 from millpond.testing import epoch_time
-from tests.property.timed import fired_by
+from tests.programs.timed import fired_by
 from tests.sizes import compile_once
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from millpond.compiler.compile import compile_program
 from millpond.graph.allocation import Node, Together, allocate, allocation_lines
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode
+from tests.programs.keyed import Recommender
 from tests.sizes import sized
-from tests.spark.programs import Recommender
 from tests.unit.graph.graphs import LOOPING, PARTED
 from tests.unit.graph.test_text import GATHERED
 

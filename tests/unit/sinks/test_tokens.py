@@ -9,8 +9,8 @@ from millpond.checkpoint.records.manifest import Ancestor
 from millpond.engine.simulated import Simulated
 from millpond.errors import FeedError
 from millpond.sinks import Sink, SinkDescription, Token
+from tests.programs.keyed import Store, random_rows
 from tests.sizes import compile_once
-from tests.spark.programs import Store, random_rows
 
 BASE, OTHER, FORK = (f"{digit * 8}-{digit * 4}-4{digit * 3}-8{digit * 3}-{digit * 12}" for digit in "abc")
 ROWS = random_rows(Store, 3, 60)

@@ -19,9 +19,9 @@ from millpond.errors import MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.frame import FRAME_VERSION, SIGNATURE_BYTES, SIGNED_VERSION, FrameKind, seal, unseal
 from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
-from tests.crash.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after
+from tests.programs.keyed import Recommender, oracle, random_rows
+from tests.programs.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after
 from tests.sizes import sized
-from tests.spark.programs import Recommender, oracle, random_rows
 
 NAME = "deltas/some-file"
 SECRET = "00ff" * 16

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from millpond.testing import EOF, KILL, assert_equals_plain, at, pause, random_faults, simulate
-from tests.property.timed import Aged, Alarms, Moves, Pledges
-from tests.property.windowed import Adding, Corrected, Meters, Ordered
+from tests.programs.timed import Aged, Alarms, Moves, Pledges
+from tests.programs.windowed import Adding, Corrected, Meters, Ordered
 from tests.sizes import sized
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -25,7 +25,7 @@ from millpond.state.local.storekey import store_key
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
 from millpond.storage.contract import PutOutcome
-from tests.crash.ledger import (
+from tests.programs.ledger import (
     BATCHES,
     ELEMENTS,
     FEEDS,

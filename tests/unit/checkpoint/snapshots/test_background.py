@@ -21,7 +21,7 @@ from millpond.errors import EpochError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from tests.children import in_child
-from tests.crash.ledger import BATCHES, ELEMENTS, KEY_GROUPS, MemorySink, run_batch, state_after
+from tests.programs.ledger import BATCHES, ELEMENTS, KEY_GROUPS, MemorySink, run_batch, state_after
 
 WAIT_SECONDS = 60
 

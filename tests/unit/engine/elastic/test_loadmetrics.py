@@ -19,8 +19,8 @@ from millpond.engine.task.intake import read_feeds
 from millpond.engine.task.merging import mark_ties
 from millpond.keygroups import Layout, stable_hash
 from millpond.state.containers.value import THE_KEY
+from tests.programs.keyed import Fraud, Recommender, random_row
 from tests.sizes import compile_once
-from tests.spark.programs import Fraud, Recommender, random_row
 
 GROUPS = 12
 

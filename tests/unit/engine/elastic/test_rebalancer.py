@@ -9,8 +9,8 @@ from millpond.engine.elastic.rebalancer import Rebalancer, hot_key_advice
 from millpond.engine.messages import Control, Load
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
+from tests.programs.keyed import Recommender, Totals
 from tests.sizes import compile_once
-from tests.spark.programs import Recommender, Totals
 
 PROGRAM = compile_once(Totals)
 TASK = PROGRAM.entries["add"].tasks[0].name

@@ -40,8 +40,8 @@ from millpond.state.local.storeview import OnDemandView
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
+from tests.programs.keyed import Recommender, Store, Words, committed_state, fresh_seed, oracle, random_rows
 from tests.sizes import compile_once
-from tests.spark.programs import Recommender, Store, Words, committed_state, fresh_seed, oracle, random_rows
 
 GROUPS = 12
 ELEMENTS = tuple(ElementSchema(name, "map", "partitioned", "", "int", "int") for name in "ab")

@@ -14,8 +14,8 @@ from millpond.engine.task import intake as module
 from millpond.engine.task.intake import Intake
 from millpond.errors import EpochError
 from millpond.state.codec.wire import encode_values
+from tests.programs.keyed import Fraud, Words
 from tests.sizes import compile_once
-from tests.spark.programs import Fraud, Words
 
 
 def read_feeds(plan, epoch, batches):

@@ -25,8 +25,8 @@ from millpond.ids import PartitionId
 from millpond.keygroups import hash_int
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.changes import Changes
+from tests.programs.keyed import PROGRAMS, Store, Totals, committed_state, fresh_seed, oracle, random_rows
 from tests.property.test_time import Alarms, compare, run_both
-from tests.spark.programs import PROGRAMS, Store, Totals, committed_state, fresh_seed, oracle, random_rows
 from tests.unit.engine.task.test_step import totals_batch, without_times
 from tests.unit.engine.test_raising_rows import Picky, plain_run
 

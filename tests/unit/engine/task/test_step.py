@@ -17,8 +17,8 @@ from millpond.engine.task.ordering import content_tie, source_ranks
 from millpond.engine.task.step import StepRun
 from millpond.ids import PartitionId
 from millpond.keygroups import hash_int
+from tests.programs.keyed import Recommender, Totals, fresh_seed, oracle, random_rows
 from tests.sizes import compile_once
-from tests.spark.programs import Recommender, Totals, fresh_seed, oracle, random_rows
 
 
 def plan_of(program, folder, partitions=2):

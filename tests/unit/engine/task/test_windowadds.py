@@ -22,7 +22,7 @@ from millpond.spark.frames.windowstreams import _program
 from millpond.testing import epoch_time
 from millpond.windowing import ClosedWindow
 from millpond.windowing.element import Windows
-from tests.property.timed import START, fired_by, live_state
+from tests.programs.timed import START, fired_by, live_state
 from tests.sizes import compile_once
 from tests.unit.engine.test_windowframes import plan_of
 

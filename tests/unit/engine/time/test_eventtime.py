@@ -25,7 +25,7 @@ from millpond.engine.time.eventtime import (
 from millpond.engine.time.laterows import late_table, untimed
 from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time, event_time, us_of
-from tests.property.timed import Moves
+from tests.programs.timed import Moves
 from tests.sizes import compile_once
 
 SECOND = 1_000_000

@@ -18,7 +18,7 @@ from millpond.engine.time.ttl import swept_groups
 from millpond.errors import MillpondError
 from millpond.program.semantics.epoch_time import epoch_time
 from millpond.state.local.localstore import LocalStore
-from tests.property.timed import SECOND, START, Alarms, Plain, committed_state, live_state
+from tests.programs.timed import SECOND, START, Alarms, Plain, committed_state, live_state
 from tests.sizes import compile_once
 
 GROUPS = 4

@@ -19,8 +19,8 @@ from millpond.windowing import (
     sum_of,
     tumbling,
 )
-from tests.property.eventtimed import EventPlain
-from tests.property.timed import SECOND
+from tests.programs.eventtimed import EventPlain
+from tests.programs.timed import SECOND
 
 LATENESS = timedelta(seconds=4)
 GAP = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from millpond.engine.time.eventtime import FIRST_US, LAST_US
 from millpond.program.semantics.epoch_time import event_time, moment_of
 from millpond.program.timers import fire_timers
-from tests.property.timed import Plain
+from tests.programs.timed import Plain
 
 
 class EventPlain(Plain):
