@@ -7,17 +7,19 @@ state that it stored it in, is refused at the line: rows would see it on one wor
 The method is run over what its values may be, statement by statement: an object of the module itself, or something that
 holds one. Functions of the program's own package are looked into where they are given such an object, and so are
 functions inside a method. Of a function that comes as a value, and is then called, it is not known which it is: every
-one that the method mentions is looked into.
+one that the method mentions is looked into. Nor is it known of which class an object is: if a method of its name is
+written in a class of the package that the method meets, or that state holds, it is looked into.
 """
 
 from __future__ import annotations
 
 import ast
+import enum
 import functools
 import inspect
 import operator
 import types
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import _lru_cache_wrapper
 from typing import Any, Final, NoReturn
@@ -28,43 +30,43 @@ from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.helpers import is_own
 from millpond.compiler.kinds import returned
 from millpond.compiler.mayalias import MayAlias
-from millpond.compiler.scope import MISSING, Scope
+from millpond.compiler.recordtypes import classes_in
+from millpond.compiler.scope import MISSING, Scope, arguments_of, bound_by, outer_names
 from millpond.compiler.source import parse_function, parse_lambda, scope_of
 from millpond.compiler.things import (
+    BY_AUGMENTING,
+    BY_FUNCTIONS,
+    BY_OPERATORS,
+    BY_TRUTH,
+    BY_WALKS,
     NOTHING,
     Env,
     Thing,
     Value,
+    as_lambda,
+    as_load,
+    bare,
     changes_argument,
     class_attributes,
     defaults_of,
     is_changer,
     join,
     made_by,
+    member_of,
     merged,
+    new_object,
     referenced,
     stored_by,
     value_of,
 )
 from millpond.errors import ProgramError
+from millpond.program import ProgramBase
 
 _TURNS: Final = 2
 """How often a loop is run: what its first turn leaves, the second one meets."""
 
 _FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, ast.Attribute)
 _SHARED_CODE: Final = (type, types.FunctionType, types.ModuleType)
-
-_BY_OPERATORS: Final = (
-    *("__getitem__", "__contains__", "__bool__", "__len__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
-    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__floordiv__", "__mod__"),
-    *("__pow__", "__matmul__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__neg__", "__pos__"),
-    *("__invert__", "__enter__", "__exit__", "__missing__"),
-)
-_BY_FUNCTIONS: Final = (
-    *("__len__", "__iter__", "__next__", "__reversed__", "__contains__", "__bool__", "__int__", "__float__", "__abs__"),
-    *("__index__", "__hash__", "__str__", "__repr__", "__format__", "__round__", "__getattr__"),
-)
-"""Methods that operators, statements and Python's own functions call."""
 
 _ELEMENT: Final = "self."
 """What the names of state elements begin with, among those of variables."""
@@ -86,9 +88,12 @@ class _Inner:
 
 def check_outside(draft: Draft) -> Draft:
     """Refuse methods that may change what is outside of a row."""
+    held = [element.type.value_hint for element in draft.elements.values()]
     for method in draft.methods:
         own = "" if is_static(draft.program, method.name) else method.self_name
         frame = _Frame(draft, method.scope, method.source, own)
+        for kind in sorted(classes_in([*held, *dict(method.point.parameters).values()]), key=str):
+            frame.meet(kind)
         frame.run(method.tree.body, dict.fromkeys(method.parameters, NOTHING))
     return draft
 
@@ -105,6 +110,8 @@ class _Frame:
     mentioned: dict[Hashable, Any] = field(default_factory=dict)
     """Functions that are values somewhere, by what identifies them; all frames of a method share them."""
     running: set[Hashable] = field(default_factory=set)
+    kinds: dict[type, None] = field(default_factory=dict)
+    """Classes of the program's own package that objects may be of; all frames of a method share them, too."""
     named: dict[str, list[Hashable]] = field(default_factory=dict)
     """Those that a variable of this function may be."""
     result: Value = NOTHING
@@ -116,11 +123,12 @@ class _Frame:
     """The call that is looked at."""
     made_name: str = ""
     made: Value = NOTHING
+    raised: Value = NOTHING
 
     def run(self, body: list[ast.stmt], env: Env) -> Value:
         """Run the statements of a function, and say what it may return."""
-        self.bound = {name for one in body for node in ast.walk(one) for name in _bound_by(node)} | set(env)
-        self.outer = {name for one in body for name in _outer_names(one)}
+        self.bound = {name for one in body for node in ast.walk(one) for name in bound_by(node)} | set(env)
+        self.outer = {name for one in body for name in outer_names(one)}
         self.aliases = MayAlias(body, self.scope, self._element)
         self._block(body, env)
         return self.result
@@ -129,7 +137,7 @@ class _Frame:
         self, tree: ast.FunctionDef | ast.Lambda, args: Sequence[Value], named: Mapping[str, Value], env: Env
     ) -> Value:
         """Run a function that the method itself defines, and say what it may return."""
-        parameters = {argument.arg: NOTHING for argument in _arguments(tree.args)}
+        parameters = {argument.arg: NOTHING for argument in arguments_of(tree.args)}
         names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         inner = {**env, **parameters, **dict(zip(names, args, strict=False))}
         if tree.args.vararg is not None:
@@ -157,11 +165,11 @@ class _Frame:
             case ast.Return(value=value):
                 self.result = join(self.result, self._value(value, env))
                 return None
-            case ast.Raise():
-                self._walk(node, env)
+            case ast.Raise(exc=exception):
+                self.raised = join(self.raised, self._value(exception, env))
                 return None
             case ast.If(test=test, body=body, orelse=orelse):
-                self._value(test, env)
+                self._special(self._value(test, env), BY_TRUTH)
                 return merged(self._block(body, dict(env)), self._block(orelse, dict(env)))
             case ast.For() | ast.While():
                 return self._loop(node, env)
@@ -172,7 +180,8 @@ class _Frame:
             case ast.With(items=items, body=body):
                 for item in items:
                     found = self._value(item.context_expr, env)
-                    found = join(found, self._special(found, _BY_OPERATORS))
+                    # What `as` names may be what it is made of, as a nullcontext tells.
+                    found = join(found, found.part(), self._special(found, BY_OPERATORS))
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, found, env)
                 return self._block(body, env)
@@ -209,9 +218,9 @@ class _Frame:
             if isinstance(node, ast.For):
                 walked = self._value(node.iter, inner)
                 self._check_walked(node.iter, walked)
-                self._bind(node.target, walked.part(), inner)
+                self._bind(node.target, join(walked.part(), self._special(walked, BY_WALKS).part()), inner)
             else:
-                self._value(node.test, inner)
+                self._special(self._value(node.test, inner), BY_TRUTH)
             after = merged(self._block(node.body, inner), after)
         return self._block(node.orelse, after) if after is not None and node.orelse else after
 
@@ -236,7 +245,7 @@ class _Frame:
         assert broken is not None
         whole = self._block(node.orelse, after)
         for handler in node.handlers:
-            named = {handler.name: NOTHING} if handler.name else {}
+            named = {handler.name: Value(holds=self.raised.all)} if handler.name else {}
             whole = merged(whole, self._block(handler.body, {**broken, **named}))
         return self._block(node.finalbody, dict(whole if whole is not None else broken)) if node.finalbody else whole
 
@@ -268,8 +277,14 @@ class _Frame:
         whole = self._value(owner, env)
         placed = isinstance(node, ast.Subscript)
         self._check_changed(node, Value(frozenset(one for one in whole.is_ if one.has_places or not placed)))
-        if not placed:
+        if isinstance(node, ast.Attribute):
             self._check_code(node, whole)
+            if self._is_class_of(owner):
+                self._refuse_change(node, f"`{ast.unparse(node)}`", "an attribute of a class")
+            self._special(whole, ("__setattr__",))
+            self._by_kinds(whole, (node.attr,), [value], {}, setting=True)
+        else:
+            self._special(whole, ("__setitem__", "__delitem__"))
         self._into(owner, value, env)
 
     def _into(self, owner: ast.expr, value: Value, env: Env) -> None:
@@ -287,10 +302,12 @@ class _Frame:
                 self._bind(target, value, env)
             before = env.get(target.id, NOTHING)
             self._check_changed(target, Value(frozenset(thing for thing in before.is_ if thing.grows)))
+            self._special(before, BY_AUGMENTING)
             env[target.id] = Value(before.is_, before.holds | value.all)
             return
-        whole = self._value(_as_load(target), env)
+        whole = self._value(as_load(target), env)
         self._check_changed(target, Value(frozenset(thing for thing in whole.is_ if thing.grows)))
+        self._special(whole, BY_AUGMENTING)
         self._bind(target, join(whole, Value(holds=value.all)), env)
 
     # --- expressions
@@ -321,6 +338,8 @@ class _Frame:
                 # Whoever takes such a method takes it to call it.
                 self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
                 given = self._special(whole, (node.attr, "__getattr__"), properties=True)
+                if not is_own(node, self.self_name):
+                    given = join(given, self._by_kinds(whole, (node.attr, "__getattr__"), [], {}))
                 return join(given, found if found.all else whole.part(node.attr))
             case ast.Subscript(value=owner, slice=place):
                 self._value(place, env)
@@ -334,10 +353,12 @@ class _Frame:
             case ast.Call():
                 return self._call(node, env)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                self._value(test, env)
+                self._special(self._value(test, env), BY_TRUTH)
                 return join(self._value(body, env), self._value(orelse, env))
             case ast.BoolOp(values=values):
-                return join(*(self._value(value, env) for value in values))
+                found = join(*(self._value(value, env) for value in values))
+                self._special(found, BY_TRUTH)
+                return found
             case ast.NamedExpr(target=target, value=value):
                 found = self._value(value, env)
                 self._bind(target, found, env)
@@ -350,14 +371,14 @@ class _Frame:
                 return Value(holds=join(*(self._value(part, env) for part in parts)).all)
             case ast.BinOp(left=left, right=right):
                 sides = join(self._value(left, env), self._value(right, env))
-                return join(self._special(sides, _BY_OPERATORS), Value(holds=sides.part().all))
+                return join(self._special(sides, BY_OPERATORS), Value(holds=sides.part().all))
             case ast.Compare(left=left, comparators=others):
-                self._special(join(*(self._value(one, env) for one in (left, *others))), _BY_OPERATORS)
+                self._special(join(*(self._value(one, env) for one in (left, *others))), BY_OPERATORS)
                 return NOTHING
             case ast.UnaryOp(operand=operand):
-                return self._special(self._value(operand, env), _BY_OPERATORS)
+                return self._special(self._value(operand, env), BY_OPERATORS)
             case ast.FormattedValue(value=value):
-                self._special(self._value(value, env), _BY_FUNCTIONS)
+                self._special(self._value(value, env), BY_FUNCTIONS)
                 return NOTHING
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node, env)
@@ -379,6 +400,7 @@ class _Frame:
         both = list(zip(node.keys, node.values, strict=True))
         spread = [self._value(value, env).part() for key, value in both if key is None]
         pairs = [pair for pair in both if pair[0] is not None]
+        self._special(NOTHING, ("__hash__", "__eq__"))
         return Value(holds=join(*spread, *(self._value(part, env) for pair in pairs for part in pair)).all)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
@@ -386,9 +408,9 @@ class _Frame:
         for generator in node.generators:
             walked = self._value(generator.iter, inner)
             self._check_walked(generator.iter, walked)
-            self._bind(generator.target, walked.part(), inner)
+            self._bind(generator.target, join(walked.part(), self._special(walked, BY_WALKS).part()), inner)
             for test in generator.ifs:
-                self._value(test, inner)
+                self._special(self._value(test, inner), BY_TRUTH)
         made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         return Value(holds=join(*(self._value(part, inner) for part in made)).all)
 
@@ -398,13 +420,13 @@ class _Frame:
         named = {k.arg or "": self._value(k.value, env) for k in node.keywords}
         every = join(*args, *named.values())
         for one in (*node.args, *(k.value for k in node.keywords)):
-            self._call_back(one, join(every.part(), every.part().part()), env)
+            self._call_back(one, join(every, every.part(), every.part().part()), env)
         meaning = self._meaning(node.func)
         if meaning is MISSING and isinstance(node.func, ast.Attribute):
             return self._method_call(node, node.func, args, named, env)
         if meaning is MISSING:
             return self._call_value(node.func, args, named, env)
-        if meaning is functools.partial and node.args:
+        if (meaning is functools.partial or meaning is operator.call) and node.args:
             # What it is for is to be called with these.
             first = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
             return join(self._call(first, env), Value(holds=every.all))
@@ -415,7 +437,7 @@ class _Frame:
             self._check_changed(node.args[0], args[0])
             self._check_code(node.args[0], args[0])
         if isinstance(meaning, type | types.BuiltinFunctionType):
-            self._special(every, _BY_FUNCTIONS)
+            self._special(every, BY_FUNCTIONS)
         return self._result(meaning, args, named)
 
     def _result(self, meaning: Any, args: list[Value], named: Mapping[str, Value]) -> Value:
@@ -433,6 +455,8 @@ class _Frame:
             return self._called(args[0] if args else NOTHING, str(meaning.__reduce__()[1][0]), every)
         if isinstance(meaning, operator.itemgetter | operator.attrgetter):
             return join(every.part(), every.part().part())
+        if isinstance(meaning, types.MethodWrapperType) and meaning.__name__ == "__call__":
+            return self._result(meaning.__self__, args, named)
         function = getattr(meaning, "__func__", meaning)
         if isinstance(function, _lru_cache_wrapper):
             hint = returned(getattr(function, "__wrapped__", None))
@@ -453,6 +477,8 @@ class _Frame:
     def _constructed(self, kind: type, args: list[Value], named: Mapping[str, Value]) -> Value:
         """What a new object leads to: its arguments, defaults, and what the code of one's own class gives it."""
         kept = made_by(kind, join(*args, *named.values()))
+        if issubclass(kind, enum.Enum):
+            return value_of(kind, kind.__name__).part()
         if not self._is_home(kind.__module__):
             return kept
         names = [*getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))]
@@ -480,6 +506,56 @@ class _Frame:
         shown = [Value(frozenset((Thing.of(by_class, kind.__name__),)))] if by_class.held else []
         return join(*(Value(holds=one.all) for one in found), *shown)
 
+    # --- objects of one's own classes
+
+    def meet(self, meaning: Any) -> None:
+        """Note a class that objects may be of from now on."""
+        if isinstance(meaning, type) and self._is_home(meaning.__module__) and not issubclass(meaning, ProgramBase):
+            self.kinds[meaning] = None
+
+    def _by_kinds(
+        self,
+        owner: Value,
+        names: Iterable[str],
+        args: list[Value],
+        named: Mapping[str, Value],
+        *,
+        setting: bool = False,
+    ) -> Value:
+        """Look into members of all classes that were met: of which class an object is, is not known."""
+        found = []
+        for kind in list(self.kinds):
+            for name in names:
+                member = member_of(kind, name)
+                code = getattr(member, "fset" if setting else "fget", None) or getattr(member, "func", member)
+                if setting and code is member:
+                    continue
+                own = self._own_function(code)
+                if own is not None and own.__code__.co_filename != "<string>":
+                    found.append(self._enter(own, args, named, first=self._receiver(kind, member, owner)))
+                getter = self._own_function(member_of(type(member), "__get__"))
+                if getter is not None:
+                    found.append(self._enter(getter, [], {}, first=NOTHING))
+        return join(*found)
+
+    def _receiver(self, kind: type, member: Any, owner: Value) -> Value | None:
+        """What the first parameter of a member stands for: an object, its class, or nothing."""
+        if isinstance(member, staticmethod):
+            return None
+        if isinstance(member, classmethod):
+            return value_of(kind, kind.__name__)
+        fitting = frozenset(one for one in owner.is_ if isinstance(one.value, kind))
+        return join(Value(fitting, owner.holds), new_object(kind))
+
+    def _is_class_of(self, node: ast.expr) -> bool:
+        """Whether an expression is the class of something: `type(x)` or `x.__class__`."""
+        match node:
+            case ast.Attribute(attr="__class__"):
+                return True
+            case ast.Call(func=callee, args=[_]):
+                return self._meaning(callee) is type
+        return False
+
     def _method_call(
         self, node: ast.Call, callee: ast.Attribute, args: list[Value], named: Mapping[str, Value], env: Env
     ) -> Value:
@@ -492,9 +568,13 @@ class _Frame:
         written = {thing: self._own_function(thing.method(callee.attr)) for thing in owner.is_}
         changed = (thing for thing, own in written.items() if own is None and is_changer(thing, callee.attr))
         self._check_changed(node, Value(frozenset(changed)))
+        if args and self._is_class_of(callee.value):
+            self._check_changed(node, Value(frozenset(one for one in args[0].is_ if is_changer(one, callee.attr))))
         if every.all:
             self._into(callee.value, every, env)
-        results = [owner.given_by(callee.attr, every)]
+        results = [owner.given_by(callee.attr, every), self._by_kinds(owner, (callee.attr,), args, named)]
+        if callee.attr == "__call__":
+            results += [self._result(thing.value, args, named) for thing in owner.is_ if callable(thing.value)]
         for thing, own in written.items():
             if isinstance(thing.method(callee.attr), _lru_cache_wrapper):
                 results.append(self._result(thing.method(callee.attr), args, named))
@@ -517,6 +597,9 @@ class _Frame:
                 own = self._own_function(code)
                 if own is not None:
                     found.append(self._enter(own, [], {}, first=Value(frozenset((thing,)))))
+        if not properties:
+            # For what they change: what they give is not taken for what any operator may give.
+            self._by_kinds(owner, names, [], {})
         return join(*found)
 
     # --- functions that are values
@@ -527,10 +610,11 @@ class _Frame:
         if functions:
             return join(*(self._run_mentioned(one, args, named) for one in functions))
         found, every = self._value(callee, env), join(*args, *named.values())
+        self._special(found, ("__call__",))
         results = [self._result(thing.value, args, named) for thing in found.is_ if callable(thing.value)]
         if every.all:
             results += [self._run_mentioned(one, [every] * _PARAMETERS_MAX, {}) for one in list(self.mentioned)]
-        return join(every, found, *results)
+        return join(every, found, Value(holds=every.all), *results)
 
     def _call_back(self, function: ast.expr, given: Value, env: Env) -> None:
         """Look into a function that another one is given, and may call with what it is given besides."""
@@ -545,30 +629,13 @@ class _Frame:
             return [self._mention(id(node), _Inner(node, env, self))]
         if isinstance(node, ast.Name) and node.id in self.bound:
             return self.named.get(node.id, [])
-        if isinstance(node, ast.Call) and (made := self._as_lambda(node)) is not None:
+        if isinstance(node, ast.Call) and (made := as_lambda(self._meaning(node.func), node)) is not None:
             return [self._mention(ast.dump(node), _Inner(made, env, self))]
         if not isinstance(node, ast.Name | ast.Attribute):
             return []
         meaning = self._meaning(node)
         function = None if meaning is MISSING else self._own_function(meaning)
         return [] if function is None else [self._mention(_name_of(function), function)]
-
-    def _as_lambda(self, node: ast.Call) -> ast.Lambda | None:
-        """What `methodcaller`, `itemgetter` and `attrgetter` make, written as a function."""
-        meaning, first = self._meaning(node.func), node.args[0] if node.args else None
-        given = ast.Name("given", ast.Load())
-        body: ast.expr
-        if meaning is operator.methodcaller and first is not None:
-            # A name that is not known may be that of a method that changes anything.
-            name = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else "clear"
-            body = ast.Call(ast.Attribute(given, name, ast.Load()), node.args[1:], node.keywords)
-        elif (meaning is operator.itemgetter or meaning is operator.attrgetter) and first is not None:
-            # Whichever part it is.
-            body = ast.Subscript(given, ast.Constant(0), ast.Load())
-        else:
-            return None
-        made = ast.Lambda(ast.arguments([], [ast.arg("given")], None, [], [], None, []), body)
-        return ast.fix_missing_locations(ast.copy_location(made, node))
 
     def _mention(self, identity: Hashable, function: Any) -> Hashable:
         self.mentioned[identity] = function
@@ -598,13 +665,20 @@ class _Frame:
             root = root.value
         if isinstance(root, ast.Name) and root.id in self.bound:
             return MISSING
-        return self.scope.resolve(callee)
+        meaning = self.scope.resolve(callee)
+        self.meet(meaning)
+        return meaning
 
     def _own_function(self, meaning: Any) -> Any:
         """A function that can be looked into: of the program's own package, or a helper of the program."""
         if isinstance(meaning, ast.Attribute):
             return meaning
         function = getattr(meaning, "__func__", meaning)
+        while isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
+            # What a decorator made of a function calls it in the end.
+            if self._is_home(str(function.__globals__.get("__name__"))):
+                return bare(function)
+            function = function.__wrapped__
         if isinstance(function, types.FunctionType) and self._is_home(function.__module__):
             return function
         return None
@@ -639,7 +713,7 @@ class _Frame:
             return join(*args, *named.values(), *referenced(function))
         tree, frame = opened
         names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
-        env = {argument.arg: NOTHING for argument in _arguments(tree.args)}
+        env = {argument.arg: NOTHING for argument in arguments_of(tree.args)}
         env |= defaults_of(function, tree)
         if names and (frame.self_name or first is not None):
             frame.made_name = names[0] if making else ""
@@ -668,7 +742,7 @@ class _Frame:
         return tree, self._inner_frame(scope_of(function, tree), source, "")
 
     def _inner_frame(self, scope: Scope, source: Source, self_name: str) -> _Frame:
-        return _Frame(self.draft, scope, source, self_name, self.known, self.mentioned, self.running)
+        return _Frame(self.draft, scope, source, self_name, self.known, self.mentioned, self.running, self.kinds)
 
     # --- what names stand for
 
@@ -690,6 +764,7 @@ class _Frame:
         if not isinstance(root, ast.Name) or root.id in self.bound:
             return NOTHING
         meaning = self.scope.resolve(node)
+        self.meet(meaning)
         return NOTHING if meaning is MISSING else value_of(meaning, ast.unparse(node))
 
     # --- refusing
@@ -723,35 +798,3 @@ class _Frame:
 
 def _name_of(function: Any) -> Hashable:
     return str(function.attr) if isinstance(function, ast.Attribute) else id(function)
-
-
-def _as_load(target: ast.expr) -> ast.expr:
-    match target:
-        case ast.Subscript(value=value, slice=place):
-            return ast.copy_location(ast.Subscript(value, place, ast.Load()), target)
-        case ast.Attribute(value=value, attr=name):
-            return ast.copy_location(ast.Attribute(value, name, ast.Load()), target)
-    return target
-
-
-def _outer_names(node: ast.stmt, inside: bool = False) -> Iterator[str]:
-    """Names that a statement says are of the module, or of a function around that which it stands in."""
-    if isinstance(node, ast.Global) or (isinstance(node, ast.Nonlocal) and not inside):
-        yield from node.names
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
-            yield from _outer_names(child, inside or isinstance(node, ast.FunctionDef))  # type: ignore[arg-type]
-
-
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
-            yield name
-        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-            yield name
-        case ast.ExceptHandler(name=str(name)):
-            yield name
-
-
-def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:
-    return (one for one in ast.walk(arguments) if isinstance(one, ast.arg))

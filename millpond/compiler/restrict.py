@@ -74,11 +74,17 @@ class Check(ast.NodeVisitor):
 
     def check_decorators(self) -> None:
         """Refuse a decorator of a helper that changes what it does."""
-        decorators = self._method.tree.decorator_list
+        tree = self._method.tree
         allowed = self._of_class or is_static(self._draft.program, self._method.name)
-        if self._helper and len(decorators) > allowed:
+        replaced = hasattr(self._method.point.function, "__wrapped__")
+        if self._helper and (replaced or len(tree.decorator_list) > allowed):
+            meanings = ((self._method.scope.resolve(one), one) for one in tree.decorator_list)
+            others = [one for meaning, one in meanings if meaning is not staticmethod and meaning is not classmethod]
             raise self._refuse(
-                "MP118", "a helper has a decorator", decorators[0], "no decorator but @staticmethod or @classmethod"
+                "MP118",
+                "a helper has a decorator",
+                (*others, *tree.decorator_list, tree)[0],
+                "no decorator but @staticmethod or @classmethod",
             )
 
     def _refuse(self, code: str, summary: str, node: ast.AST, expected: str, hint: str | None = None) -> ProgramError:
@@ -232,12 +238,22 @@ class Check(ast.NodeVisitor):
                 expected,
                 f"make it a helper, without @{type(member).__name__}, and call it: self.{name}()",
             )
+        if member is not MISSING and not hasattr(ProgramBase, name):
+            kind = type(member).__name__.strip("_")
+            return self._refuse(
+                "MP115",
+                f"`{name}` is a {kind}, which asks for the program that it is called on",
+                node,
+                expected,
+                f"make it a plain helper: def {name}(self, ...)",
+            )
         return self._refuse("MP115", f"the program has no `{name}`", node, expected)
 
     def _is_constant(self, name: str) -> bool:
         member = inspect.getattr_static(self._draft.program, name, MISSING)
-        special = isinstance(member, property | functools.cached_property | classmethod) or hasattr(ProgramBase, name)
-        return member is not MISSING and not special
+        # What is no function and yet bound to an instance (a cache, a partialmethod) has none in a task.
+        bound = hasattr(type(member), "__get__") and not isinstance(member, staticmethod)
+        return member is not MISSING and not bound and not hasattr(ProgramBase, name)
 
     def _without_instance(self, does: str, node: ast.AST) -> ProgramError:
         return self._refuse(

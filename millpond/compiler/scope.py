@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -170,3 +170,28 @@ def _mark(node: ast.AST, inner: frozenset[str]) -> None:
         case _:
             for child in ast.iter_child_nodes(node):
                 _mark(child, inner)
+
+
+def outer_names(node: ast.stmt, inside: bool = False) -> Iterator[str]:
+    """Names that a statement says are of the module, or of a function around that which it stands in."""
+    if isinstance(node, ast.Global) or (isinstance(node, ast.Nonlocal) and not inside):
+        yield from node.names
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from outer_names(child, inside or isinstance(node, ast.FunctionDef))  # type: ignore[arg-type]
+
+
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """The name that a node by itself gives a value to, or takes one from."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+            yield name
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case ast.ExceptHandler(name=str(name)):
+            yield name
+
+
+def arguments_of(arguments: ast.arguments) -> Iterator[ast.arg]:
+    """All parameters of a function."""
+    return (one for one in ast.walk(arguments) if isinstance(one, ast.arg))

@@ -106,7 +106,7 @@ def hint_of_value(value: Any, depth: int = 0) -> Any:
 
 def of(kind: type, *parts: Any) -> Any:
     """A generic type of parts; Any stands for those that are not known."""
-    if parts[-1] is None:
+    if not parts or parts[-1] is None:
         return kind
     return types.GenericAlias(kind, tuple(Any if part is None else part for part in parts))
 

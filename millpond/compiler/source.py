@@ -20,6 +20,7 @@ from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.scope import Names, Scope, mark_inner
 from millpond.errors import ProgramError
 from millpond.program import EntryPoint
+from millpond.program.places import signature_place
 from millpond.program.semantics.written import changed_file
 from millpond.program.timers import handler_point, timer_elements
 
@@ -59,8 +60,10 @@ def _read(program: type, point: EntryPoint) -> Method:
         raise ProgramError(
             "MP118",
             f"{where} is not a plain method",
+            places=signature_place(function),
             expected="a method with no decorator but @entry",
-            found=repr(function),
+            found=f"what another decorator made of it, a {type(function).__name__}",
+            hint="call what the decorator does from the method's body",
         )
     source, tree = parse_function(function, where)
     if isinstance(tree, ast.AsyncFunctionDef):
@@ -70,7 +73,8 @@ def _read(program: type, point: EntryPoint) -> Method:
             "MP118",
             "an entry point has another decorator",
             source,
-            tree.decorator_list[0],
+            # A decorator may have put another function in its place, which has none.
+            (*tree.decorator_list, tree)[0],
             expected="@entry alone",
             hint="call what the decorator does from the method's body",
         )

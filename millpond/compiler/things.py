@@ -17,6 +17,7 @@ import heapq
 import itertools
 import operator
 import types
+import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper, cached_property
@@ -67,8 +68,27 @@ _NEW: Final = (
 )
 """Functions whose result is new, and holds what their arguments hold."""
 
-_GIVING: Final = (next, min, max, functools.reduce, operator.getitem, getattr)
+_GIVING: Final = (next, min, max, functools.reduce, operator.getitem, getattr, typing.cast)
 """Functions whose result may be what they are given, or a part of it."""
+
+BY_OPERATORS: Final = (
+    *("__getitem__", "__contains__", "__bool__", "__len__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__floordiv__", "__mod__"),
+    *("__pow__", "__matmul__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__neg__", "__pos__"),
+    *("__invert__", "__enter__", "__exit__", "__missing__"),
+)
+BY_FUNCTIONS: Final = (
+    *("__eq__", "__lt__", "__gt__", "__add__", "__radd__", "__call__"),
+    *("__len__", "__iter__", "__next__", "__reversed__", "__contains__", "__bool__", "__int__", "__float__", "__abs__"),
+    *("__index__", "__hash__", "__str__", "__repr__", "__format__", "__round__", "__getattr__"),
+)
+BY_TRUTH: Final = ("__bool__", "__len__")
+BY_WALKS: Final = ("__iter__", "__next__", "__getitem__")
+BY_AUGMENTING: Final = (
+    *("__iadd__", "__isub__", "__imul__", "__ior__", "__iand__", "__ixor__", "__ipow__", "__imod__", "__itruediv__"),
+    *("__ifloordiv__", "__imatmul__", "__ilshift__", "__irshift__"),
+)
+"""Methods that operators, statements and Python's own functions call."""
 
 _HELD_MAX: Final = 100_000
 """So many parts of an object are looked at; of more, those that come first stand for all."""
@@ -151,6 +171,8 @@ class Thing:
         if not self._is_there:
             hints = [one for one in items_of(self.hint) if not is_frozen(one)]
             return frozenset(Thing(self.text, 0, None, one) for one in hints)
+        if isinstance(self.value, enum.EnumType):
+            return frozenset(Thing.of(member, self.text) for member in self.value)
         if _is_code(self.value) and not isinstance(self.value, enum.Enum):
             return frozenset()
         found = (Thing.of(part, self.text) for part in itertools.islice(_parts(self.value), _HELD_MAX))
@@ -308,13 +330,63 @@ def made_by(function: Any, given: Value) -> Value:
         return join(given, given.part())
     if any(function is known for known in _NEW):
         return Value(holds=given.part().all)
-    return Value(holds=given.all)
+    # Whatever it is, it may hold what it is given, or parts of that (a ChainMap, a MappingProxyType).
+    return Value(holds=given.all | given.part().all | given.part().part().all)
 
 
 def value_of(meaning: Any, text: str) -> Value:
     """An object of outside as what an expression may be."""
     thing = Thing.of(meaning, text)
     return Value(frozenset((thing,))) if thing.matters else NOTHING
+
+
+def as_lambda(meaning: Any, node: ast.Call) -> ast.Lambda | None:
+    """What `methodcaller`, `itemgetter` and `attrgetter` make, written as a function."""
+    given, first = ast.Name("given", ast.Load()), node.args[0] if node.args else None
+    body: ast.expr
+    if meaning is operator.methodcaller and first is not None:
+        # A name that is not known may be that of a method that changes anything.
+        name = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else "clear"
+        body = ast.Call(ast.Attribute(given, name, ast.Load()), node.args[1:], node.keywords)
+    elif (meaning is operator.itemgetter or meaning is operator.attrgetter) and first is not None:
+        # Whichever part it is.
+        body = ast.Subscript(given, ast.Constant(0), ast.Load())
+    else:
+        return None
+    made = ast.Lambda(ast.arguments([], [ast.arg("given")], None, [], [], None, []), body)
+    return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
+def as_load(target: ast.expr) -> ast.expr:
+    """What a place holds before something is put there."""
+    match target:
+        case ast.Subscript(value=value, slice=place):
+            return ast.copy_location(ast.Subscript(value, place, ast.Load()), target)
+        case ast.Attribute(value=value, attr=name):
+            return ast.copy_location(ast.Attribute(value, name, ast.Load()), target)
+    return target
+
+
+def member_of(kind: type, name: str) -> Any:
+    """What stands under a name in a class or in one of its bases; None if nothing does."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def new_object(kind: type) -> Value:
+    """An object of a class that is no object of outside: it has what its class has, but for what is its own."""
+    own = {*getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ())), *stored_by(vars(kind).get("__init__"))}
+    by_class = class_attributes(kind, frozenset(own))
+    return Value(frozenset((Thing.of(by_class, kind.__name__),))) if by_class.held else NOTHING
+
+
+@functools.lru_cache(maxsize=1024)
+def bare(function: types.FunctionType) -> types.FunctionType:
+    """A decorator's function as it is written itself, and not as the function that it stands for."""
+    parts = (function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(*parts)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__code__.co_qualname
+    return made
 
 
 def referenced(function: Any) -> Iterator[Value]:

@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, MappingView, Sequence
 from typing import Any, TypeVar, cast
 
 from millpond.errors import ProgramError
+from millpond.state.containers.vector import Vector
+from millpond.state.copying import copied
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,7 +40,7 @@ class Each:
 
     def __getattr__(self, name: str) -> Callable[..., Collected]:
         def ask_all(*args: Any, **kwargs: Any) -> Collected:
-            return Collected([getattr(instance, name)(*args, **kwargs) for instance in self._instances])
+            return Collected([_answer(getattr(instance, name)(*args, **kwargs)) for instance in self._instances])
 
         return ask_all
 
@@ -47,7 +49,15 @@ class Each:
     __iter__ = None
 
     def __getitem__(self, key: Any) -> Collected:
-        return Collected([instance[key] for instance in self._instances])
+        return Collected([_answer(instance[key]) for instance in self._instances])
+
+
+def _answer(value: Any) -> Any:
+    """What an instance answers, as it comes to `merged` from elsewhere: a list of what is walked, objects as copies."""
+    if isinstance(value, Vector):
+        # It is made for the answer.
+        return value
+    return copied(list(value) if isinstance(value, MappingView | Iterator) else value)
 
 
 def each(element: T) -> T:

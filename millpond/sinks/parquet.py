@@ -20,8 +20,10 @@ from millpond.errors import FeedError
 from millpond.sinks.disk import publishing
 from millpond.sinks.protocol import Sink, SinkDescription, Staged
 from millpond.sinks.tokens import Token
+from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.door import usual_door
+from millpond.storage.open import is_plain_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +35,12 @@ class ParquetSink(Sink):
 
     path: str
 
+    def __repr__(self) -> str:
+        return f"parquet({shown_url(self.path)!r})"
+
     def describe(self) -> SinkDescription:
         """Describe a place that shows what it holds, in which files can wait."""
-        return SinkDescription(self.path, exactly_once=True, staging=Path(self.path), manifest_tells=True)
+        return SinkDescription(shown_url(self.path), exactly_once=True, staging=Path(self.path), manifest_tells=True)
 
     def publish(self, token: Token, staged: Staged) -> None:  # noqa: ARG002
         """Give the files names that readers see; all are durable when this returns."""
@@ -69,13 +74,22 @@ class ParquetSink(Sink):
 
 def parquet(path: str | Path) -> ParquetSink:
     """Write replies to a directory of Parquet files, exactly once; readers never see an uncommitted epoch."""
-    text = str(path).removeprefix("file://").removeprefix("file:")
-    if "://" in text or not text:
+    folder = path if isinstance(path, Path) else _folder_in(path)
+    if folder is None:
         raise FeedError(
             "MP502",
             "a Parquet sink can't be at this place",
             expected="a directory of a POSIX file system",
             # Not the address itself: it may hold a password.
-            found="an address with a scheme" if text else "nothing",
+            found="an address, or what looks like one" if path else "nothing",
         )
-    return ParquetSink(str(Path(text).absolute()))
+    return ParquetSink(str(folder.absolute()))
+
+
+def _folder_in(text: str) -> Path | None:
+    """The folder that a text names; None if it is an address of something else, or may be a mistyped one."""
+    plain = text.removeprefix("file://").removeprefix("file:")
+    if plain != text and ("?" in plain or "#" in plain or (text.startswith("file://") and not plain.startswith("/"))):
+        return None
+    # A colon before the first slash ends a scheme, however it goes on; a folder of such a name is written ./a:b.
+    return Path(plain) if ":" not in plain.partition("/")[0] and is_plain_path(plain) else None

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from millpond.errors import StateError
+from millpond.state.codec.canonical import UNFIT, canonical_set
 from millpond.state.codec.nesting import NESTED_MAX
 from millpond.state.codec.records import put_together, take_apart
 from millpond.state.codec.shown import shown
@@ -24,6 +25,9 @@ from millpond.state.codec.shown import shown
 _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
 _WHOLE: Final = (enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, range)
 """What stays what it is, wherever it goes."""
+
+_UNCOPIED: Final = (TypeError, copy.Error)
+"""What Python raises for an object that can't be copied: a generator, a lock, a file."""
 
 
 def copied(value: Any) -> Any:
@@ -38,6 +42,14 @@ def copied(value: Any) -> Any:
             found=shown(value, 120),
             hint="refer to it by a key instead",
         ) from None
+    except _UNCOPIED as error:
+        raise StateError(
+            "MP209",
+            "a value that a row is given, or gives, can't be copied",
+            expected="numbers, text, bytes, dates, None, collections, dataclasses, named tuples, enums, arrays",
+            found=f"{shown(value, 120)} ({shown(error, 120)})",
+            hint="it would be one object inside and outside of the row: give what it holds instead",
+        ) from error
 
 
 def _copied(value: Any) -> Any:
@@ -52,9 +64,17 @@ def _copied(value: Any) -> Any:
     if kind is dict:
         return {_copied(key): _copied(part) for key, part in value.items()}
     if kind in (set, frozenset):
-        return value.copy()
+        return _copied_set(value)
     record = take_apart(value) if not isinstance(value, msgspec.Struct) else None
     if record is None:
         return copy.deepcopy(value)
     what, (module, name, *parts) = record
     return put_together(what, [module, name, *map(_copied, parts)])
+
+
+def _copied_set(value: Any) -> Any:
+    """A set as it comes out of a column or goes into one: walked in the same order whatever was in it before."""
+    try:
+        return canonical_set(value)
+    except UNFIT:
+        return value.copy()

@@ -28,8 +28,11 @@ Opener = Callable[[str], Storage]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-_MISTYPED = re.compile(r"(?![/.~])(?:[^/]*:[^/]*@|[^/]*//.*@|[^/]*[:;,] ?//|[^/]*@[^/]*:[0-9]+(?:/|$))", re.DOTALL)
-"""A user and a password, or what stands before a host, in something that does not begin as a path does."""
+_MISTYPED = re.compile(
+    r".*://|(?![/.~])(?:[^/]*:/?[^/]*@|[^/]*//.*@|[^/]*[:;,] ?//|[^/]*@[^/]*:[0-9]+(?:/|$))", re.DOTALL
+)
+"""A user and a password, or what stands before a host, in something that does not begin as a path does; or an address
+inside of a path, as a wrong mark between two of them leaves it."""
 
 _added: dict[str, Opener] = {}
 
@@ -49,14 +52,14 @@ def folder_of(url: str) -> Path | None:
     """The folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
     scheme = _SCHEME.match(url)
     if scheme is None:
-        return Path(url).absolute() if _is_plain_path(url) else None
+        return Path(url).absolute() if is_plain_path(url) else None
     if scheme[1].lower() not in _LAYOUTS:
         return None
     try:
         path = _local_path(urlsplit(url))
     except ValueError:
         return None
-    return Path(path).absolute() if path and _is_path(path) else None
+    return None if path is None else Path(path).absolute()
 
 
 def _is_path(text: str) -> bool:
@@ -67,7 +70,7 @@ def _is_path(text: str) -> bool:
         return False
 
 
-def _is_plain_path(text: str) -> bool:
+def is_plain_path(text: str) -> bool:
     """Whether an address without a scheme is a path, and not one with a mistyped scheme: no folder is made of that."""
     return _is_path(text) and _MISTYPED.match(text) is None and _MISTYPED.match(unquote(text)) is None
 
@@ -78,7 +81,7 @@ def _open(url: str) -> Storage:
     if folder is not None:
         refuse_other_layouts(folder, _LAYOUTS[scheme[1].lower() if scheme else "file"])
     if scheme is None:
-        storage: Storage | None = FileStorage(url) if _is_plain_path(url) else None
+        storage: Storage | None = FileStorage(url) if is_plain_path(url) else None
     else:
         storage = _open_address(scheme[1].lower(), url)
     if storage is None:
@@ -160,8 +163,9 @@ def _open_address(scheme: str, url: str) -> Storage | None:
 
 
 def _local_path(parts: SplitResult) -> str | None:
-    """The path of an address on this machine, as `file:///data/recs` has it."""
-    return unquote(parts.path, errors="surrogateescape") or None if parts.netloc in {"", "localhost"} else None
+    """The path of an address on this machine, as `file:///data/recs` has it; None if it may be a mistyped address."""
+    path = unquote(parts.path, errors="surrogateescape")
+    return path if parts.netloc in {"", "localhost"} and is_plain_path(path) else None
 
 
 def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:

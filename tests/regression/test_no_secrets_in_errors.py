@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import traceback
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from millpond.checkpoint.forking import fork
 from millpond.cli import app
+from millpond.engine.publish.publish import _blaming
 from millpond.errors import MillpondError
 from millpond.sinks.parquet import parquet
+from millpond.sinks.protocol import Sink, SinkDescription
 from millpond.spark.streaming.workroot import _folder
 from millpond.storage.addresses import identity_of, scrubbed, shown_url
 from millpond.storage.backends.objects import ObjectStorage, read_place
@@ -149,6 +153,50 @@ def test_no_command_and_no_fork_tells_a_password(tmp_path, monkeypatch, address)
     with pytest.raises(MillpondError) as caught:
         fork(address, tmp_path / "new")
     assert PW not in everything_of(caught.value)
+
+
+MISTYPED = (
+    *(f"{scheme}:user:{PW}@host/p" for scheme in ("s3", "gs", "file", "log", "perkey", "abfss")),
+    *(f"{scheme}:/user:{PW}@host/p" for scheme in ("s3", " s3", "3s", "s 3")),
+    *(f"file://{PW}@host/p", f"file://host/p?password={PW}", f"file:///p?token={PW}", f"file:///p#{PW}"),
+    *(f"spread://file:///a,s3://u:{PW}@b", f"elements:///e?a=s3://u:{PW}@b", f"s3://KEY:{PW}@bucket/p"),
+)
+
+
+@pytest.mark.parametrize("address", MISTYPED)
+def test_no_folder_is_made_of_a_mistyped_address(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for make in (parquet, open_storage):
+        if make is open_storage and address.startswith("s3://"):
+            continue
+        with pytest.raises(MillpondError) as caught:
+            make(address)
+        assert PW not in everything_of(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sink_is_shown_without_what_looks_like_a_password(tmp_path):
+    sink = parquet(tmp_path / f"u:{PW}@h")
+    assert PW not in repr(sink) + sink.describe().place
+    assert parquet("file:///data/recs") == parquet("/data/recs")
+    assert parquet("./a:b") == parquet(Path("a:b"))
+
+
+class Telling(Sink):
+    def describe(self):
+        return SinkDescription(f"postgres://u:{PW}@host/db?sslkey={PW}")
+
+    def publish(self, token, staged):
+        raise OSError(f"could not connect to postgres://u:{PW}@host/db?password={PW}")
+
+
+def test_what_a_sink_of_ones_own_says_is_shown_without_its_password():
+    token = SimpleNamespace(epoch=3, sink="go")
+    with pytest.raises(MillpondError) as caught, _blaming(Telling(), token):
+        Telling().publish(token, None)
+    assert caught.value.code == "MP605"
+    assert PW not in str(caught.value)
+    assert "postgres://***@host/db" in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

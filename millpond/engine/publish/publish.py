@@ -21,6 +21,7 @@ from millpond.errors import MillpondError, RowError, StorageError
 from millpond.sinks.parquet import ParquetSink
 from millpond.sinks.protocol import Frames, Sink, Staged, StagedFile
 from millpond.sinks.tokens import Token
+from millpond.storage.addresses import scrubbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,8 @@ def _blaming(sink: Sink, token: Token) -> Iterator[None]:
     except Exception as error:
         raise RowError(
             "MP605",
-            f"{sink.describe().place} raised {type(error).__name__} on epoch {token.epoch}",
+            f"{scrubbed(sink.describe().place)} raised {type(error).__name__} on epoch {token.epoch}",
             expected=f"that `{token.sink}` can be published",
-            found=str(error)[:300],
+            found=scrubbed(str(error))[:300],
             hint="the epoch is committed; the next start hands it over again before anything else",
         ) from error

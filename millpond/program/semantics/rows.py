@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 
-from millpond.errors import Aborted
+from millpond.errors import Aborted, StateError
 from millpond.program.semantics.ambient import ROW, WRITTEN, Row
 from millpond.state.codec.shown import ascii_surrogates
 from millpond.state.copying import copied
@@ -38,19 +38,21 @@ def wrap_entries(program: type, mark: str) -> None:
     """Make each call of an entry point a row, and let each call of a helper have defaults of its own."""
     for name in {name for base in program.__mro__ for name in vars(base)}:
         member = inspect.getattr_static(program, name)
-        if not isinstance(member, types.FunctionType) or hasattr(member, WRITTEN):
+        function = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+        if not isinstance(function, types.FunctionType) or hasattr(function, WRITTEN):
             continue
-        if getattr(member, mark, False):
+        if member is function and getattr(member, mark, False):
             setattr(program, name, as_row(name, member))
-        elif name in vars(program):
-            setattr(program, name, with_own_defaults(member))
+        elif (called := with_own_defaults(function)) is not function:
+            setattr(program, name, called if member is function else type(member)(called))
 
 
 def with_own_defaults(function: types.FunctionType) -> types.FunctionType:
     """Return a function whose calls get copies of the defaults that they leave out, if any can be changed."""
     signature = inspect.signature(function)
     defaults = {name: one.default for name, one in signature.parameters.items() if one.default is not one.empty}
-    if all(copied(default) is default for default in defaults.values()):
+    defaults = {name: default for name, default in defaults.items() if _is_changeable(default)}
+    if not defaults:
         return function
 
     @functools.wraps(function)
@@ -62,6 +64,14 @@ def with_own_defaults(function: types.FunctionType) -> types.FunctionType:
 
     setattr(call, WRITTEN, function)
     return cast("types.FunctionType", call)
+
+
+def _is_changeable(default: Any) -> bool:
+    """Whether calls would notice that a default is one object; one that can't be copied (a module, a file) stays so."""
+    try:
+        return not isinstance(default, frozenset) and copied(default) is not default
+    except StateError:
+        return False
 
 
 def as_row(name: str, function: Any) -> Callable[..., Any]:
