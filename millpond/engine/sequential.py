@@ -147,6 +147,7 @@ class Sequential:
         if compiled is None:
             raise FeedError("MP510", "no such entry point", expected=", ".join(self._compiled.entries), found=entry)
         parameters = compiled.point.parameters
+        args = compiled.point.filled(args)
         if len(args) != len(parameters):
             raise FeedError(
                 "MP503",
@@ -216,8 +217,7 @@ class Sequential:
         record.waiting.append(replace(message, step=step, task=task, values=carried))
 
     def _start(self, compiled: CompiledEntry, args: Sequence[Any]) -> KeyGroup:
-        hints = [hint for _, hint in compiled.point.parameters]
-        return KeyGroup(argument_hash(hints, args) % self._layout.key_groups)
+        return KeyGroup((argument_hash(compiled.point, args) or 0) % self._layout.key_groups)
 
     def _work(self, task: CompiledTask, values: dict[str, Any], instance: InstanceId) -> Any:
         states = [(one.state, 0 if one.mode is Mode.KEYED else instance) for one in task.accesses]

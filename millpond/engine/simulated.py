@@ -19,7 +19,7 @@ from millpond.checkpoint.records.manifest import Loss, Ownership
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
-from millpond.compiler.routing import HASHED, argument_hash
+from millpond.compiler.routing import argument_hash
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.assemble import assemble
 from millpond.engine.durability.boundedloss import Saving, bounded_loss_settings
@@ -248,6 +248,8 @@ class Simulated:
         If it `ends`, the watermark moves to the end of time, as after a bounded run.
         """
         self._times.check_open()
+        entries = self._plan.program.entries
+        rows = [(name, entries[name].point.filled(arguments)) for name, arguments in rows]
         offer = Offer("simulated", self._batch, self._sources)
         moment = self._times.moment()
         self._row_times = times
@@ -413,10 +415,8 @@ class Simulated:
         task = compiled.tasks[0]
         layout = self._plan.layout
         if task.dispatch is not Dispatch.BY_KEY:
-            hints = tuple(hint for _, hint in compiled.point.parameters)
-            if any(value is None and hint in HASHED for hint, value in zip(hints, arguments, strict=True)):
-                return _BAD_ROW_GROUP
-            return argument_hash(hints, arguments) % layout.key_groups
+            hashed = argument_hash(compiled.point, arguments)
+            return _BAD_ROW_GROUP if hashed is None else hashed % layout.key_groups
         if not task.key:
             return layout.group_of(THE_KEY)
         named = dict(zip((name for name, _ in compiled.point.parameters), arguments, strict=True))

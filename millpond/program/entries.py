@@ -7,7 +7,7 @@ import inspect
 import itertools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_origin, overload
 
@@ -17,6 +17,7 @@ from millpond.program.places import signature_place
 from millpond.program.semantics.ambient import as_written, names_used
 from millpond.state.codec.classes import UNRESOLVED
 from millpond.state.codec.typenames import type_text
+from millpond.state.copying import copied
 from millpond.windowing.element import ClosedWindow
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,7 +40,8 @@ class EntryPoint:
 
     A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
     are due, not by rows. One that is told `windows` is a timer whose second parameter is, in the source, a list of the
-    windows that are over; what it is fed is the moment up to which they are.
+    windows that are over; what it is fed is the moment up to which they are. `defaults` are those of its parameters:
+    a row whose column is missing or null takes a copy.
     """
 
     name: str
@@ -49,11 +51,22 @@ class EntryPoint:
     relaxed: bool = False
     timer: bool = False
     windows: bool = False
+    defaults: tuple[tuple[str, Any], ...] = ()
 
     @property
     def replies(self) -> bool:
         """Whether a call gives a reply."""
         return self.returns is not type(None)
+
+    def filled(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call by place, with defaults where the last ones are left out, or are None."""
+        defaults = dict(self.defaults)
+        names = [name for name, _ in self.parameters]
+        left_out = names[len(arguments) :]
+        if any(name not in defaults for name in left_out):
+            return tuple(arguments)
+        given = zip(names, (*arguments, *[None] * len(left_out)), strict=False)
+        return tuple(copied(defaults.get(name)) if value is None else value for name, value in given)
 
 
 @overload
@@ -145,12 +158,12 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
         raise _unresolved(where, signature_place(function), error) from None
     parameters = list(inspect.signature(function).parameters.values())[1:]
     for parameter in parameters:
-        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or parameter.default is not parameter.empty:
+        if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
             raise ProgramError(
                 "MP103",
                 f"parameter `{parameter.name}` of {where} can't be a column",
                 places=signature_place(function, parameter.name),
-                expected="plain parameters without defaults, *args or **kwargs",
+                expected="parameters by name, no *args, no **kwargs, none before a `/`",
                 found=str(parameter),
             )
         if parameter.name not in hints:
@@ -170,12 +183,14 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
             expected="-> None, or the type of its reply",
             found="no hint",
         )
-    columns = tuple((p.name, hints[p.name]) for p in parameters)
+    columns = tuple((p.name, hints[p.name] if p.default is not None else hints[p.name] | None) for p in parameters)
+    defaults = tuple((p.name, p.default) for p in parameters if p.default is not p.empty)
     # A reply of any type is one that no sink takes, which is said where one is given; it may be wanted for itself.
     replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
     for told, hint in (*columns, *replies):
         _check_column(where, function, told, hint)
-    return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))
+    relaxed = getattr(function, _RELAXED, False)
+    return EntryPoint(name, function, columns, hints["return"], relaxed, defaults=defaults)
 
 
 def _unresolved(where: str, places: tuple[SourcePlace, ...], error: Exception) -> ProgramError:
@@ -201,10 +216,10 @@ def _check_column(where: str, function: Callable[..., Any], parameter: str, hint
             "MP148",
             f"{f'parameter `{parameter}`' if parameter else 'the reply'} of {where} has no column type",
             places=signature_place(function, parameter),
-            expected="numbers, str, bytes, bool, date, datetime, Decimal, Literal, list, set, dict, tuple, dataclass, "
-            "or `| None`",
+            expected="numbers, str, bytes, bool, date, datetime, Decimal, UUID, Literal, Enum, list, set, dict, tuple, "
+            "dataclass, or `| None`",
             found=type_text(unfit),
             hint="a column has one type: take two parameters that may be None, or a text that says which it is"
             if get_origin(unfit) in (Union, types.UnionType, Literal)
-            else "let the column hold a text or a number, and make the value of it: UUID(text), Color(number)",
+            else "let the column hold a text or a number, and make the value of it: Path(text)",
         )

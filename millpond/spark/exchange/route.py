@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.compiler.compiled import CompiledEntry
-from millpond.compiler.routing import HASHED
+from millpond.compiler.routing import hashed_parameters
 from millpond.engine.plan import FeedPlan, Order, ProgramPlan
 from millpond.engine.task.intake import feed_column, keep_column
 from millpond.engine.time.laterows import TIME
@@ -197,7 +197,8 @@ def feed_frame(
         columns.append(time.alias(TIME))
     for name in parameters:
         cast = casts[name]
-        column = F.col(f"`{name}`")
+        # A column that is missing is null: its parameter has a default.
+        column = F.col(f"`{name}`") if name in frame.columns else F.lit(None)
         columns.append((column if cast is None else column.cast(cast)).alias(feed_column(number, name)))
     for place, (name, _) in enumerate(feed.keep):
         if name not in parameters:
@@ -219,7 +220,7 @@ def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], st
             return str(int(layout.group_of(THE_KEY)))
         names = task.key.split(",")
     else:
-        names = [name for name, hint in parameters.items() if hint in HASHED]
+        names = hashed_parameters(entry.point)
     columns = [column_name(name) for name in names]
     hints = [parameters[name] for name in names]
     single = task.dispatch is Dispatch.BY_KEY and len(names) == 1

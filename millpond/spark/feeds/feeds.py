@@ -130,7 +130,9 @@ def _policy(on_bad_row: OnBadRow) -> BadRows:
 def _kept(
     compiled: CompiledEntry, frame: DataFrame, feed: str, keep: Sequence[str] | None
 ) -> tuple[tuple[str, object], ...]:
-    names = [name for name, _ in compiled.point.parameters] if keep is None else list(keep)
+    parameters = dict(compiled.point.parameters)
+    # A parameter whose column is missing has its default, which replies need not repeat.
+    names = [name for name in parameters if name in frame.columns] if keep is None else list(keep)
     missing = [name for name in names if name not in frame.columns]
     own = (REPLY, ABORTED) if compiled.aborts else (REPLY,)
     if missing or not set(own).isdisjoint(names) or len(set(names)) != len(names):
@@ -141,7 +143,6 @@ def _kept(
             f"{', '.join(frame.columns)}",
             found=", ".join(names),
         )
-    parameters = dict(compiled.point.parameters)
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     return tuple(
         (name, arrow_type(parameters[name]) if name in parameters else arrow_of(kinds[name])) for name in names

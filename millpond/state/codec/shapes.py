@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from millpond.state.codec.adapted import AdaptedType, type_info
 from millpond.state.codec.typenames import type_text
 
 _SCALARS: dict[type, str] = {
@@ -44,6 +45,7 @@ _RECORDS: dict[type, str] = {
     inspect.StructType: "struct",
     inspect.TypedDictType: "typed dict",
     inspect.NamedTupleType: "named tuple",
+    AdaptedType: "object",
 }
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 _EMPTY_MADE_BY = (list, dict, set)
@@ -113,7 +115,7 @@ def shape_of(hint: Any) -> TypeShape:
 def described(hint: Any) -> tuple[TypeShape, Fillable]:
     """The shape of a live type, and which of its fields have defaults."""
     scribe = _Scribe()
-    root = scribe.shape(inspect.type_info(hint))
+    root = scribe.shape(type_info(hint))
     return TypeShape(root, tuple(scribe.classes.values())), frozenset(scribe.fillable)
 
 
@@ -134,6 +136,8 @@ class _Scribe:
             return Shape(_SCALARS[kind], limits=limits)
         if kind in _ITEMS:
             return Shape(_ITEMS[kind], (self.shape(info.item_type),), limits=limits)
+        if kind is AdaptedType and not info.fields:
+            return Shape(info.cls.__name__, tuple(map(self.shape, info.parts)))
         if kind in _RECORDS:
             return Shape("record", name=self._named(info, self._record))
         if kind is inspect.EnumType:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from millpond.errors import StateError
+from millpond.state.codec.keyforms import in_key_order
 from millpond.state.containers.access import MAP_OPERATIONS, Operation
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Map(dict[K, V]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[K]:
-        return iter(sorted(dict.__iter__(self)))  # type: ignore[type-var]
+        return iter(in_key_order(dict.__iter__(self)))
 
     def __reversed__(self) -> Iterator[K]:
         return reversed(list(self))
