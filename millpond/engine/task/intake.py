@@ -193,7 +193,7 @@ def default_array(point: EntryPoint, name: str, default: Any, hint: Any) -> pa.A
         return to_arrow([default], hint).cast(arrow_type(hint))
     except (TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
         raise FeedError(
-            "MP527",
+            "MP532",
             f"the default of `{name}` of entry point `{point.name}` is not of its type",
             expected=type_text(hint),
             found=f"{shown(default)} ({error})"[:160],
