@@ -72,9 +72,7 @@ def entry(*, relaxed: bool = False, way: Way | None = None) -> Callable[[F], F]:
     """`@entry(relaxed=True)`."""
 
 
-def entry(
-    function: F | None = None, *, relaxed: bool = False, way: Way | None = None
-) -> F | Callable[[F], F]:
+def entry(function: F | None = None, *, relaxed: bool = False, way: Way | None = None) -> F | Callable[[F], F]:
     """Mark a method as an entry point: its parameters are the columns of the rows that are fed to it.
 
     With `relaxed=True` the method may visit keys in any order and number, and gives up being exact: other rows may
