@@ -217,7 +217,7 @@ def compile_program(program: type[ProgramBase], uncut: Iterable[str] = ()) -> Co
 
 
 def compile_in_sequence(program: type[ProgramBase]) -> CompiledProgram:
-    """Compile a program that was compiled before so that all its entry points run in sequence, and its class travels."""
+    """Compile a program that was compiled before so that all its rows run in sequence, and its class travels."""
     every = dict.fromkeys(program.entries(), ALL_IN_SEQUENCE)
     compiled = _run(Draft(program, program.elements(), sequence=every), generate).compiled
     assert compiled is not None

@@ -332,8 +332,8 @@ class Draft:
     """A program on its way through the compiler.
 
     `gathered` tells why entry points have to be run gathered, `sequence` why they have to be run in sequence: those are
-    not among its `methods` but `whole`, as they are written, and `faster` says what to write instead. `sees_sets` is whether rows may see the order of sets that
-    come out of state.
+    not among its `methods` but `whole`, as they are written, and `faster` says what to write instead. `sees_sets` is
+    whether rows may see the order of sets that come out of state.
     """
 
     program: type[ProgramBase]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from millpond.compiler.callees import is_entry, read_helper
+from millpond.compiler.callees import helper_function, is_entry, is_helper, is_static, read_helper
 from millpond.compiler.compiled import CompiledEntry, CompiledTask, Done
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
@@ -61,7 +61,7 @@ def _written_out(draft: Draft, method: Method) -> Method:
 class _Check(Check):
     """Checks a method that is not cut, or a helper of one."""
 
-    def visit_Name(self, node: ast.Name) -> None:
+    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802
         """Check a name that stands alone; the program itself may be handed on."""
         if node.id == self._self:
             return
@@ -78,10 +78,10 @@ class _Check(Check):
 
     def generic_visit(self, node: ast.AST) -> None:
         """Refuse what has no place in any method, then go on inside."""
-        own = self._method.tree
-        if isinstance(node, ast.Yield | ast.YieldFrom) and (self._helper or not _suspends(own, node)):
-            ast.NodeVisitor.generic_visit(self, node)
-        elif isinstance(node, ast.Nonlocal) or (isinstance(node, ast.TryStar)):
+        inside = isinstance(node, ast.Yield | ast.YieldFrom) and (
+            self._helper or not _suspends(self._method.tree, node)
+        )
+        if inside or isinstance(node, ast.Nonlocal | ast.TryStar):
             ast.NodeVisitor.generic_visit(self, node)
         else:
             super().generic_visit(node)
@@ -89,7 +89,7 @@ class _Check(Check):
     def _check_closed(self, node: ast.AST) -> None:
         """Take functions inside a method as they are: they may use the program."""
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
         """Check a call; the program's own attributes are set in no other way than by name."""
         if any(isinstance(one, ast.Name) and one.id == self._self for one in node.args):
             meaning = self._method.scope.resolve(node.func)
@@ -101,9 +101,30 @@ class _Check(Check):
                     "a declared state element",
                     "declare it in the class, and change it by its operations",
                 )
+        if is_own(node.func, self._self) and is_helper(self._draft.program, node.func.attr):
+            self._check_call(node, node.func.attr)
         super().visit_Call(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def _check_call(self, node: ast.Call, name: str) -> None:
+        """Refuse a call that no run could make."""
+        if any(isinstance(one, ast.Starred) for one in node.args) or any(k.arg is None for k in node.keywords):
+            return
+        function = helper_function(self._draft.program, name)
+        assert function is not None
+        given: list[Any] = [*([] if is_static(self._draft.program, name) else [None]), *node.args]
+        try:
+            inspect.signature(function).bind(*given, **{k.arg: k.value for k in node.keywords if k.arg is not None})
+        except TypeError as error:
+            raise refuse(
+                "MP128",
+                f"this call does not fit the parameters of `{name}`",
+                self._method.source,
+                node,
+                expected=f"{name}({ast.unparse(read_helper(self._draft.program, name).tree.args)})",
+                found=str(error),
+            ) from None
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
         """Check an attribute; an operation of an element must be one that its container has."""
         if is_own(node.value, self._self) and node.value.attr in self._draft.elements:
             container = self._draft.elements[node.value.attr].type.container

@@ -34,7 +34,7 @@ _RELAXED = "__millpond_relaxed__"
 _WAY: Final = "__millpond_way__"
 
 Way: TypeAlias = Literal["steps", "gathered"]
-"""The ways to run that an entry point can ask for, the fastest first: if there is only a slower one, that is an error."""
+"""The ways to run that an entry point can ask for, the fastest first; a slower one is an error then."""
 
 
 @dataclass(frozen=True, slots=True)

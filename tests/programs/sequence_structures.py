@@ -262,7 +262,7 @@ class Whole(Program):
             return False
         first = next(iter(source))
         target[first] = source.pop(first)
-        self.texts[first] = self.texts[key] if key in self.texts else []
+        self.texts[first] = self.texts.get(key, [])
         return bool(self.one | {}) or self.one != {"a": 1}
 
 

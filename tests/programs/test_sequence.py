@@ -1,4 +1,4 @@
-"""Programs that run in sequence equal plain Python: whatever the epochs and partitions, with a restart after each epoch."""
+"""Programs that run in sequence equal plain Python: whatever the epochs and partitions, with restarts in between."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 
 from millpond.checkpoint.recovery import read_state
 from millpond.engine.plan import BadRows
+from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
+from millpond.errors import Aborted
 from millpond.keygroups import DEFAULT_KEY_GROUPS, Layout
+from tests.fuzz.oracle import shown
 from tests.fuzz.transactions.truth import truth_of
 from tests.programs import sequence_shops, sequence_structures
 from tests.sizes import compile_once
@@ -47,3 +50,23 @@ def test_rows_in_sequence_equal_plain_python(program, epochs, partitions, tmp_pa
     assert replies == truth.replies
     assert refused == truth.aborted
     assert state == truth.state
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_records_one_by_one_equal_plain_python(program):
+    rows = list(PROGRAMS[program](random.Random(program.__name__), ROWS))
+    truth = truth_of(program, rows, LAYOUT)
+    records = Sequential(compile_once(program), instances=1)
+    replies, refused = {}, {}
+    for number, (name, given) in enumerate(rows):
+        try:
+            replies[number] = records.call(name, *given)
+        except Aborted as error:
+            refused[number] = error.reason
+        except Exception as error:  # noqa: BLE001 - whatever a row of these programs raises
+            assert type(error).__name__ == truth.raised[number]
+    points = [program.entries()[name] for name, _ in rows]
+    told = {at: shown(reply, points[at].returns) for at, reply in replies.items() if points[at].replies}
+    assert told == truth.replies
+    assert refused == truth.aborted
+    assert records.state() == truth.state

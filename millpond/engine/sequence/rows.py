@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
+from millpond.engine.assemble import LATEST
 from millpond.engine.gathered.links import Reach
 from millpond.engine.gathered.transactions import judge
 from millpond.engine.messages import Failure
@@ -14,6 +16,9 @@ from millpond.engine.task.delivery import Delivery
 from millpond.engine.task.inorder import InOrder
 from millpond.engine.task.intake import Work
 from millpond.engine.task.merging import merge_order
+
+IN_SEQUENCE: Final = f"{LATEST}in_sequence"
+"""What counts the rows of an epoch that ran in sequence."""
 
 
 class SequenceRows:
@@ -32,7 +37,9 @@ class SequenceRows:
         """Run all rows; the failure of the first one that may not fail, if there is one."""
         state, parent = self._state, self._epoch.parent
         files = [*parent.snapshot, *(file for epoch in parent.deltas for file in epoch.files)]
-        state.prepare(sum(map(len, self._work)), sum(file.entries for file in files))
+        rows_count = sum(map(len, self._work))
+        self._delivery.counters[IN_SEQUENCE] = rows_count
+        state.prepare(rows_count, sum(file.entries for file in files))
         order, owners, rows = merge_order(self._plan, self._work)
         reach = Reach([], state.overlays)
         with state.at_work():

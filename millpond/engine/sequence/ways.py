@@ -15,6 +15,10 @@ from millpond.program import ProgramBase
 HOME = PartitionId(0)
 """The partition whose task runs all rows."""
 
+_PLANS_MAX = 4
+_plans: list[tuple[ProgramPlan, ProgramPlan]] = []
+"""The last few plans, each with the same one in sequence: so that it is shipped once."""
+
 _known: WeakKeyDictionary[type[ProgramBase], CompiledProgram] = WeakKeyDictionary()
 
 
@@ -33,7 +37,16 @@ def in_sequence(plan: ProgramPlan) -> ProgramPlan:
     """The same plan with all rows in sequence."""
     if plan.in_sequence:
         return plan
-    program = _known.get(plan.program.made_of)
-    if program is None:
-        program = _known[plan.program.made_of] = compile_in_sequence(plan.program.made_of)
-    return replace(plan, program=program)
+    made = next((slow for fast, slow in _plans if fast is plan), None)
+    if made is None:
+        made = replace(plan, program=_compiled(plan.program.made_of))
+        _plans.append((plan, made))
+        del _plans[:-_PLANS_MAX]
+    return made
+
+
+def _compiled(program: type[ProgramBase]) -> CompiledProgram:
+    compiled = _known.get(program)
+    if compiled is None:
+        compiled = _known[program] = compile_in_sequence(program)
+    return compiled

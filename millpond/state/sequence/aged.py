@@ -11,7 +11,7 @@ from millpond.state.aged import Aging, stored_values
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
-from millpond.state.expiry import Ages, AgedType, Expiring, ExpiringCounter, ExpiringVector
+from millpond.state.expiry import AgedType, Ages, Expiring, ExpiringCounter, ExpiringVector
 from millpond.state.journal import Journal
 from millpond.state.overlay import Base, Changes
 from millpond.state.sequence.entries import Entries

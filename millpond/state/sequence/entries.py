@@ -233,7 +233,7 @@ class Objects(Entries):
         self.touched[key] = None
 
     def _ordered(self) -> dict[Any, Any]:
-        found = Entries._ordered(self)
+        found = super()._ordered()
         self.touched.update(dict.fromkeys(found))
         return found
 

@@ -1,11 +1,11 @@
-"""The overlay of an element for rows in sequence: all of it, in whichever key groups it lies, read when it is touched."""
+"""The overlay of an element for rows in sequence: all of it, wherever it lies, read when it is touched."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from operator import ne
-from typing import Any, Final, Protocol, get_origin
+from typing import Any, Final, get_origin
 
 from millpond.keygroups import stable_hash
 from millpond.state.containers.counter import Counter
@@ -19,38 +19,6 @@ from millpond.state.sequence.entries import NOTING, QUIET, Counts, Entries, Hidd
 from millpond.state.units import store_keys_of
 
 _NOTHING: Final[frozenset[type]] = frozenset()
-
-
-class InSequence(Protocol):
-    """State that rows in sequence work on: it can be brought back, and tells what changed."""
-
-    container: Any
-    growth: int
-
-    def begin(self) -> None:
-        """From now on, know what entries were before they are touched."""
-        ...
-
-    def undo(self) -> None:
-        """Make all entries what they were when it began; what they were first, if it never did."""
-        ...
-
-    def enter(self) -> None:
-        """Begin a part of a row that may be undone by itself."""
-        ...
-
-    def leave(self, *, keep: bool) -> None:
-        """End such a part: keep what it did, or undo it."""
-        ...
-
-    def changes(self) -> Changes:
-        """What differs from the base, unordered."""
-        ...
-
-    @property
-    def ending(self) -> tuple[Any, Any] | None:
-        """What is touched, and what makes values of it when a row ends; None if there is nothing to do."""
-        ...
 
 
 class SequenceOverlay:
