@@ -1,7 +1,8 @@
 """The source of every entry point as a syntax tree that keeps the user's lines and columns.
 
 Needs: the program class.
-Leaves: Method.tree, source and scope; private names are already mangled as Python mangles them.
+Leaves: Method.tree, source and scope; private names are already mangled as Python mangles them. Entry points that run
+in sequence are set apart, as Draft.whole.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ def read_sources(draft: Draft) -> Draft:
         )
     for name in timer_elements(draft.program):
         handler_point(draft.program, name)
-    return replace(draft, methods=tuple(_read(draft.program, point) for point in points))
+    methods = [_read(draft.program, point) for point in points]
+    return replace(
+        draft,
+        methods=tuple(method for method in methods if method.name not in draft.sequence),
+        whole=tuple(method for method in methods if method.name in draft.sequence),
+    )
 
 
 def _read(program: type, point: EntryPoint) -> Method:

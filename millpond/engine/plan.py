@@ -149,6 +149,11 @@ class ProgramPlan:
         return any(self.entry_of(number).point.relaxed for number in range(len(self.feeds)))
 
     @property
+    def in_sequence(self) -> bool:
+        """Whether all rows run in sequence."""
+        return self.program.shipped is not None
+
+    @property
     def sifts(self) -> bool:
         """Whether rows that raise are found all together and left out by running the epoch again.
 

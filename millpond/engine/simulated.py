@@ -57,6 +57,7 @@ from millpond.engine.plan import (
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import ABORTED, REPLY
 from millpond.engine.schema import element_schemas
+from millpond.engine.sequence.ways import HOME, plan_for
 from millpond.engine.task.intake import feed_column, keep_column
 from millpond.engine.time.eventtime import FeedTime, Judged
 from millpond.engine.time.laterows import TIME
@@ -374,9 +375,9 @@ class Simulated:
         def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
             judged = self._times.judged() if handlers is None else handlers
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until, judged=judged)
-            return self._assemble(plan, epoch, run_in_one_task(plan, epoch, self._route(rows)))
+            return self._assemble(plan, epoch, run_in_one_task(plan, epoch, self._route(plan, rows)))
 
-        return leaving_out(self._plan, run, uncut_plan)
+        return leaving_out(plan_for(self._plan, {self._numbers[entry] for entry, _ in rows}), run, uncut_plan)
 
     def _continue(self, parent: Parent, moment: int) -> EpochWork:
         check_instances(parent, self._plan.layout)
@@ -396,13 +397,13 @@ class Simulated:
     def _sources(self) -> tuple[str, ...]:
         return tuple(self._plan.program.entries)
 
-    def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
+    def _route(self, plan: ProgramPlan, rows: Sequence[Row]) -> list[pa.RecordBatch]:
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(self._partitions)]
         owners, carriers = self._plan.layout.owners(), self._plan.layout.carriers()
         for number, (entry, arguments) in enumerate(rows):
             group = self._group(entry, arguments)
-            task = self._plan.program.entries[entry].tasks[0]
-            targets = [PartitionId((carriers if task.free else owners)[group])]
+            task = plan.program.entries[entry].tasks[0]
+            targets = [HOME if plan.in_sequence else PartitionId((carriers if task.free else owners)[group])]
             if task.dispatch is Dispatch.ONE_TO_ALL:
                 everyone = (PartitionId(p) for p in range(self._partitions))
                 targets = [p for p in everyone if len(self._plan.layout.instances_of(p))]

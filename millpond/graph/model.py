@@ -16,6 +16,7 @@ class Dispatch(enum.Enum):
     ONE_TO_ALL = "one-to-all"
     ALL_TO_ONE = "all-to-one"
     GATHERED = "gathered"
+    SEQUENCE = "in sequence"
 
 
 class Mode(enum.Enum):
@@ -94,7 +95,8 @@ class Graph:
 
     The tasks of `relaxed` entry points run at whatever step their messages reach them; `step` is the earliest. Their
     edges may form cycles. `gathered` are the entry points that run gathered, each with the reason: those rows of an
-    epoch that share keys are brought together.
+    epoch that share keys are brought together. `sequence` are those that run in sequence, each with the reason: if an
+    epoch has rows of one, all its rows run in one task, one after the other.
     """
 
     program: str
@@ -103,6 +105,7 @@ class Graph:
     edges: tuple[Edge, ...]
     relaxed: frozenset[str] = frozenset()
     gathered: tuple[tuple[str, str], ...] = ()
+    sequence: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         levels = {state.name: state.level for state in self.states}
@@ -111,7 +114,7 @@ class Graph:
             raise ProgramError("MP190", "a name is used twice in the graph", found=self.program)
         entries = {task.name: task.entry for task in self.tasks}
         for task in self.tasks:
-            if task.entry in self.relaxed:
+            if task.entry in self.relaxed or self.why_sequence(task.entry):
                 continue
             for access in task.accesses:
                 if levels.get(access.state) != task.step:
@@ -135,7 +138,7 @@ class Graph:
         shared = {access.state for task in self.tasks if task.entry in names for access in task.accesses}
         for task in self.tasks:
             mixed = shared & {access.state for access in task.accesses}
-            if mixed and task.entry not in names:
+            if mixed and task.entry not in names and not self.why_sequence(task.entry):
                 raise ProgramError(
                     "MP194",
                     f"task {task.name} touches {min(mixed)}, which gathered entry points touch",
@@ -146,6 +149,10 @@ class Graph:
     def why_gathered(self, entry: str) -> str:
         """Why an entry point runs gathered; "" if it does not."""
         return dict(self.gathered).get(entry, "")
+
+    def why_sequence(self, entry: str) -> str:
+        """Why an entry point runs in sequence; "" if it does not."""
+        return dict(self.sequence).get(entry, "")
 
     @property
     def steps(self) -> int:

@@ -12,6 +12,8 @@ def why_exact(graph: Graph, entry: str) -> str:
     touched = dict.fromkeys(access.state for task in graph.tasks if task.entry == entry for access in task.accesses)
     if not touched:
         return "it touches no state"
+    if graph.why_sequence(entry):
+        return "all rows of its epoch run in input order in one task, as plain Python"
     if graph.why_gathered(entry):
         return "rows that share a key, directly or through others, run in input order in one task"
     return "each element is met at one step only: " + ", ".join(f"{name} at {levels[name]}" for name in touched)

@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, Union, get_origin, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
 from millpond.errors import ProgramError, SourcePlace, WindowError
 from millpond.program.columntypes import without_column
@@ -32,6 +32,10 @@ TOLD_WINDOWS = "__millpond_told_windows__"
 """The attribute that marks a handler whose second parameter is a list of windows."""
 
 _RELAXED = "__millpond_relaxed__"
+_WAY: Final = "__millpond_way__"
+
+Way: TypeAlias = Literal["steps", "gathered"]
+"""The ways to run that an entry point can ask for, the fastest first; a slower one is an error then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class EntryPoint:
 
     A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
     are due, not by rows. One that is told `windows` is a timer whose second parameter is, in the source, a list of the
-    windows that are over; what it is fed is the moment up to which they are. `defaults` are those of its parameters:
-    a row whose column is missing or null takes a copy.
+    windows that are over; what it is fed is the moment up to which they are. If it asks for a `way` to run, it has none
+    that is slower. `defaults` are those of its parameters: a row whose column is missing or null takes a copy.
     """
 
     name: str
@@ -51,6 +55,7 @@ class EntryPoint:
     relaxed: bool = False
     timer: bool = False
     windows: bool = False
+    way: Way | None = None
     defaults: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -75,20 +80,29 @@ def entry(function: F) -> F:  # noqa: D418
 
 
 @overload
-def entry(*, relaxed: bool = False) -> Callable[[F], F]:  # noqa: D418
+def entry(*, relaxed: bool = False, way: Way | None = None) -> Callable[[F], F]:  # noqa: D418
     """`@entry(relaxed=True)`."""
 
 
-def entry(function: F | None = None, *, relaxed: bool = False) -> F | Callable[[F], F]:
+def entry(function: F | None = None, *, relaxed: bool = False, way: Way | None = None) -> F | Callable[[F], F]:
     """Mark a method as an entry point: its parameters are the columns of the rows that are fed to it.
 
     With `relaxed=True` the method may visit keys in any order and number, and gives up being exact: other rows may
-    come in between wherever it moves from one key to another.
+    come in between wherever it moves from one key to another. With `way="steps"` or `way="gathered"` a program in which
+    it can only run in a slower way does not compile; else `explain` tells which way it is.
     """
+    if way is not None and way not in get_args(Way):
+        raise ProgramError(
+            "MP189",
+            "an entry point asks for a way to run that there is not",
+            expected=", ".join(f'"{one}"' for one in get_args(Way)),
+            found=repr(way)[:60],
+        )
 
     def mark(marked: F) -> F:
         setattr(marked, MARK, True)
         setattr(marked, _RELAXED, relaxed)
+        setattr(marked, _WAY, way)
         return marked
 
     return mark if function is None else mark(function)
@@ -189,8 +203,8 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
     replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
     for told, hint in (*columns, *replies):
         _check_column(where, function, told, hint)
-    relaxed = getattr(function, _RELAXED, False)
-    return EntryPoint(name, function, columns, hints["return"], relaxed, defaults=defaults)
+    relaxed, way = getattr(function, _RELAXED, False), getattr(function, _WAY, None)
+    return EntryPoint(name, function, columns, hints["return"], relaxed, way=way, defaults=defaults)
 
 
 def _unresolved(where: str, places: tuple[SourcePlace, ...], error: Exception) -> ProgramError:

@@ -9,20 +9,24 @@ from weakref import WeakKeyDictionary
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import Excluded, Level, ProgramPlan
+from millpond.engine.sequence.ways import in_sequence
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 
 
 def uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | None:
-    """A plan in which the entry points of some rows run gathered, and all that are relaxed; None if they can't.
+    """A plan in which the entry points of some rows run gathered, and all that are relaxed; or all rows in sequence.
 
-    Where epochs are computed again from their rows they must be computed in one way.
+    Where epochs are computed again from their rows they must be computed in one way: then there is none.
     """
     if plan.durability is Level.REPLAY:
         return None
     relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
-    program = _uncut(plan.program.made_of, frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed))
-    return None if program is None else replace(plan, program=program)
+    whole = frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed)
+    program = _uncut(plan.program.made_of, whole)
+    if program is None or any(program.graph.why_sequence(name) for name in whole):
+        return in_sequence(plan)
+    return replace(plan, program=program)
 
 
 _Compiled = dict[frozenset[str], CompiledProgram | None]

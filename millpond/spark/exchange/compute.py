@@ -16,6 +16,7 @@ from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds
 from millpond.engine.gathered.uncut import uncut_plan
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, Excluded, ProgramPlan
+from millpond.engine.sequence.ways import plan_for, sequence_feeds
 from millpond.engine.time.eventtime import Judged
 from millpond.errors import EpochError
 from millpond.spark.exchange.batching import unmeasured
@@ -45,8 +46,9 @@ def compute_epoch(
     """Run the steps of an epoch over a batch of routed rows; with an `anchor`, partitions run where it holds them.
 
     An epoch of at most `one_task_rows` runs in one task, without any shuffle; on one host so does any whose rows all
-    run in one partition. `only_file` is the file that all rows come from, if that is known. Rows with event times are
-    `judged` by the watermark of the parent.
+    run in one partition. One with rows of an entry point that has to run in sequence runs in sequence. `only_file` is
+    the file that all rows come from, if that is known. Rows with event times are `judged` by the watermark of the
+    parent.
     """
     named, prefix = shorten_sources(batch, shape, only_file)
     by = judged or Judged()
@@ -56,9 +58,10 @@ def compute_epoch(
     def run(
         used: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None
     ) -> tuple[EpochWork, list[Control]]:
-        sent = shipment if used is plan else pack(used, used.program.made_of)
+        sent = shipment if used is plan else _packed(used)
         epoch = EpochPlan(parent.epoch + 1, parent, prefix, now_us=now_us, excluded=excluded, until=until, judged=by)
-        controls = routed.in_one_task(used, sent, epoch, one_task_rows) if one_task_rows else []
+        rows_max = math.inf if used.in_sequence and one_host else one_task_rows
+        controls = routed.in_one_task(used, sent, epoch, rows_max) if rows_max else []
         if not controls:
             controls = routed.in_steps(used, sent, epoch, placements)
         if not controls and not _empty(batch):
@@ -73,7 +76,31 @@ def compute_epoch(
         work = assemble(used, controls, before, {} if found is None else found.counters(), tried=excluded)
         return with_input(used, epoch, work), controls
 
-    return leaving_out(plan, run, uncut_plan)
+    return leaving_out(_plan_for(plan, batch), run, uncut_plan)
+
+
+def _plan_for(plan: ProgramPlan, batch: DataFrame) -> ProgramPlan:
+    """The plan of an epoch, by which feeds it has rows of; only those that decide it are looked at."""
+    slow = sequence_feeds(plan)
+    if not slow:
+        return plan
+    if len(slow) < len(plan.feeds) and batch.filter(F.col("feed").isin(slow)).isEmpty():
+        return plan
+    return plan_for(plan, slow)
+
+
+_SHIPMENTS_MAX = 4
+_shipments: list[tuple[ProgramPlan, Shipment]] = []
+
+
+def _packed(plan: ProgramPlan) -> Shipment:
+    """The shipment of a plan that is not the one of all epochs; those of the last few are remembered."""
+    known = next((shipment for other, shipment in _shipments if other is plan), None)
+    if known is None:
+        known = pack(plan, plan.program.made_of)
+        _shipments.append((plan, known))
+        del _shipments[:-_SHIPMENTS_MAX]
+    return known
 
 
 @dataclass(frozen=True, slots=True)

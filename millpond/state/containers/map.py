@@ -45,6 +45,16 @@ class Map(dict[K, V]):
         """The keys and values, in the order of the keys."""
         return self._ordered().items()
 
+    def copy(self) -> dict[K, V]:
+        """The entries as a dict, in the order of the keys."""
+        return self._ordered()
+
+    def __or__(self, other: Any) -> Any:
+        return self._ordered() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self._ordered()
+
     def popitem(self) -> tuple[K, V]:
         """Refused: which item is last would depend on the history of restarts."""
         raise StateError(
