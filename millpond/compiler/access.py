@@ -127,9 +127,8 @@ def comes_as_key(method: Method, names: str, element: Element) -> bool:
     given = [kind_of(hints[name]) for name in names.split(",")]
     wanted = element.type.key_hint
     defaults = dict(method.point.defaults)
-    if not hashes_alike(element.type.keys.stored) or any(name in defaults for name in names.split(",")):
-        return False
-    return given == [wanted] if len(given) == 1 else tuple(given) == get_args(wanted)
+    fits = given == [wanted] if len(given) == 1 else tuple(given) == get_args(wanted)
+    return fits and not any(name in defaults for name in names.split(",")) and hashes_alike(wanted)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from millpond.keygroups import hash_many
+from millpond.program.columntypes import struct_fields
 from millpond.program.entries import EntryPoint
 
 HASHED: Final = (int, str, bytes, bool, datetime.date)
@@ -27,6 +28,6 @@ def argument_hash(point: EntryPoint, args: Sequence[Any]) -> int | None:
     return None if None in values else hash_many(values)
 
 
-def hashes_alike(stored: Any) -> bool:
+def hashes_alike(hint: Any) -> bool:
     """Whether Spark hashes the columns of a key as Python does; a Decimal is written in more ways than one."""
-    return stored is not decimal.Decimal and all(map(hashes_alike, get_args(stored)))
+    return hint is not decimal.Decimal and all(hashes_alike(part) for _, part in struct_fields(hint) or ())

@@ -222,7 +222,7 @@ def row_function(program: type[ProgramBase], point: EntryPoint) -> Callable[...,
 
     What it works on has the program, what ends a row, and what begins one where that is needed.
     """
-    method, name = _taking(point) if point.timer else point.function, point.name
+    method, name = _calling(point), point.name
     asks = not AMBIENT.isdisjoint(names_reached(program, point.function))
     bare = not point.parameters
 
@@ -247,6 +247,22 @@ def row_function(program: type[ProgramBase], point: EntryPoint) -> Callable[...,
             append(reply)
 
     return run
+
+
+def _calling(point: EntryPoint) -> Callable[..., Any]:
+    """Return a method that takes the columns of a row by their places, and gives its reply."""
+    method = _taking(point) if point.timer else point.function
+    parameters = list(inspect.signature(point.function).parameters.values())[1:]
+    named = [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not named and not point.yields:
+        return method
+    places = len(parameters) - len(named)
+
+    def call(program: Any, *values: Any) -> Any:
+        reply = method(program, *values[:places], **dict(zip(named, values[places:], strict=True)))
+        return list(reply) if point.yields else reply
+
+    return call
 
 
 def _taking(point: EntryPoint) -> Callable[..., Any]:

@@ -68,13 +68,15 @@ class Order(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
     """Where the files of a sink are staged: the sink's name in manifests, the root of its files, and whether they are
-    published by appearing there. With `rows`, a reply is a list of rows of the sink, and these are its columns.
+    published by appearing there. With `rows`, a reply is a list of rows of the sink, and these are its columns; with
+    `apart`, it is a list of replies, each a row of the sink.
     """
 
     name: str
     root: str
     visible: bool = False
     rows: pa.Schema | None = None
+    apart: bool = False
 
     @classmethod
     def of(cls, name: str, sink: Sink, outputs: Path) -> SinkPlan:

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
@@ -45,7 +45,8 @@ class EntryPoint:
     A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
     are due, not by rows. One that is told `windows` is a timer whose second parameter is, in the source, a list of the
     windows that are over; what it is fed is the moment up to which they are. If it asks for a `way` to run, it has none
-    that is slower. `defaults` are those of its parameters: a row whose column is missing or null takes a copy.
+    that is slower. `defaults` are those of its parameters: a row whose column is missing or null takes a copy. One that
+    `yields` gives several replies, each a row of its sink; what it returns is the list of them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class EntryPoint:
     windows: bool = False
     way: Way | None = None
     defaults: tuple[tuple[str, Any], ...] = ()
+    yields: bool = False
 
     @property
     def replies(self) -> bool:
@@ -68,7 +70,7 @@ class EntryPoint:
         defaults = dict(self.defaults)
         names = [name for name, _ in self.parameters]
         left_out = names[len(arguments) :]
-        if any(name not in defaults for name in left_out):
+        if len(arguments) > len(names) or any(name not in defaults for name in left_out):
             return tuple(arguments)
         given = zip(names, (*arguments, *[None] * len(left_out)), strict=False)
         return tuple(copied(defaults.get(name)) if value is None else value for name, value in given)
@@ -199,12 +201,30 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
         )
     columns = tuple((p.name, hints[p.name] if p.default is not None else hints[p.name] | None) for p in parameters)
     defaults = tuple((p.name, p.default) for p in parameters if p.default is not p.empty)
+    yields = inspect.isgeneratorfunction(function)
+    if yields:
+        hints["return"] = _yielded(where, function, hints["return"])
     # A reply of any type is one that no sink takes, which is said where one is given; it may be wanted for itself.
     replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
     for told, hint in (*columns, *replies):
         _check_column(where, function, told, hint)
     relaxed, way = getattr(function, _RELAXED, False), getattr(function, _WAY, None)
-    return EntryPoint(name, function, columns, hints["return"], relaxed, way=way, defaults=defaults)
+    return EntryPoint(name, function, columns, hints["return"], relaxed, way=way, defaults=defaults, yields=yields)
+
+
+def _yielded(where: str, function: Callable[..., Any], hint: Any) -> Any:
+    """Return the type of all replies of a method that yields them: `list[int]` for `Iterator[int]`."""
+    arguments = get_args(hint)
+    if get_origin(hint) not in (Iterator, Iterable, Generator) or not arguments:
+        raise ProgramError(
+            "MP105",
+            f"{where} yields replies, and its return type does not tell theirs",
+            places=signature_place(function),
+            expected="-> Iterator[int], or another type of a reply",
+            found=type_text(hint),
+        )
+    whole: Any = list
+    return whole[arguments[0]]
 
 
 def _unresolved(where: str, places: tuple[SourcePlace, ...], error: Exception) -> ProgramError:

@@ -105,7 +105,15 @@ def test_a_value_that_is_none_of_a_literal_is_a_bad_row(hint, bad, tmp_path):
     assert refused.value.code == "MP602"
 
 
-REFUSED = ["int | str", "int | bool", "list[int | str]", "dict[str, int | str]", "Any", "datetime.timedelta", "datetime.time"]
+REFUSED = [
+    "int | str",
+    "int | bool",
+    "list[int | str]",
+    "dict[str, int | str]",
+    "Any",
+    "datetime.timedelta",
+    "datetime.time",
+]
 
 
 @pytest.mark.parametrize("hint", REFUSED)

@@ -111,7 +111,9 @@ def make_feed(
         keep=_kept(compiled, frame, feed, keep) if to is not None or (dead is not None and keep is not None) else (),
         order=(order := row_order(frame, compiled, feed, order_by)).kind,
         bad_rows=_policy(on_bad_row),
-        replies=sink_plan(f"{feed}.replies", to, outputs),
+        replies=None
+        if (replies := sink_plan(f"{feed}.replies", to, outputs)) is None
+        else replace(replies, apart=compiled.point.yields),
         dead_letters=sink_plan(f"{feed}.{DEAD_LETTERS}", dead, outputs),
     )
     return Feed(number, frame, compiled, plan, casts, order, to, dead)

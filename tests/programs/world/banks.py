@@ -196,8 +196,7 @@ class Book(Program):
         done = 0
         while heap and pieces:
             best = heap[0]
-            agreed = best.price if not buys else best.price
-            if buys and agreed > price or not buys and -agreed < price:
+            if (buys and best.price > price) or (not buys and -best.price < price):
                 break
             taken = min(best.pieces, pieces)
             pieces -= taken
@@ -264,8 +263,7 @@ class Insurance(Program):
 class CarInsurance(Insurance):
     @entry
     def claim(self, number: str) -> int:
-        premium = super().claim(number)
-        return premium
+        return super().claim(number)
 
     def premium_after(self, policy: Policy) -> int:
         return super().premium_after(policy) * 2

@@ -8,17 +8,16 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Optional, Union
+from functools import cache
 
 from millpond import Counter, Map, Partial, Partitioned, Program, Set, Value, each, entry, merged
 
 
 @dataclass
 class Ride:
-    start: Optional[datetime] = None
-    end: Optional[datetime] = None
-    fare: Optional[float] = None
+    start: datetime | None = None
+    end: datetime | None = None
+    fare: float | None = None
 
 
 class RidesAndFares(Program):
@@ -27,18 +26,18 @@ class RidesAndFares(Program):
     rides = Partitioned(Map[int, Ride])
 
     @entry
-    def started(self, ride: int, at: datetime) -> Optional[float]:
+    def started(self, ride: int, at: datetime) -> float | None:
         found = self.rides.setdefault(ride, Ride())
         found.start = at
         return self._complete(ride)
 
     @entry
-    def paid(self, ride: int, fare: float) -> Optional[float]:
+    def paid(self, ride: int, fare: float) -> float | None:
         found = self.rides.setdefault(ride, Ride())
         found.fare = fare
         return self._complete(ride)
 
-    def _complete(self, ride: int) -> Optional[float]:
+    def _complete(self, ride: int) -> float | None:
         found = self.rides[ride]
         if found.start is None or found.fare is None:
             return None
@@ -165,7 +164,7 @@ class Alerts(Program):
     spent = Partitioned(Map[str, int])
 
     @entry
-    def set_rule(self, name: str, limit: Optional[int] = None) -> int:
+    def set_rule(self, name: str, limit: int | None = None) -> int:
         if limit is None:
             self.rules.pop(name, None)
         else:
@@ -204,7 +203,7 @@ class Machines(Program):
         return machine.state
 
 
-@lru_cache(maxsize=None)
+@cache
 def stem(word: str) -> str:
     return word.rstrip("s").lower()
 
@@ -227,7 +226,7 @@ class Index(Program):
 
     @entry
     def search(self, query: str) -> list[str]:
-        found: Optional[set[int]] = None
+        found: set[int] | None = None
         for word in query.split():
             numbers = set(self.postings.get(stem(word), []))
             found = numbers if found is None else found & numbers
@@ -260,7 +259,7 @@ class Meter(Program):
     """Unions: a reading is a number or a text that is parsed."""
 
     totals = Partitioned(Map[str, float])
-    errors = Partitioned(Map[str, list[Union[str, int]]])
+    errors = Partitioned(Map[str, list[str | int]])
 
     @entry
     def read(self, meter: str, text: str) -> float:
@@ -268,7 +267,7 @@ class Meter(Program):
         try:
             m[meter] = m.get(meter, 0.0) + float(text)
         except ValueError:
-            self.errors.setdefault(meter, []).append(text if text else 0)
+            self.errors.setdefault(meter, []).append(text or 0)
         return m.get(meter, 0.0)
 
 

@@ -55,7 +55,8 @@ class Nested:
 
 
 UTC = datetime.UTC
-MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678)
+MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678)  # noqa: DTZ001
+FIRST, LAST = datetime.datetime.min, datetime.datetime.max  # noqa: DTZ901
 KEYS = [
     (Colour, [Colour.BLUE, Colour.RED]),
     (Level, [Level.LOW, Level.HIGH]),
@@ -64,8 +65,8 @@ KEYS = [
     (Sku, [Sku("a", Colour.RED), Sku("b", Colour.BLUE), Sku("b", Colour.RED)]),
     (Nested, [Nested(Room("a", 1), datetime.date(1999, 1, 1)), Nested(Room("a", 2), datetime.date(1, 1, 1))]),
     (tuple[tuple[int, str], Colour], [((1, "x"), Colour.RED), ((2, ""), Colour.BLUE)]),
-    (datetime.datetime, [datetime.datetime.min, MOMENT, datetime.datetime.max]),
-    (datetime.datetime, [moment.replace(tzinfo=UTC) for moment in (datetime.datetime.min, MOMENT)]),
+    (datetime.datetime, [FIRST, MOMENT, LAST]),
+    (datetime.datetime, [moment.replace(tzinfo=UTC) for moment in (FIRST, MOMENT)]),
     (uuid.UUID, [uuid.UUID(int=0), uuid.UUID(int=1), uuid.UUID(int=2**128 - 1)]),
     (Decimal, [Decimal(text) for text in ("-1E+30", "-100", "-1.5", "-1.25", "0", "1E-9", "0.1", "1.25", "2", "10")]),
 ]
