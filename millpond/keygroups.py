@@ -11,7 +11,11 @@ the same number (Spark's side is `spark/exchange/hashing.py`; a test compares al
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import decimal
+import enum
+import uuid
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +43,11 @@ DEFAULT_INSTANCES = 8
 KEY_GROUPS_MAX = 32_768
 
 _DAY_ZERO = datetime.date(1970, 1, 1).toordinal()
+_MOMENT_ZERO = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - zones are taken off
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+_ZEROS_MAX = 64
+"""So many zeros at the end of a whole number are written out."""
 
 
 def hash_int(value: int) -> int:
@@ -72,13 +81,54 @@ def stable_hash(key: Any) -> int:
         return hash_many(key)
     if kind is datetime.date:
         return hash_int(key.toordinal() - _DAY_ZERO)
+    if kind is datetime.datetime:
+        return hash_int(microseconds(key))
+    if kind is uuid.UUID:
+        return hash_bytes(str(key).encode())
+    if kind is decimal.Decimal:
+        return hash_bytes(str(plain_decimal(key)).encode())
+    plain = plain_key(key)
+    if plain is not key:
+        return stable_hash(plain)
     raise StateError(
         "MP202",
         "this value can't be a key",
-        expected="int, str, bytes, bool, datetime.date, or a tuple of them",
+        expected="int, str, bytes, bool, date, datetime, UUID, Decimal, Enum, or a tuple or frozen record of them",
         found=f"{kind.__name__}: {str(key)[:60]}",
         hint="convert the key to one of these types first",
     )
+
+
+def plain_key(key: Any) -> Any:
+    """Return what counts of a key: the value of an enum, the fields of a record, else the key itself."""
+    if isinstance(key, enum.Enum):
+        return key.value
+    if isinstance(key, tuple):
+        return tuple(key)
+    if dataclasses.is_dataclass(key):
+        return tuple([getattr(key, field.name) for field in dataclasses.fields(key)])
+    return key
+
+
+def microseconds(moment: datetime.datetime) -> int:
+    """Return the microseconds since 1970 of a moment in UTC, or of one without a zone as if it were."""
+    return (moment.replace(tzinfo=None) - _MOMENT_ZERO) // _MICROSECOND
+
+
+def moment_at(micros: int) -> datetime.datetime:
+    """Return the moment, without a zone, so many microseconds after 1970."""
+    return _MOMENT_ZERO + micros * _MICROSECOND
+
+
+def plain_decimal(number: decimal.Decimal) -> decimal.Decimal:
+    """Return the one way to write a number: 1.5 for 1.50, 100 for 1E+2, 0 for -0; Python takes them for one key."""
+    if not number:
+        return decimal.Decimal(0)
+    plain = number.normalize(_EXACT)
+    exponent = plain.as_tuple().exponent
+    if isinstance(exponent, int) and 0 < exponent <= _ZEROS_MAX:
+        return plain.quantize(decimal.Decimal(1), context=_EXACT)
+    return plain
 
 
 def hash_many(parts: tuple[Any, ...]) -> int:

@@ -29,6 +29,7 @@ from millpond.compiler.draft import (
 from millpond.compiler.mutability import is_frozen, kind_of
 from millpond.compiler.onlyread import OnlyRead
 from millpond.compiler.patterns import Sites, assigned_inside, head_of, is_merged
+from millpond.compiler.routing import hashes_alike
 from millpond.program import Element
 
 THE_KEY: Identity = ("single",)
@@ -125,7 +126,9 @@ def comes_as_key(method: Method, names: str, element: Element) -> bool:
     hints = dict(method.point.parameters)
     given = [kind_of(hints[name]) for name in names.split(",")]
     wanted = element.type.key_hint
-    return given == [wanted] if len(given) == 1 else tuple(given) == get_args(wanted)
+    defaults = dict(method.point.defaults)
+    fits = given == [wanted] if len(given) == 1 else tuple(given) == get_args(wanted)
+    return fits and not any(name in defaults for name in names.split(",")) and hashes_alike(wanted)
 
 
 @dataclass(frozen=True)

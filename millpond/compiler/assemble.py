@@ -9,6 +9,7 @@ from types import MappingProxyType
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, KeyFunction, KeySets, TaskFunction
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.flow import Jump, successors
+from millpond.compiler.sequence import sequence_entry, with_sequence
 from millpond.compiler.windowadds import only_adds
 from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
 from millpond.program import Element
@@ -21,8 +22,10 @@ def assemble(
     draft: Draft, functions: Mapping[str, TaskFunction], finders: Mapping[str, KeyFunction]
 ) -> CompiledProgram:
     """Put the compiled program together, with functions by task and those that find keys by entry point."""
-    entries = {method.name: _entry(draft, method, functions, finders) for method in draft.methods}
-    graph = build_graph(draft)
+    compiled = {method.name: _entry(draft, method, functions, finders) for method in draft.methods}
+    compiled |= {method.name: sequence_entry(draft, method) for method in draft.whole}
+    entries = {name: compiled[name] for name in draft.program.entries()}
+    graph = with_sequence(draft, build_graph(draft))
     dropped = dropped_elements(draft.program)
     return CompiledProgram(
         draft.program.__name__, _stored(draft), MappingProxyType(entries), graph, dropped, draft.program

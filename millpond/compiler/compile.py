@@ -14,6 +14,7 @@ from millpond.compiler.callees import OURS, helper_function
 from millpond.compiler.cfg import build_cfgs
 from millpond.compiler.codegen import generate
 from millpond.compiler.compiled import CompiledProgram
+from millpond.compiler.diagnostics import refuse
 from millpond.compiler.dispatch import dispatch
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.fanout import find_fan_outs
@@ -26,6 +27,7 @@ from millpond.compiler.outside import check_outside
 from millpond.compiler.owned import find_owned
 from millpond.compiler.reaching import find_reaching
 from millpond.compiler.restrict import restrict
+from millpond.compiler.sequence import check_sequence
 from millpond.compiler.setorder import check_set_order
 from millpond.compiler.setsights import find_set_sights
 from millpond.compiler.source import read_sources
@@ -37,6 +39,8 @@ from millpond.program.entries import abstract_methods
 from millpond.program.places import signature_place
 
 Pass = Callable[[Draft], Draft]
+
+ALL_IN_SEQUENCE: Final = "all rows of the epoch do"
 
 PASSES: Final[tuple[Pass, ...]] = (
     read_sources,
@@ -69,8 +73,17 @@ _CUT: Final = frozenset(
 )
 """What stands in the way of a cut; a method that runs gathered is not cut."""
 
-_UNGATHERED: Final = frozenset(("MP180", "MP181", "MP182", "MP183"))
+_UNGATHERED: Final = frozenset(("MP180", "MP181", "MP183"))
 """Why a method can't run gathered."""
+
+_UNSEEN: Final = frozenset(
+    (
+        *("MP111", "MP112", "MP113", "MP115", "MP116", "MP119", "MP123", "MP124", "MP127", "MP128", "MP129", "MP130"),
+        *("MP131", "MP132", "MP133", "MP137", "MP138", "MP145", "MP170", "MP171", "MP172", "MP173", "MP174", "MP175"),
+    )
+)
+"""Where the compiler can't see which state is touched, or when. What of it no run could do is told by the check of
+methods that run in sequence."""
 
 RESERVED: Final = frozenset(("abort", "elements", "entries", "explain", "now", "on", "random"))
 """What programs are asked for by these names must not be hidden by members of their own."""
@@ -81,24 +94,60 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
 
     Statements that touch several elements under one key are kept together first, which gives the best code. If no order
     of the elements suits that, they are taken apart. Entry points that can't be ordered or cut even so run gathered, if
-    their keys follow from their arguments.
+    their keys follow from their arguments; those that can't either run in sequence, and the others are compiled as if
+    these were not there.
     """
     _check_names(program)
     _check_whole(program)
-    gathered: dict[str, str] = dict.fromkeys(uncut, UNCUT)
-    failed: _FailedPassError | None = None
+    ways = _Ways(dict.fromkeys(uncut, UNCUT))
     while True:
         try:
-            return _draft(program, gathered, until)
+            draft = _draft(program, ways, until)
+            break
         except _FailedPassError as failure:
-            error = failure.error
-            if failed is not None and error.code in _UNGATHERED:
-                raise both(failed.error, error) from None
-            more = failure.at_fault() - gathered.keys() if error.code in _ORDERLESS | _CUT else frozenset()
-            if not more or not failure.can_gather():
-                raise error from None
-            gathered |= dict.fromkeys(sorted(more), describe(error))
-            failed = failure
+            if not ways.slow_down(failure):
+                raise failure.error from None
+    if until is generate:
+        check_sequence(draft)
+        _check_ways(draft)
+    return draft
+
+
+class _Ways:
+    """Which entry points are known to run gathered, and which in sequence, each with the reason."""
+
+    def __init__(self, uncut: Mapping[str, str]) -> None:
+        self._uncut = uncut
+        self.gathered = dict(uncut)
+        self.sequence: dict[str, str] = {}
+        self.faster: dict[str, str] = {}
+        # What keeps those that are gathered from being ordered or cut.
+        self._disordered: dict[str, ProgramError] = {}
+
+    def slow_down(self, failure: _FailedPassError) -> bool:
+        """Choose a slower way for the entry points that a pass refused; say whether there is one."""
+        error = failure.error
+        more = failure.disordered() - self.gathered.keys() if error.code in _ORDERLESS | _CUT else frozenset()
+        if more and failure.can_gather(more):
+            self.gathered |= dict.fromkeys(sorted(more), describe(error))
+            self._disordered |= dict.fromkeys(sorted(more), error)
+            return True
+        if error.code not in _ORDERLESS | _CUT | _UNGATHERED | _UNSEEN:
+            return False
+        slow = failure.refused()
+        for method in slow:
+            before = self._disordered.get(method.name)
+            told = both(before, error) if before is not None and error.code in _UNGATHERED else error
+            if method.point.way is not None:
+                failure.error = told
+                return False
+            self.sequence[method.name] = describe(error)
+            if error.hint is not None:
+                self.faster[method.name] = error.hint
+        # Those that remain may find levels without these.
+        self.gathered = {name: why for name, why in self._uncut.items() if name not in self.sequence}
+        self._disordered.clear()
+        return bool(slow)
 
 
 class _FailedPassError(Exception):
@@ -110,34 +159,43 @@ class _FailedPassError(Exception):
         self._draft = draft
         self._run = run
 
-    def at_fault(self) -> frozenset[str]:
-        """The entry points that the pass refuses: those that the error names, or that it refuses alone."""
+    def disordered(self) -> frozenset[str]:
+        """The exact entry points that the pass can't order or cut: those that the error names, or that it refuses."""
         if isinstance(self.error, OrderError):
             return frozenset(self.error.entries)
         exact = (method for method in self._draft.methods if not method.relaxed)
-        return frozenset(method.name for method in exact if self._refuses(method))
+        return frozenset(method.name for method in exact if self._refuses(method, _CUT))
 
-    def can_gather(self) -> bool:
-        """Whether there is anything to gather: an element that is split by key."""
-        methods = [method for method in self._draft.methods if method.name in self.at_fault()]
+    def can_gather(self, names: frozenset[str]) -> bool:
+        """Whether entry points have anything to gather: an element that is split by key."""
+        methods = [method for method in self._draft.methods if method.name in names]
         touched = {name for method in methods for name in touched_by(self._draft, method)}
         return any(not self._draft.elements[name].partial for name in touched)
 
-    def _refuses(self, method: Method) -> bool:
+    def refused(self) -> list[Method]:
+        """The entry points that can't be compiled with the others; of those that only disagree, the last one."""
+        methods = self._draft.methods
+        if isinstance(self.error, OrderError):
+            return [method for method in methods if method.name == self.error.entries[-1]]
+        alone = [method for method in methods if self._refuses(method, frozenset((self.error.code,)))]
+        return alone or [method for method in methods if any(map(method.source.holds, self.error.places))]
+
+    def _refuses(self, method: Method, codes: frozenset[str]) -> bool:
         try:
             self._run(replace(self._draft, methods=(method,)))
         except ProgramError as error:
-            return error.code in _CUT
+            return error.code in codes
         return False
 
 
-def _draft(program: type[ProgramBase], gathered: Mapping[str, str], until: Pass) -> Draft:
+def _draft(program: type[ProgramBase], ways: _Ways, until: Pass) -> Draft:
+    begun = Draft(program, program.elements(), gathered=ways.gathered, sequence=ways.sequence, faster=ways.faster)
     try:
-        return _run(Draft(program, program.elements(), gathered=gathered), until)
+        return _run(begun, until)
     except _FailedPassError as failure:
         if failure.error.code not in _ORDERLESS:
             raise
-        return _run(Draft(program, program.elements(), eager=True, gathered=gathered), until)
+        return _run(replace(begun, eager=True), until)
 
 
 def _run(draft: Draft, until: Pass) -> Draft:
@@ -156,6 +214,29 @@ def compile_program(program: type[ProgramBase], uncut: Iterable[str] = ()) -> Co
     compiled = draft_program(program, uncut=uncut).compiled
     assert compiled is not None
     return compiled
+
+
+def compile_in_sequence(program: type[ProgramBase]) -> CompiledProgram:
+    """Compile a program that was compiled before so that all its rows run in sequence, and its class travels."""
+    every = dict.fromkeys(program.entries(), ALL_IN_SEQUENCE)
+    compiled = _run(Draft(program, program.elements(), sequence=every), generate).compiled
+    assert compiled is not None
+    return replace(compiled, shipped=program)
+
+
+def _check_ways(draft: Draft) -> None:
+    """Refuse gathered entry points that ask to be cut into steps."""
+    for method in draft.methods:
+        if method.gathered and method.point.way == "steps":
+            raise refuse(
+                "MP189",
+                f"{method.name} runs gathered, and asks for steps",
+                method.source,
+                method.tree,
+                expected="accesses that every entry point makes in one order, and no abort",
+                found=method.gathered,
+                hint='leave way="steps" out: gathered rows are as exact, and `explain` tells what they cost',
+            )
 
 
 def _check_names(program: type[ProgramBase]) -> None:

@@ -217,7 +217,8 @@ class CompiledEntry:
 class CompiledProgram:
     """A program ready to run: its elements, its entry points and its graph; and the elements that it gives up.
 
-    `made_of` is the class, so that it can be compiled in another way; it does not travel.
+    `made_of` is the class, so that it can be compiled in another way; it does not travel. It is `shipped` where all
+    entry points run in sequence, as methods of its instances.
     """
 
     name: str
@@ -226,9 +227,11 @@ class CompiledProgram:
     graph: Graph
     dropped: tuple[str, ...] = ()
     made_of: type[ProgramBase] = field(default=ProgramBase, compare=False, repr=False)
+    shipped: type[ProgramBase] | None = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.elements, self.entries, self.graph, self.dropped)
+        kept = (self.name, self.elements, self.entries, self.graph, self.dropped)
+        return type(self), (*kept, self.shipped or ProgramBase, self.shipped)
 
     @property
     def steps(self) -> int:

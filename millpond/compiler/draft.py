@@ -45,6 +45,11 @@ class Source:
                 return file, line - here + there
         return self.file, line
 
+    def holds(self, place: SourcePlace) -> bool:
+        """Whether a place of the user's files is in this source."""
+        lines = range(self.first, self.first + len(self.lines))
+        return any(self.origin(line) == (place.file, place.line) for line in lines)
+
     def place(self, node: ast.AST) -> SourcePlace:
         """The place of a node; it must bear a line of this source."""
         line = getattr(node, "lineno", self.first)
@@ -326,8 +331,9 @@ class Method:
 class Draft:
     """A program on its way through the compiler.
 
-    `gathered` tells why entry points have to be run gathered, `sees_sets` whether rows may see the order of sets that
-    come out of state.
+    `gathered` tells why entry points have to be run gathered, `sequence` why they have to be run in sequence: those are
+    not among its `methods` but `whole`, as they are written, and `faster` says what to write instead. `sees_sets` is
+    whether rows may see the order of sets that come out of state.
     """
 
     program: type[ProgramBase]
@@ -335,7 +341,10 @@ class Draft:
     eager: bool = False
     sees_sets: bool = True
     gathered: Mapping[str, str] = field(default_factory=dict)
+    sequence: Mapping[str, str] = field(default_factory=dict)
+    faster: Mapping[str, str] = field(default_factory=dict)
     methods: tuple[Method, ...] = ()
+    whole: tuple[Method, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
     compiled: CompiledProgram | None = None

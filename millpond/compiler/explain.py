@@ -34,7 +34,8 @@ def explain(program: type[ProgramBase], format: Format = "text") -> str:  # noqa
         raise ProgramError("MP108", "explain() has no such format", expected=", ".join(FORMATS), found=str(format))
     draft = draft_program(program)
     assert draft.compiled is not None
-    shown = _Explained(program, draft.compiled, {method.name: method for method in draft.methods})
+    methods = {method.name: method for method in (*draft.methods, *draft.whole)}
+    shown = _Explained(program, draft.compiled, {name: methods[name] for name in draft.compiled.entries}, draft.faster)
     match format:
         case "mermaid":
             return graph_mermaid(draft.compiled.graph)
@@ -52,6 +53,7 @@ class _Explained:
     program: type[ProgramBase]
     compiled: CompiledProgram
     methods: Mapping[str, Method]
+    faster: Mapping[str, str]
 
     def text(self) -> str:
         code = {task.name: self._code(task.entry, task.lines) for task in self.compiled.graph.tasks}
@@ -73,6 +75,8 @@ class _Explained:
         kind = "relaxed" if name in self.compiled.graph.relaxed else "exact"
         if self.compiled.graph.why_gathered(name):
             kind = "exact, gathered"
+        if self.compiled.graph.why_sequence(name):
+            kind = "exact, in sequence"
         shared = self._shared_with_relaxed(name)
         if shared:
             kind = f"exact but for what relaxed entry points do to {shared}"
@@ -112,9 +116,11 @@ class _Explained:
 
     def _hints(self) -> dict[str, list[str]]:
         graph = self.compiled.graph
-        return {
+        hints = {name: [f"for a faster way: {hint}"] for name, hint in self.faster.items()}
+        return hints | {
             name: [*reorderings(graph, name, method.source), *map(_ends_as_values, method.renews.items())]
             for name, method in self.methods.items()
+            if not graph.why_sequence(name)
         }
 
     def _code(self, name: str, lines: tuple[int, ...]) -> list[str]:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from millpond.compiler.callees import is_helper, is_static, read_helper
-from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.helpers import is_own
+from millpond.compiler.stratify import OrderError
 from millpond.errors import ProgramError
 from millpond.program.semantics.rows import ABORT
 
@@ -40,8 +40,8 @@ def gather(draft: Draft) -> Draft:
 
 
 def _exact(method: Method) -> Method:
-    """A relaxed method that is to stay uncut in one epoch may as well be exact there."""
-    return replace(method, point=replace(method.point, relaxed=False)) if method.gathered == UNCUT else method
+    """A relaxed method that runs gathered may as well be exact: nothing comes in between."""
+    return replace(method, point=replace(method.point, relaxed=False)) if method.gathered else method
 
 
 def _close(why: dict[str, str], touched: Mapping[str, Mapping[str, ast.AST]]) -> None:
@@ -87,26 +87,16 @@ def _own_names(tree: ast.AST, self_name: str) -> Iterator[str]:
 
 def _check(draft: Draft, method: Method) -> None:
     touched = touched_by(draft, method)
-    if method.relaxed:
-        raise refuse(
-            "MP182",
-            f"{method.name} is relaxed, and would have to run gathered",
-            method.source,
-            next(iter(touched.values()), method.tree),
-            expected="an entry point that is exact, or elements that only relaxed ones touch",
-            found=f"@entry(relaxed=True); {method.gathered}",
-            hint="leave relaxed=True out: gathered rows are all or nothing, and nothing may come in between",
-        )
     for element, node in touched.items():
         if draft.elements[element].partial:
-            raise refuse(
+            raise OrderError(
                 "MP180",
                 f"{method.name} touches self.{element}, which is partial, and would have to run gathered",
-                method.source,
-                node,
+                places=(method.source.place(node),),
                 expected="partitioned elements in a gathered method",
                 found=f"self.{element} = Partial(...); {method.gathered}",
                 hint=f"declare self.{element} as Partitioned(...), or touch it in another entry point",
+                entries=(method.name,),
             )
 
 

@@ -502,7 +502,8 @@ class _Frame:
         defaults = getattr(kind, "_field_defaults", {})
         found += [value_of(value, name) for name, value in defaults.items() if name not in given]
         own = {*given, *stored_by(vars(kind).get("__init__"))}
-        by_class = class_attributes(kind, frozenset(own))
+        made: Any = kind
+        by_class = class_attributes(made, frozenset(own))
         shown = [Value(frozenset((Thing.of(by_class, kind.__name__),)))] if by_class.held else []
         return join(*(Value(holds=one.all) for one in found), *shown)
 

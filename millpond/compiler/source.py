@@ -1,7 +1,8 @@
 """The source of every entry point as a syntax tree that keeps the user's lines and columns.
 
 Needs: the program class.
-Leaves: Method.tree, source and scope; private names are already mangled as Python mangles them.
+Leaves: Method.tree, source and scope; private names are already mangled as Python mangles them. Entry points that run
+in sequence are set apart, as Draft.whole.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ def read_sources(draft: Draft) -> Draft:
         )
     for name in timer_elements(draft.program):
         handler_point(draft.program, name)
-    return replace(draft, methods=tuple(_read(draft.program, point) for point in points))
+    methods = [_read(draft.program, point) for point in points]
+    return replace(
+        draft,
+        methods=tuple(method for method in methods if method.name not in draft.sequence),
+        whole=tuple(method for method in methods if method.name in draft.sequence),
+    )
 
 
 def _read(program: type, point: EntryPoint) -> Method:
@@ -78,10 +84,65 @@ def _read(program: type, point: EntryPoint) -> Method:
             expected="@entry alone",
             hint="call what the decorator does from the method's body",
         )
+    if point.yields:
+        _give_all(tree, source)
     scope = scope_of(function, tree)
     if point.timer:
         scope = _tell_windows(tree, point, scope) if point.windows else _take_timer_away(tree, point, scope)
     return Method(point, tree, source, scope, program)
+
+
+def _give_all(tree: ast.FunctionDef, source: Source) -> None:
+    """Let a method that yields its replies gather and return them: it runs at the call."""
+    taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    replies = next(name for name in (f"replies__{n}" for n in itertools.count()) if name not in taken)
+    _Gather(replies, source).visit(tree)
+    _begin_with(tree, ast.Assign([ast.Name(replies, ast.Store())], ast.List([], ast.Load())))
+    last = ast.copy_location(ast.Return(ast.Name(replies, ast.Load())), tree.body[-1])
+    tree.body.append(ast.fix_missing_locations(last))
+
+
+class _Gather(ast.NodeTransformer):
+    """Makes `yield x` an addition to a list, and every return one of that list."""
+
+    def __init__(self, replies: str, source: Source) -> None:
+        self._replies = replies
+        self._source = source
+        self._outside = True
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        match node.value:
+            case ast.Yield(value=value):
+                return self._added(node, "append", value or ast.Constant(None))
+            case ast.YieldFrom(value=value):
+                return self._added(node, "extend", value)
+        return self.generic_visit(node)
+
+    def _added(self, node: ast.Expr, how: str, value: ast.expr) -> ast.AST:
+        method = ast.Attribute(ast.Name(self._replies, ast.Load()), how, ast.Load())
+        made = ast.Expr(ast.Call(method, [self.visit(value)], []))
+        return ast.fix_missing_locations(ast.copy_location(made, node))
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is not None:
+            raise refuse(
+                "MP111",
+                "an entry point that yields its replies returns nothing else",
+                self._source,
+                node,
+                expected="return, or yield before it",
+            )
+        node.value = ast.Name(self._replies, ast.Load())
+        return ast.fix_missing_locations(ast.copy_location(node, node))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if not self._outside:
+            return node
+        self._outside = False
+        return self.generic_visit(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return node
 
 
 def _take_timer_away(tree: ast.FunctionDef, point: EntryPoint, scope: Scope) -> Scope:

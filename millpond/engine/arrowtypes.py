@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
+import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -20,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from millpond.errors import FeedError
-from millpond.program.columntypes import LISTS, bare_hint, optional, struct_fields
+from millpond.program.columntypes import LISTS, bare_hint, enum_values, optional, struct_fields
 from millpond.state.codec.canonical import canonical_set, in_canonical_order
 from millpond.state.codec.typenames import type_text
 from millpond.state.codec.valuecodec import has_nan
@@ -35,6 +37,7 @@ _SCALARS: dict[Any, pa.DataType] = {
     datetime.date: pa.date32(),
     datetime.datetime: pa.timestamp("us", tz="UTC"),
     decimal.Decimal: pa.decimal128(38, 18),
+    uuid.UUID: pa.string(),
 }
 _EXACT: dict[Any, tuple[type, ...]] = {int: (int, np.integer), str: (str,)}
 _MAPS = (dict, Vector)
@@ -47,6 +50,9 @@ def arrow_type(hint: Any) -> pa.DataType:
         return _SCALARS[hint]
     if hint is None or hint is type(None):
         return pa.null()
+    values = enum_values(hint)
+    if values is not None:
+        return _SCALARS[values]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in LISTS and len(arguments) == 1:
         return pa.list_(arrow_type(arguments[0]))
@@ -62,7 +68,8 @@ def arrow_type(hint: Any) -> pa.DataType:
     raise FeedError(
         "MP501",
         "no column can hold this type",
-        expected="numbers, str, bytes, bool, date, datetime, Decimal, list, set, dict, tuple, dataclass, or `| None`",
+        expected="numbers, str, bytes, bool, date, datetime, Decimal, UUID, Enum, list, set, dict, tuple, dataclass, "
+        "or `| None`",
         found=type_text(hint),
     )
 
@@ -77,8 +84,7 @@ def to_arrow(values: Sequence[Any], hint: Any) -> pa.Array:
         return _list_array(values, bare)
     fields = struct_fields(bare)
     if fields is None:
-        _check_exact(values, bare)
-        return pa.array(values, type=kind, from_pandas=False)
+        return pa.array(_plain(values, bare), type=kind, from_pandas=False)
     present = values if None not in values else [value for value in values if value is not None]
     if get_origin(bare) is tuple or hasattr(bare, "_fields"):
         if not {len(fields)}.issuperset(map(len, present)):
@@ -89,6 +95,20 @@ def to_arrow(values: Sequence[Any], hint: Any) -> pa.Array:
     arrays = [to_arrow(column, part) for column, (_, part) in zip(columns, fields, strict=True)]
     struct = pa.StructArray.from_arrays(arrays, fields=list(kind))
     return struct if len(present) == len(values) else _spread(struct, values)
+
+
+def _plain(values: Sequence[Any], hint: Any) -> Sequence[Any]:
+    """Return what a column holds of values of a scalar type."""
+    if hint is uuid.UUID or enum_values(hint) is not None:
+        if not {hint, type(None)}.issuperset(map(type, values)):
+            raise TypeError(f"other values where {hint.__name__} is declared")
+        return [value if value is None else _plain_one(value) for value in values]
+    _check_exact(values, hint)
+    return values
+
+
+def _plain_one(value: Any) -> Any:
+    return value.value if isinstance(value, enum.Enum) else str(value)
 
 
 def _check_exact(values: Sequence[Any], hint: Any) -> None:
@@ -182,7 +202,7 @@ def reader(hint: Any) -> Callable[[pa.Array], list[Any]]:
         return _read_numbers
     if bare is str:
         return _read_text
-    if bare in _SCALARS:
+    if bare in _SCALARS and bare is not uuid.UUID:
         return _read_plain
     convert = _converter(bare)
     return lambda column: [None if value is None else convert(value) for value in column.to_pylist()]
@@ -209,9 +229,22 @@ def _read_text(column: pa.Array) -> list[Any]:
     return values
 
 
+def _read_uuid(text: str) -> uuid.UUID:
+    """Read the one form that Spark can hash as we do: 36 characters, in lower or upper case."""
+    found = uuid.UUID(text)
+    if str(found) != text.lower():
+        raise ValueError(text)
+    return found
+
+
 def _converter(hint: Any) -> Callable[[Any], Any]:
     hint_bare = bare_hint(hint)
     origin, arguments = get_origin(hint_bare), get_args(hint_bare)
+    if hint_bare is uuid.UUID:
+        return _read_uuid
+    if enum_values(hint_bare) is not None:
+        member: Callable[[Any], Any] = hint_bare
+        return member
     if hint_bare in _SCALARS or hint_bare is None or hint_bare is type(None):
         return lambda value: value
     if origin in _MAPS:

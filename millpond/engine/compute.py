@@ -25,6 +25,7 @@ from millpond.engine.failures import leaving_out
 from millpond.engine.local_state.initialstate import LoadReport, Target
 from millpond.engine.messages import Control
 from millpond.engine.plan import EpochPlan, Excluded, Level, ProgramPlan
+from millpond.engine.sequence.ways import in_sequence
 from millpond.engine.time.eventtime import ParentWatermark
 from millpond.engine.time.timekeeping import Firing
 from millpond.engine.time.timers import Due, Look
@@ -162,15 +163,18 @@ def _computed(plan: ProgramPlan, epoch: EpochPlan, request: Request, run_tasks: 
 
 
 def _uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | None:
-    """Return a plan in which the entry points of some rows run gathered, and all that are relaxed; None if they can't.
+    """Return a plan in which the entry points of some rows run gathered, and all that are relaxed; or all in sequence.
 
-    Where epochs are computed again from their rows they must be computed in one way.
+    Where epochs are computed again from their rows they must be computed in one way: then there is none.
     """
     if plan.durability is Level.REPLAY:
         return None
     relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
-    program = _uncut_program(plan.program.made_of, frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed))
-    return None if program is None else replace(plan, program=program)
+    whole = frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed)
+    program = _uncut_program(plan.program.made_of, whole)
+    if program is None or any(program.graph.why_sequence(name) for name in whole):
+        return in_sequence(plan)
+    return replace(plan, program=program)
 
 
 _Compiled = dict[frozenset[str], CompiledProgram | None]

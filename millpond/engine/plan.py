@@ -68,13 +68,15 @@ class Order(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
     """Where the files of a sink are staged: the sink's name in manifests, the root of its files, and whether they are
-    published by appearing there. With `rows`, a reply is a list of rows of the sink, and these are its columns.
+    published by appearing there. With `rows`, a reply is a list of rows of the sink, and these are its columns; with
+    `apart`, it is a list of replies, each a row of the sink.
     """
 
     name: str
     root: str
     visible: bool = False
     rows: pa.Schema | None = None
+    apart: bool = False
 
     @classmethod
     def of(cls, name: str, sink: Sink, outputs: Path) -> SinkPlan:
@@ -140,6 +142,11 @@ class ProgramPlan:
         shape = (self.program, self.layout, self.feeds, self.storage_url, self.local_root)
         more = (self.steps_max, self.restore, self.durability, self.elements, self.bounded_loss, self.memory_bytes)
         return type(self), (*shape, *more)
+
+    @property
+    def in_sequence(self) -> bool:
+        """Whether all rows run in sequence."""
+        return self.program.shipped is not None
 
     @property
     def sifts(self) -> bool:

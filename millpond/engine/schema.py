@@ -19,7 +19,7 @@ def element_schemas(program: CompiledProgram) -> tuple[ElementSchema, ...]:
             kind=element.type.kind,
             distribution=element.distribution.value,
             by=element.type.by,
-            key=type_text(element.type.key_hint),
+            key=type_text(element.type.keys.stored),
             value=type_text(element.type.value_hint),
             shape=_shape(element.type),
             windows=element.type.rules.note if isinstance(element.type, WindowsType) else None,

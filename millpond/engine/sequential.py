@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, Done, Fanned, Reply
 from millpond.compiler.routing import argument_hash
@@ -15,6 +15,7 @@ from millpond.graph.model import Dispatch, Mode
 from millpond.ids import InstanceId, KeyGroup
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS, Layout
 from millpond.program import Element
+from millpond.program.globals import asking
 from millpond.program.semantics.epoch_time import (
     FireUntil,
     adding_now_us,
@@ -24,6 +25,7 @@ from millpond.program.semantics.epoch_time import (
     now_us,
     row_turn,
 )
+from millpond.program.semantics.rows import JOURNAL
 from millpond.state.cascade import Cascade, Timer, Turn
 from millpond.state.codec.wire import decode_values, encode_message
 from millpond.state.containers.element import THE_KEY
@@ -92,7 +94,14 @@ class Sequential:
         time, `times_us` are what `self.now` says in each record.
         """
         with self._journal.all_or_nothing():
-            return self._epoch(rows, times_us)
+            if not any(self._runs_in_sequence(entry) for entry, _ in rows):
+                return self._epoch(rows, times_us)
+            times = [None] * len(rows) if times_us is None else [[time_us] for time_us in times_us]
+            return [reply for row, own in zip(rows, times, strict=True) for reply in self._epoch([row], own)]
+
+    def _runs_in_sequence(self, entry: str) -> bool:
+        compiled = self._compiled.entries.get(entry)
+        return compiled is not None and compiled.tasks[0].dispatch is Dispatch.SEQUENCE
 
     def _epoch(self, rows: Sequence[tuple[str, tuple[Any, ...]]], times_us: Sequence[int] | None) -> list[Any]:
         records = [self._record(number, entry, *args) for number, (entry, args) in enumerate(rows)]
@@ -149,6 +158,7 @@ class Sequential:
                 "MP510", "the program has no such entry point", expected=", ".join(self._compiled.entries), found=entry
             )
         parameters = compiled.point.parameters
+        args = compiled.point.filled(args)
         if len(args) != len(parameters):
             raise FeedError(
                 "MP503",
@@ -170,6 +180,8 @@ class Sequential:
             self._ask(record, message)
         elif task.dispatch is Dispatch.GATHERED:
             record.reply = self._all_or_nothing(task, message.values)
+        elif task.dispatch is Dispatch.SEQUENCE:
+            record.reply = self._as_written(task, message)
         else:
             result = self._work(task, message.values, self._layout.instance_of(message.group))
             self._take(record, message, result)
@@ -181,6 +193,23 @@ class Sequential:
                 return self._work(task, values, InstanceId(0))
         except Aborted as error:
             return error
+
+    def _as_written(self, task: CompiledTask, message: _Message) -> Any:
+        """Run a record as the plain Python that it is; if it raises, nothing that it did stays."""
+        lane = self._layout.instance_of(message.group)
+        program = object.__new__(self._compiled.made_of)
+        vars(program)[JOURNAL] = self._journal
+        every = {name: [one.container for one in states] for name, states in self._states.items()}
+        vars(program).update((name, some[lane if len(some) > 1 else 0]) for name, some in every.items())
+        columns = [[message.values[name]] for name in task.inputs] or [[None]]
+        out: list[Any] = []
+        try:
+            with self._journal.all_or_nothing(), asking({id(one): some for some in every.values() for one in some}):
+                task.function(out, _AtWork(program), *columns)
+                self._journal.end_row()
+        except Aborted as error:
+            return error
+        return out[0]
 
     def _ask(self, record: _Record, message: _Message) -> None:
         """Run a task on every instance; the answers go on as one message."""
@@ -218,8 +247,7 @@ class Sequential:
         record.waiting.append(replace(message, step=step, task=task, values=carried))
 
     def _start(self, compiled: CompiledEntry, args: Sequence[Any]) -> KeyGroup:
-        hints = [hint for _, hint in compiled.point.parameters]
-        return KeyGroup(argument_hash(hints, args) % self._layout.key_groups)
+        return KeyGroup((argument_hash(compiled.point, args) or 0) % self._layout.key_groups)
 
     def _work(self, task: CompiledTask, values: dict[str, Any], instance: InstanceId) -> Any:
         states = [(one.state, 0 if one.mode is Mode.KEYED else instance) for one in task.accesses]
@@ -265,6 +293,14 @@ class Sequential:
                 group = self._layout.group_of(THE_KEY if codec.single else unit)
             held.append((store_key(index, group, codec.keys.encode(unit)), codec.values.encode(value)))
         return held
+
+
+class _AtWork(NamedTuple):
+    """A program whose rows are ended by its journal."""
+
+    program: Any
+    ends: tuple[()] = ()
+    begins: None = None
 
 
 class _Instance:

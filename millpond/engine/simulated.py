@@ -35,7 +35,7 @@ from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
-from millpond.compiler.routing import HASHED, argument_hash
+from millpond.compiler.routing import argument_hash
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.compute import Computed, Engine, Reported, Request, work_of_messages, work_of_rows
 from millpond.engine.driver import Driver
@@ -56,6 +56,7 @@ from millpond.engine.plan import (
 )
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import ABORTED, REPLY
+from millpond.engine.sequence.ways import HOME, plan_for
 from millpond.engine.task.intake import feed_column, keep_column
 from millpond.engine.time.eventtime import FeedTime
 from millpond.engine.time.laterows import TIME
@@ -236,8 +237,10 @@ class Simulated(Engine[Fed, pa.Table]):
 
         If it `ends`, the watermark moves to the end of time, as after a bounded run.
         """
+        entries = self._plan.program.entries
+        filled = [(name, entries[name].point.filled(arguments)) for name, arguments in rows]
         offer = Batch("simulated", self.batch, tuple(self._numbers))
-        outcome = self._driver.epoch(offer, Fed(rows, times, self.fed), adopt=self._adopt, ends=ends)
+        outcome = self._driver.epoch(offer, Fed(filled, times, self.fed), adopt=self._adopt, ends=ends)
         self._adopt = False
         return outcome
 
@@ -291,7 +294,8 @@ class Simulated(Engine[Fed, pa.Table]):
 
     def compute_rows(self, rows: Fed, request: Request) -> Computed:
         """Run the tasks of an epoch over its rows."""
-        return work_of_rows(self._plan, request, lambda plan, epoch: self._run(plan, epoch, self._route(rows)))
+        chosen = plan_for(self._plan, {self._numbers[entry] for entry, _ in rows.rows})
+        return work_of_rows(chosen, request, lambda plan, epoch: self._run(plan, epoch, self._route(plan, rows)))
 
     def compute_messages(self, left: pa.Table, request: Request) -> Computed:
         """Go on with messages that the parent left."""
@@ -315,14 +319,14 @@ class Simulated(Engine[Fed, pa.Table]):
         reported = run_in_one_task(plan, epoch, rows)
         return Reported([decode_control(body) for body in reported.column("body").to_pylist()], {})
 
-    def _route(self, fed: Fed) -> list[pa.RecordBatch]:
+    def _route(self, plan: ProgramPlan, fed: Fed) -> list[pa.RecordBatch]:
         layout = self._plan.layout
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(layout.partitions)]
         owners, carriers = layout.owners(), layout.carriers()
         for number, (entry, arguments) in enumerate(fed.rows):
             group = self._group(entry, arguments)
-            task = self._plan.program.entries[entry].tasks[0]
-            targets = [PartitionId((carriers if task.free else owners)[group])]
+            task = plan.program.entries[entry].tasks[0]
+            targets = [HOME if plan.in_sequence else PartitionId((carriers if task.free else owners)[group])]
             if task.dispatch is Dispatch.ONE_TO_ALL:
                 everyone = (PartitionId(p) for p in range(layout.partitions))
                 targets = [p for p in everyone if len(layout.instances_of(p))]
@@ -335,10 +339,8 @@ class Simulated(Engine[Fed, pa.Table]):
         task = compiled.tasks[0]
         layout = self._plan.layout
         if task.dispatch is not Dispatch.BY_KEY:
-            hints = tuple(hint for _, hint in compiled.point.parameters)
-            if any(value is None and hint in HASHED for hint, value in zip(hints, arguments, strict=True)):
-                return _BAD_ROW_GROUP
-            return argument_hash(hints, arguments) % layout.key_groups
+            hashed = argument_hash(compiled.point, arguments)
+            return _BAD_ROW_GROUP if hashed is None else hashed % layout.key_groups
         if not task.key:
             return layout.group_of(THE_KEY)
         named = dict(zip((name for name, _ in compiled.point.parameters), arguments, strict=True))

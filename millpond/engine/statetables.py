@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +24,7 @@ from millpond.errors import StateError
 
 BATCH_ROWS = 4096
 
-_SCALARS = (int, float, str, bytes, bool, datetime.date, datetime.datetime, decimal.Decimal)
+_SCALARS = (int, float, str, bytes, bool, datetime.date, datetime.datetime, decimal.Decimal, uuid.UUID)
 
 
 @dataclass(frozen=True, slots=True)

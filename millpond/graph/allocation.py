@@ -90,7 +90,8 @@ def _reasons(graph: Graph) -> Iterator[tuple[Together, str, list[str]]]:
     for loop in _loops(graph):
         yield Together.LOOP, ", ".join(loop), list(dict.fromkeys(state for name in loop for state in _met(tasks[name])))
     for task in graph.tasks:
-        yield Together.TASK, task.name, _met(task)
+        if not graph.why_sequence(task.entry):
+            yield Together.TASK, task.name, _met(task)
 
 
 def _loops(graph: Graph) -> list[tuple[str, ...]]:
@@ -146,6 +147,10 @@ def _on_spark(graph: Graph, node: Node) -> str:
         return "kept, and met at no step"
     if not node.states:
         return f"{_steps(graph, tasks)}, {_way(graph, tasks[0])}"
+    by_themselves = [task for task in tasks if not graph.why_sequence(task.entry)]
+    if not by_themselves:
+        return "in the one task of the epoch, which reads what partitions own from their stores"
+    tasks = by_themselves
     if any(graph.why_gathered(task.entry) for task in tasks):
         return (
             f"{_steps(graph, tasks)}, in the partition that a row's component is sent to, which reads"

@@ -29,6 +29,7 @@ class Dispatch(enum.Enum):
     ONE_TO_ALL = "one-to-all"
     ALL_TO_ONE = "all-to-one"
     GATHERED = "gathered"
+    SEQUENCE = "in sequence"
 
 
 class Mode(enum.Enum):
@@ -107,7 +108,8 @@ class Graph:
 
     The tasks of `relaxed` entry points run at whatever step their messages reach them; `step` is the earliest. Their
     edges may form cycles. `gathered` are the entry points that run gathered, each with the reason: those rows of an
-    epoch that share keys are gathered in one task.
+    epoch that share keys are gathered in one task. `sequence` are those that run in sequence, each with the reason: if
+    an epoch has rows of one, all its rows run in one task, one after the other.
     """
 
     program: str
@@ -116,6 +118,7 @@ class Graph:
     edges: tuple[Edge, ...]
     relaxed: frozenset[str] = frozenset()
     gathered: tuple[tuple[str, str], ...] = ()
+    sequence: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         levels = {state.name: state.level for state in self.states}
@@ -124,7 +127,7 @@ class Graph:
             raise ProgramError("MP190", "two nodes of the graph have the same name", found=self.program, hint=_REPORT)
         entries = {task.name: task.entry for task in self.tasks}
         for task in self.tasks:
-            if task.entry in self.relaxed:
+            if task.entry in self.relaxed or self.why_sequence(task.entry):
                 continue
             for access in task.accesses:
                 if levels.get(access.state) != task.step:
@@ -156,7 +159,7 @@ class Graph:
         shared = {access.state for task in self.tasks if task.entry in names for access in task.accesses}
         for task in self.tasks:
             mixed = shared & {access.state for access in task.accesses}
-            if mixed and task.entry not in names:
+            if mixed and task.entry not in names and not self.why_sequence(task.entry):
                 raise ProgramError(
                     "MP194",
                     f"task {task.name} touches {min(mixed)}, which gathered entry points touch",
@@ -168,6 +171,10 @@ class Graph:
     def why_gathered(self, entry: str) -> str:
         """Return why an entry point runs gathered; "" if it does not."""
         return dict(self.gathered).get(entry, "")
+
+    def why_sequence(self, entry: str) -> str:
+        """Why an entry point runs in sequence; "" if it does not."""
+        return dict(self.sequence).get(entry, "")
 
     @property
     def steps(self) -> int:

@@ -72,6 +72,10 @@ def entry_facts(graph: Graph, entry: str) -> Iterator[str]:
         yield "  a task is atomic; rows of other entry points may come in between wherever this one moves"
     else:
         yield f"exact because: {why_exact(graph, entry)}"
+    if graph.why_sequence(entry):
+        yield f"in sequence because: {graph.why_sequence(entry)}"
+        yield "exchanges: 1, to the one task in which all rows of an epoch run that has rows of it; others are as fast"
+        return
     if graph.why_gathered(entry):
         yield f"gathered because: {graph.why_gathered(entry)}"
         yield "exchanges: 1 (gathered), after a look at the keys, however many rows share keys"
@@ -92,6 +96,8 @@ def why_exact(graph: Graph, entry: str) -> str:
     touched = dict.fromkeys(access.state for task in graph.tasks if task.entry == entry for access in task.accesses)
     if not touched:
         return "it touches no state"
+    if graph.why_sequence(entry):
+        return "all rows of its epoch run in input order in one task, as plain Python"
     if graph.why_gathered(entry):
         return "rows that share a key, directly or through others, run in input order in one task"
     return "each element is met at one step only: " + ", ".join(f"{name} at {levels[name]}" for name in touched)

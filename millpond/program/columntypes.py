@@ -1,7 +1,7 @@
 """Which types a column can hold: those of parameters and replies, known before anything runs.
 
-What a column holds of a `Literal` is its values, and of `X | None` an X or nothing. How columns look in Arrow is said
-by `engine/arrowtypes.py`, which supports exactly this.
+What a column holds of a `Literal` or an `Enum` is its values, of a `UUID` its text, and of `X | None` an X or nothing.
+How columns look in Arrow is said by `engine/arrowtypes.py`, which supports exactly this.
 
 >>> bare_hint(int | None), list(without_column(dict[str, object]))
 (<class 'int'>, [<class 'object'>])
@@ -12,14 +12,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import enum
 import types
 import typing
+import uuid
 from collections.abc import Iterator
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from millpond.state.containers.vector import Vector
 
-SCALARS: Final = (int, float, str, bytes, bool, datetime.date, datetime.datetime, decimal.Decimal)
+SCALARS: Final = (int, float, str, bytes, bool, datetime.date, datetime.datetime, decimal.Decimal, uuid.UUID)
 LISTS: Final = (list, set, frozenset)
 
 _UNIONS: Final = (Union, types.UnionType)
@@ -38,6 +40,14 @@ def bare_hint(hint: Any) -> Any:
     return hint
 
 
+def enum_values(hint: Any) -> type | None:
+    """Return the type of the values of an enum that a column can hold: texts or whole numbers; None for all else."""
+    if not (isinstance(hint, type) and issubclass(hint, enum.Enum)):
+        return None
+    kinds = {type(member.value) for member in hint}
+    return kinds.pop() if kinds in ({int}, {str}) else None
+
+
 def optional(hint: Any) -> bool:
     """Return whether None is a value of the hint."""
     if hint is None or hint is type(None):
@@ -50,13 +60,17 @@ def optional(hint: Any) -> bool:
 
 
 def choices(hint: Any) -> frozenset[Any] | None:
-    """Return the values that a `Literal` leaves, of the type of its column; None if any value will do."""
+    """Return the values that a `Literal` or an enum leaves, of the type of its column; None if any value will do."""
     if get_origin(hint) is typing.Annotated:
         return choices(get_args(hint)[0])
     if get_origin(hint) in _UNIONS:
         members = [choices(member) for member in get_args(hint) if member is not type(None)]
         return None if None in members else frozenset(value for member in members for value in member or ())
-    return frozenset(value for value in get_args(hint) if value is not None) if get_origin(hint) is Literal else None
+    if get_origin(hint) is Literal:
+        return frozenset(value for value in get_args(hint) if value is not None)
+    # A class of flags makes members of combinations.
+    listed = enum_values(hint) is not None and not issubclass(hint, enum.Flag)
+    return frozenset(member.value for member in hint) if listed else None
 
 
 def struct_fields(hint: Any) -> list[tuple[str, Any]] | None:
@@ -76,7 +90,7 @@ def without_column(hint: Any, inside: tuple[Any, ...] = ()) -> Iterator[Any]:
     A class that lies `inside` of itself is one: a column has a type that ends.
     """
     bare = bare_hint(hint)
-    if bare in SCALARS or bare is None or bare is type(None):
+    if bare in SCALARS or bare is None or bare is type(None) or enum_values(bare) is not None:
         return
     origin, arguments = get_origin(bare), get_args(bare)
     if (origin in LISTS and len(arguments) == 1) or (origin is tuple and arguments[1:] == (Ellipsis,)):

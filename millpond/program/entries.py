@@ -17,9 +17,9 @@ import inspect
 import itertools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, Union, get_origin, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
 from millpond.errors import ProgramError, SourcePlace, WindowError
 from millpond.program.columntypes import without_column
@@ -27,6 +27,7 @@ from millpond.program.places import signature_place
 from millpond.program.semantics.ambient import as_written, names_used
 from millpond.state.codec.classes import UNRESOLVED
 from millpond.state.codec.typenames import type_text
+from millpond.state.copying import copied
 from millpond.windowing.element import ClosedWindow
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,6 +42,10 @@ TAKES_WINDOWS = "__millpond_takes_windows__"
 """The attribute that marks a handler whose second parameter is a list of windows."""
 
 _RELAXED = "__millpond_relaxed__"
+_WAY: Final = "__millpond_way__"
+
+Way: TypeAlias = Literal["steps", "gathered"]
+"""The ways to run that an entry point can ask for, the fastest first; a slower one is an error then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,9 @@ class EntryPoint:
 
     A `relaxed` one may be interleaved with others wherever it moves from key to key. A `timer` is fed by timers that
     are due, not by rows. One that is given `windows` is a timer whose second parameter is, in the source, a list of the
-    windows that are over; what it is fed is the moment up to which they are.
+    windows that are over; what it is fed is the moment up to which they are. If it asks for a `way` to run, it has none
+    that is slower. `defaults` are those of its parameters: a row whose column is missing or null takes a copy. One that
+    `yields` gives several replies, each a row of its sink; what it returns is the list of them.
     """
 
     name: str
@@ -59,11 +66,24 @@ class EntryPoint:
     relaxed: bool = False
     timer: bool = False
     windows: bool = False
+    way: Way | None = None
+    defaults: tuple[tuple[str, Any], ...] = ()
+    yields: bool = False
 
     @property
     def replies(self) -> bool:
         """Whether a call gives a reply."""
         return self.returns is not type(None)
+
+    def filled(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call by place, with defaults where the last ones are left out, or are None."""
+        defaults = dict(self.defaults)
+        names = [name for name, _ in self.parameters]
+        left_out = names[len(arguments) :]
+        if len(arguments) > len(names) or any(name not in defaults for name in left_out):
+            return tuple(arguments)
+        given = zip(names, (*arguments, *[None] * len(left_out)), strict=False)
+        return tuple(copied(defaults.get(name)) if value is None else value for name, value in given)
 
 
 @overload
@@ -72,20 +92,29 @@ def entry(function: F) -> F:  # noqa: D418
 
 
 @overload
-def entry(*, relaxed: bool = False) -> Callable[[F], F]:  # noqa: D418
+def entry(*, relaxed: bool = False, way: Way | None = None) -> Callable[[F], F]:  # noqa: D418
     """Mark a method with options: `@entry(relaxed=True)`."""
 
 
-def entry(function: F | None = None, *, relaxed: bool = False) -> F | Callable[[F], F]:
+def entry(function: F | None = None, *, relaxed: bool = False, way: Way | None = None) -> F | Callable[[F], F]:
     """Mark a method as an entry point: its parameters are the columns of the rows that are fed to it.
 
     With `relaxed=True` the method may visit keys in any order and number, and gives up being exact: other rows may
-    come in between wherever it moves from one key to another.
+    come in between wherever it moves from one key to another. With `way="steps"` or `way="gathered"` a program in which
+    it can only run in a slower way does not compile; else `explain` tells which way it is.
     """
+    if way is not None and way not in get_args(Way):
+        raise ProgramError(
+            "MP189",
+            "an entry point asks for a way to run that there is not",
+            expected=", ".join(f'"{one}"' for one in get_args(Way)),
+            found=repr(way)[:60],
+        )
 
     def mark(marked: F) -> F:
         setattr(marked, MARK, True)
         setattr(marked, _RELAXED, relaxed)
+        setattr(marked, _WAY, way)
         return marked
 
     return mark if function is None else mark(function)
@@ -155,12 +184,12 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
         raise _unresolved(where, signature_place(function), error) from None
     parameters = list(inspect.signature(function).parameters.values())[1:]
     for parameter in parameters:
-        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD or parameter.default is not parameter.empty:
+        if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
             raise ProgramError(
                 "MP103",
                 f"parameter `{parameter.name}` of {where} can't be a column",
                 places=signature_place(function, parameter.name),
-                expected="plain parameters without defaults, *args or **kwargs",
+                expected="parameters by name, no *args, no **kwargs, none before a `/`",
                 found=str(parameter),
             )
         if parameter.name not in hints:
@@ -180,12 +209,32 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
             expected="-> None, or the type of its reply",
             found="no hint",
         )
-    columns = tuple((p.name, hints[p.name]) for p in parameters)
+    columns = tuple((p.name, hints[p.name] if p.default is not None else hints[p.name] | None) for p in parameters)
+    defaults = tuple((p.name, p.default) for p in parameters if p.default is not p.empty)
+    yields = inspect.isgeneratorfunction(function)
+    if yields:
+        hints["return"] = _yielded(where, function, hints["return"])
     # A reply of any type is one that no sink takes, which is said where one is given; it may be wanted for itself.
     replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
-    for column, hint in (*columns, *replies):
-        _check_column(where, function, column, hint)
-    return EntryPoint(name, function, columns, hints["return"], getattr(function, _RELAXED, False))
+    for told, hint in (*columns, *replies):
+        _check_column(where, function, told, hint)
+    relaxed, way = getattr(function, _RELAXED, False), getattr(function, _WAY, None)
+    return EntryPoint(name, function, columns, hints["return"], relaxed, way=way, defaults=defaults, yields=yields)
+
+
+def _yielded(where: str, function: Callable[..., Any], hint: Any) -> Any:
+    """Return the type of all replies of a method that yields them: `list[int]` for `Iterator[int]`."""
+    arguments = get_args(hint)
+    if get_origin(hint) not in (Iterator, Iterable, Generator) or not arguments:
+        raise ProgramError(
+            "MP105",
+            f"{where} yields replies, and its return type does not tell theirs",
+            places=signature_place(function),
+            expected="-> Iterator[int], or another type of a reply",
+            found=type_text(hint),
+        )
+    whole: Any = list
+    return whole[arguments[0]]
 
 
 def _unresolved(where: str, places: tuple[SourcePlace, ...], error: Exception) -> ProgramError:
@@ -211,10 +260,10 @@ def _check_column(where: str, function: Callable[..., Any], parameter: str, hint
             "MP148",
             f"{f'parameter `{parameter}`' if parameter else 'the reply'} of {where} has no column type",
             places=signature_place(function, parameter),
-            expected="numbers, str, bytes, bool, date, datetime, Decimal, Literal, list, set, dict, tuple, dataclass, "
-            "or `| None`",
+            expected="numbers, str, bytes, bool, date, datetime, Decimal, UUID, Literal, Enum, list, set, dict, tuple, "
+            "dataclass, or `| None`",
             found=type_text(unfit),
             hint="a column has one type: take two parameters that may be None, or a text that says which it is"
             if get_origin(unfit) in (Union, types.UnionType, Literal)
-            else "let the column hold a text or a number, and make the value of it: UUID(text), Color(number)",
+            else "let the column hold a text or a number, and make the value of it: Path(text)",
         )

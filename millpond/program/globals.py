@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MappingView, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar, cast
 
 from millpond.errors import ProgramError
 from millpond.state.containers.vector import Vector
@@ -57,7 +59,8 @@ def _answer(value: Any) -> Any:
     if isinstance(value, Vector):
         # It is made for the answer.
         return value
-    return copied(list(value) if isinstance(value, MappingView | Iterator) else value)
+    walked: Any = value
+    return copied(list(walked) if isinstance(value, MappingView | Iterator) else value)
 
 
 def each(element: T) -> T:
@@ -65,7 +68,21 @@ def each(element: T) -> T:
 
     In plain Python there is one instance. The result has one value per instance, and only `merged` can use it.
     """
-    return cast("T", Each((element,)))
+    known = _instances.get()
+    return cast("T", Each((element,) if known is None else known.get(id(element), (element,))))
+
+
+_instances: Final[ContextVar[Mapping[int, Sequence[Any]] | None]] = ContextVar("instances", default=None)
+
+
+@contextmanager
+def asking(instances: Mapping[int, Sequence[Any]]) -> Iterator[None]:
+    """Let `each` ask all instances of an element while the block runs; they are known by the id of any of them."""
+    token = _instances.set(instances)
+    try:
+        yield
+    finally:
+        _instances.reset(token)
 
 
 def merged(values: T, merge: Callable[[list[T]], R]) -> R:

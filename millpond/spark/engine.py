@@ -19,7 +19,7 @@ from millpond.engine.plan import Level, ProgramPlan
 from millpond.engine.time.timekeeping import Firing
 from millpond.engine.time.timers import Due, Look, look_here
 from millpond.keygroups import Layout
-from millpond.spark.exchange.compute import EpochJob, Packed, run_messages
+from millpond.spark.exchange.compute import EpochJob, Packed, plan_of_rows, run_messages
 from millpond.spark.exchange.route import Shape, shorten_sources, union_feeds
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.feeds.feeds import Feed
@@ -124,7 +124,7 @@ class SparkEngine(Engine[Batch, DataFrame]):
     ) -> Computed:
         named, prefix = shorten_sources(rows, packed.shape, only_file)
         job = EpochJob(named, packed, one_task_rows, self._one_host, self._anchor(request))
-        return work_of_rows(packed.plan, request, job.run, prefix)
+        return work_of_rows(plan_of_rows(packed.plan, named), request, job.run, prefix)
 
     def look(self, look: Look, request: Request) -> list[Due]:
         """Look for timers into the stores from here if this is their only host, and else where they are."""

@@ -35,7 +35,7 @@ class Aging:
     def entries(self, element: AgedType) -> Expiring:
         """Return entries that expire, at the time of the epoch or of each row."""
         if self.rows is None:
-            return expiring_entries(element, self.ttl, self._now)
+            return expiring_entries(element, self.ttl, self.now)
         return expiring_entries(element, self.ttl, self.rows, turn=self.turn, watched=True)
 
     @property
@@ -43,7 +43,8 @@ class Aging:
         """Entries with a stamp up to this one are not stored: the epoch is over, or no row before it comes any more."""
         return self.ttl.cutoff(self.now_us) if self.rows is None else self.floor_us
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """The time of the epoch."""
         return self.now_us
 
     def known(self, stored: Sequence[bytes | None]) -> list[bytes | None]:

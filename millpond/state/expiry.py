@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 import msgspec
 
 from millpond.errors import MillpondError
+from millpond.state.codec.keyforms import in_key_order
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.element import ElementType
@@ -330,12 +331,12 @@ class Expiring(Map[Any, Any]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # type: ignore[misc]
+    def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(sorted(self.live(self._now())))
+        return iter(in_key_order(self.live(self._now())))
 
     def __len__(self) -> int:
         return len(self.live(self._now()))

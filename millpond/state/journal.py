@@ -108,15 +108,19 @@ class Journal:
         frame = self._frames[-1]
         if len(self._frames) == 1:
             # First, since a misfit is an error of the row, which is then undone.
-            for (_, key), (entries, _) in frame.items():
-                entries.end_row(key)
-            for framed in self._framed:
-                framed.end_rows()
+            self.end_row()
         self._frames.pop()
         if self._frames:
             self._frames[-1] = frame | self._frames[-1]
         for framed in self._framed:
             framed.keep()
+
+    def end_row(self) -> None:
+        """Make values of all that was touched in the innermost frame."""
+        for (_, key), (entries, _) in self._frames[-1].items():
+            entries.end_row(key)
+        for framed in self._framed:
+            framed.end_rows()
 
     def undo(self) -> None:
         """Close a frame, and restore all that it met."""

@@ -216,20 +216,29 @@ class TimersOverlay(KeyedOverlay):
         if not keys:
             return Changes(keys, values)
         known = dict(zip(self._keys, zip(self._units, self._before, strict=True), strict=True))
-        decode = self._timers.values.decode
-        gone: list[tuple[Any, ...]] = []
-        come: list[tuple[Any, ...]] = []
-        for key, value in zip(keys, values, strict=True):
-            unit, before = known[key]
-            was = None if before is None else moment(decode(before))
-            now = None if value is None else moment(self.entries[unit])
-            if was == now:
-                continue
-            if was is not None:
-                gone.append(due_unit(was, unit))
-            if now is not None:
-                come.append(due_unit(now, unit))
-        codec = self._timers.due.keys
-        places = store_keys_of(self._due_index, codec, [*gone, *come], self._groups)
-        marks: list[bytes | None] = [*([None] * len(gone)), *([_NOTHING] * len(come))]
+        changed = [
+            (known[key][0], known[key][1], None if value is None else self.entries[known[key][0]])
+            for key, value in zip(keys, values, strict=True)
+        ]
+        places, marks = due_changes(self._timers, self._due_index, self._groups, changed)
         return Changes(keys + places, values + marks)
+
+
+def due_changes(
+    timers: TimersType, due_index: int, key_groups: int, changed: Iterable[tuple[Any, bytes | None, Any]]
+) -> Changes:
+    """Return what changes of the order of timers: of each its key, its entry as it was stored, and as it is now."""
+    gone: list[tuple[Any, ...]] = []
+    come: list[tuple[Any, ...]] = []
+    for unit, before, value in changed:
+        was = None if before is None else timers.moment(timers.values.decode(before))
+        now = None if value is None else timers.moment(value)
+        if was == now:
+            continue
+        if was is not None:
+            gone.append(due_unit(was, unit))
+        if now is not None:
+            come.append(due_unit(now, unit))
+    places = store_keys_of(due_index, timers.due.keys, [*gone, *come], key_groups)
+    marks: list[bytes | None] = [*([None] * len(gone)), *([_NOTHING] * len(come))]
+    return Changes(places, marks)

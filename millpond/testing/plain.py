@@ -101,6 +101,13 @@ class _Plain:
         points = self._run.program.entries()
         return [fired for fired in self._fired if points[fired.handler].replies]
 
+    def _given(self, name: str, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the arguments of a row by name; a null column takes the default of its parameter."""
+        point = self._run.program.entries()[name]
+        defaults = dict(point.defaults)
+        given = zip((column for column, _ in point.parameters), arguments, strict=False)
+        return {column: value for column, value in given if value is not None or column not in defaults}
+
     def _reply(self, row: tuple[str, tuple[Any, ...]], time_us: int | None) -> Any:
         name, arguments = row
         horizon = self._marks.horizon
@@ -110,7 +117,7 @@ class _Plain:
         own = nullcontext() if happened is None else event_time(max(happened, horizon or happened))
         try:
             with own:
-                return getattr(self._program, name)(*copy.deepcopy(arguments))
+                return getattr(self._program, name)(**self._given(name, copy.deepcopy(arguments)))
         except Aborted as refused:
             return Refused(refused.reason)
         except Exception as error:

@@ -177,15 +177,15 @@ def check_rows(program: type[ProgramBase], turns: Iterable[Turn]) -> None:
                     expected=", ".join(points) or "a method marked @entry",
                     found=name,
                 )
-            parameters = points[name].parameters
-            if len(arguments) != len(parameters):
+            parameters, given = points[name].parameters, points[name].filled(arguments)
+            if len(given) != len(parameters):
                 raise FeedError(
                     "MP503",
                     f"the arguments of row {number} are not the columns of {name}",
                     expected=", ".join(f"{column}: {type_text(hint)}" for column, hint in parameters) or "none",
                     found=f"{len(arguments)} value(s): {arguments!r}"[:120],
                 )
-            for (column, hint), value in zip(parameters, arguments, strict=True):
+            for (column, hint), value in zip(parameters, given, strict=True):
                 _check_value(f"column `{column}` of row {number} has the wrong type for {name}", hint, value)
 
 

@@ -83,7 +83,8 @@ def test_rows_without_state_run_where_the_layout_says_and_others_with_their_stat
     controls = [decode_control(body) for body in told.column("body").to_pylist()]
     parse, count = task_loads(simulated.layout, controls, {"add.0"})
     assert (parse.free, count.free) == (True, False)
-    groups = [argument_hash([str], arguments) % KEY_GROUPS for _, arguments in rows]
+    point = COMPILED.entries["add"].point
+    groups = [(argument_hash(point, arguments) or 0) % KEY_GROUPS for _, arguments in rows]
     assert list(parse.worked) == np.bincount([spread[group] for group in groups], minlength=3).tolist()
     owners = [simulated.layout.owner_of(simulated.layout.group_of(number)) for number in range(40)]
     assert list(count.worked) == np.bincount(owners, minlength=3).tolist()

@@ -304,7 +304,7 @@ def test_a_column_of_keys_is_checked_without_its_dict_making_equal_ones_one(hint
 
 
 def test_floats_are_no_keys():
-    for hint in (float, complex, decimal.Decimal, tuple[float, int], Level, list[int]):
+    for hint in (float, complex, tuple[float, int], list[int]):
         with pytest.raises(StateError) as caught:
             KeyCodec(hint)
         assert caught.value.code == "MP202"

@@ -105,7 +105,15 @@ def test_a_value_that_is_none_of_a_literal_is_a_bad_row(hint, bad, tmp_path):
     assert refused.value.code == "MP602"
 
 
-REFUSED = ["int | str", "int | bool", "list[int | str]", "dict[str, int | str]", "Any", "uuid.UUID", "datetime.time"]
+REFUSED = [
+    "int | str",
+    "int | bool",
+    "list[int | str]",
+    "dict[str, int | str]",
+    "Any",
+    "datetime.timedelta",
+    "datetime.time",
+]
 
 
 @pytest.mark.parametrize("hint", REFUSED)
@@ -119,7 +127,7 @@ def test_a_type_without_a_column_is_refused_at_its_line_by_check_and_compiler(hi
     assert [str(error) for error in told] == [str(refused.value)]
 
 
-@pytest.mark.parametrize(("hint", "word"), [("uuid.UUID", "make the value"), ("int | str", "may be None")])
+@pytest.mark.parametrize(("hint", "word"), [("datetime.time", "make the value"), ("int | str", "may be None")])
 def test_the_next_step_fits_the_type(hint, word):
     with loaded(PROGRAM.format(hint=hint, kept="int", key="str")) as program, pytest.raises(ProgramError) as refused:
         compile_program(program)
@@ -165,7 +173,7 @@ def codes_of(file, *, importing):
 
 
 def test_what_a_star_brings_is_not_told_to_be_missing(tmp_path, monkeypatch):
-    (tmp_path / "millpond_kinds.py").write_text("import enum\n\nclass Color(enum.Enum):\n    RED = 1\n")
+    (tmp_path / "millpond_kinds.py").write_text("class Color:\n    pass\n")
     file = tmp_path / "starred.py"
     file.write_text(STARRED)
     monkeypatch.syspath_prepend(str(tmp_path))

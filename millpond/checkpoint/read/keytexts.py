@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import re
+import uuid
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
@@ -15,6 +17,7 @@ from millpond.state.codec.typenames import type_text
 from millpond.state.containers.value import THE_KEY
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,6})?", re.ASCII)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 _FORMS: dict[Any, str] = {
@@ -23,8 +26,18 @@ _FORMS: dict[Any, str] = {
     bytes: "bytes in hex, as in 00ff",
     bool: "true or false",
     datetime.date: "a day, as in 2024-02-29",
+    datetime.datetime: "a moment, as in 2024-02-29T12:00:00+00:00",
+    uuid.UUID: "a UUID, as in 123e4567-e89b-12d3-a456-426614174000",
+    decimal.Decimal: "a number, as in 1.5",
 }
-_PART_FORMS = _FORMS | {str: "text in quotes", bytes: '"bytes in hex"', datetime.date: '"a day"'}
+_PART_FORMS = _FORMS | {
+    str: "text in quotes",
+    bytes: '"bytes in hex"',
+    datetime.date: '"a day"',
+    datetime.datetime: '"a moment"',
+    uuid.UUID: '"a UUID"',
+    decimal.Decimal: '"a number"',
+}
 
 
 def parse_key(reader: ElementReader, text: str | None) -> Any:
@@ -47,20 +60,27 @@ def parse_key(reader: ElementReader, text: str | None) -> Any:
 def key_form(hint: Any) -> str:
     """How keys of a type are written."""
     if get_origin(hint) is tuple:
-        return f"a JSON array of {len(get_args(hint))}: [{', '.join(_PART_FORMS[part] for part in get_args(hint))}]"
+        return f"a JSON array of {len(get_args(hint))}: {_part_form(hint)}"
     return _FORMS[hint]
+
+
+def _part_form(hint: Any) -> str:
+    if get_origin(hint) is tuple:
+        return f"[{', '.join(map(_part_form, get_args(hint)))}]"
+    return _PART_FORMS[hint]
 
 
 def _parse(hint: Any, text: str) -> Any:
     if get_origin(hint) is not tuple:
         return _PARSERS[hint](text)
-    parts, kinds = msgspec.json.decode(text), get_args(hint)
-    if not isinstance(parts, list) or len(parts) != len(kinds):
-        raise ValueError
-    return tuple(_part(kind, part) for kind, part in zip(kinds, parts, strict=True))
+    return _part(hint, msgspec.json.decode(text))
 
 
 def _part(kind: Any, part: Any) -> Any:
+    if get_origin(kind) is tuple:
+        if not isinstance(part, list) or len(part) != len(get_args(kind)):
+            raise ValueError
+        return tuple(_part(inner, one) for inner, one in zip(get_args(kind), part, strict=True))
     if kind in (int, bool):
         if type(part) is not kind:
             raise ValueError
@@ -85,6 +105,10 @@ def _refuse() -> Any:
     raise ValueError
 
 
+def _number(text: str) -> decimal.Decimal:
+    return decimal.Decimal(text) if _NUMBER.fullmatch(text) else _refuse()
+
+
 def _day(text: str) -> datetime.date:
     return datetime.date.fromisoformat(text) if _DAY.fullmatch(text) else _refuse()
 
@@ -95,6 +119,9 @@ _PARSERS: dict[Any, Callable[[str], Any]] = {
     bytes: bytes.fromhex,
     bool: _truth,
     datetime.date: _day,
+    datetime.datetime: datetime.datetime.fromisoformat,
+    uuid.UUID: uuid.UUID,
+    decimal.Decimal: _number,
 }
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import pyarrow as pa
+
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.commit import write_segment
 from millpond.checkpoint.records.deltas import FOLDERS, encode_changes
@@ -25,6 +27,7 @@ from millpond.engine.failures import leaving_out
 from millpond.engine.messages import decode_control
 from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
+from millpond.engine.sequence.ways import plan_for
 from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import EpochId
@@ -188,9 +191,10 @@ def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
 
 
 def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInput) -> EpochWork:
+    continues = bool(told.pending)
+    rows = read_pending(storage, plan, told.pending) if continues else read_input(storage, told)
+
     def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
-        continues = bool(told.pending)
-        rows = read_pending(storage, plan, told.pending) if continues else read_input(storage, told)
         epoch = EpochPlan(
             parent.epoch + 1,
             parent,
@@ -204,7 +208,12 @@ def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInp
         controls = [decode_control(body) for body in told_by_tasks.column("body").to_pylist()]
         return assemble(plan, controls, {}, tried=excluded)
 
-    return leaving_out(plan, run)
+    return leaving_out(plan if continues or rows is None else plan_for(plan, _fed(rows)), run)
+
+
+def _fed(rows: pa.Table) -> set[int]:
+    """The feeds that rows are of."""
+    return set(rows.column("feed").to_pylist()) if "feed" in rows.column_names else {0}
 
 
 def _another_outcome(delta: EpochDeltas) -> EpochError:

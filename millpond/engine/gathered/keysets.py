@@ -16,7 +16,7 @@ from millpond.compiler.compiled import CompiledTask, KeySets
 from millpond.engine.plan import ProgramPlan, key_parameters, parameter_hints
 from millpond.engine.task.badrows import Mask, bad_rows
 from millpond.engine.task.columns import Column, ListColumn, TupleColumn, column_of
-from millpond.engine.task.intake import column_array, feed_column
+from millpond.engine.task.intake import column_array, feed_column, with_defaults
 from millpond.engine.time.laterows import TIME, untimed
 from millpond.errors import RowError, StateError
 from millpond.keygroups import Layout
@@ -156,6 +156,7 @@ def feed_keys(plan: ProgramPlan, feed: int, table: pa.Table, floor_us: int) -> F
     task = entry.tasks[0]
     every = parameter_hints(entry)
     hints = {name: every[name] for name in survey_parameters(task)}
+    table = with_defaults(plan, feed, table)
     columns = {name: column_array(table, feed_column(feed, name)) for name in hints}
     bad, _ = bad_rows(columns, hints, key_parameters(task))
     if not columns:

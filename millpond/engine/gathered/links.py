@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from millpond.engine.gathered.keysets import TouchedKeys
 from millpond.engine.task.columns import Rows
-from millpond.state.overlay import KeyedOverlay, OnDemandOverlay
+from millpond.state.overlay import KeyedOverlay
 
 Ints = npt.NDArray[np.int64]
 Entry = tuple[KeyedOverlay, Any]
 """An element and a key."""
+
+
+class Whole(Protocol):
+    """State that is brought back as a whole."""
+
+    def begin(self) -> None:
+        """From now on, know what entries were before they are touched."""
+        ...
+
+    def undo(self) -> None:
+        """Make all entries what they were when it began; what they were first, if it never did."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +35,7 @@ class Reach:
     """What the rows of a work may touch: keys that follow from each of them, and whatever else is there as a whole."""
 
     keyed: Sequence[tuple[KeyedOverlay, TouchedKeys]]
-    whole: Sequence[OnDemandOverlay]
+    whole: Sequence[Whole]
 
 
 class Links:

@@ -74,7 +74,7 @@ class Transactions:
             containers=lambda task: self._state.containers(task, None),
             reach=self._reach,
             delivery=self._delivery,
-            judge=self._judge,
+            judge=partial(judge, self._plan, self._epoch, self._delivery),
         ).run()
 
     def _refuse_unkeyed(self) -> Failure | None:
@@ -95,14 +95,15 @@ class Transactions:
             [self._state.single_overlay(name) for name in sorted(single)],
         )
 
-    def _judge(self, raised: Raised) -> Failure | Left:
-        error, one = raised.error, raised.prepared
-        task = one.work.task
-        if isinstance(error, Aborted) and self._plan.program.entries[task.entry].aborts:
-            return Left(Refused(str(error.reason)))
-        if self._plan.feeds[one.work.feed].bad_rows is BadRows.FAIL:
-            return one.failure(error, raised.at, self._epoch)
-        return left_out(self._plan, self._epoch, self._delivery, raised)
+
+def judge(plan: ProgramPlan, epoch: EpochPlan, delivery: Delivery, raised: Raised) -> Failure | Left:
+    """What becomes of a row that raised in its only task: it is refused, stops the run, or is left out."""
+    error, one = raised.error, raised.prepared
+    if isinstance(error, Aborted) and plan.program.entries[one.work.task.entry].aborts:
+        return Left(Refused(str(error.reason)))
+    if plan.feeds[one.work.feed].bad_rows is BadRows.FAIL:
+        return one.failure(error, raised.at, epoch)
+    return left_out(plan, epoch, delivery, raised)
 
 
 def left_out(plan: ProgramPlan, epoch: EpochPlan, delivery: Delivery, raised: Raised) -> Left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -81,6 +82,20 @@ def unfolded(table: pa.Table, rows: pa.Schema) -> pa.Table:
         columns += column.combine_chunks().flatten() if pa.types.is_struct(column.type) else [column]
     columns += pc.list_flatten(replies).flatten()
     return pa.table([column.cast(field.type) for column, field in zip(columns, rows, strict=True)], schema=rows)
+
+
+def taken_apart(table: pa.Table) -> pa.Table:
+    """Make each of the replies that a row yielded a row; a row that was refused stays one, without a reply."""
+    replies = table[REPLY].combine_chunks()
+    place = table.schema.get_field_index(REPLY)
+    given = pa.concat_arrays([pc.list_flatten(replies), pa.nulls(1, replies.type.value_type)])
+    parents = pc.list_parent_indices(replies).to_numpy()
+    refused = np.flatnonzero(replies.is_null().to_numpy(zero_copy_only=False))
+    rows = np.concatenate((parents, refused))
+    answers = np.concatenate((np.arange(len(parents)), np.full(len(refused), len(given) - 1)))
+    order = np.argsort(rows, kind="stable")
+    whole = table.take(pa.array(rows[order]))
+    return whole.set_column(place, REPLY, given.take(pa.array(answers[order])))
 
 
 def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:

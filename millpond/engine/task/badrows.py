@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+import uuid
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
@@ -15,7 +16,8 @@ import pyarrow.compute as pc
 
 from millpond.engine.arrowtypes import arrow_type, reader
 from millpond.engine.publish.deadletters import as_python
-from millpond.program.columntypes import bare_hint, choices, optional, struct_fields
+from millpond.keygroups import plain_key
+from millpond.program.columntypes import bare_hint, choices, enum_values, optional, struct_fields
 
 Mask = npt.NDArray[np.bool_]
 
@@ -48,10 +50,10 @@ def _faults(name: str, column: pa.Array, hint: Any, *, is_key: bool) -> list[tup
     if chosen is not None:
         known = pc.is_in(column, value_set=pa.array(sorted(chosen), column.type))
         known = pc.or_(known, column.is_null())
-        faults.append((~_mask(known), f"`{name}` is none of the values of its Literal: {{}}"))
+        faults.append((~_mask(known), f"`{name}` is none of the values of its type: {{}}"))
     if pa.types.is_nested(arrow_type(bare_hint(hint))):
         faults += _nested_faults(name, column, hint)
-    elif any(_limits_more(limits) for limits in _limits(hint)):
+    elif any(_limits_more(limits) for limits in _limits(hint)) or (_is_made(hint) and chosen is None):
         faults += _value_faults(name, column, hint)
     return faults
 
@@ -144,7 +146,18 @@ def _asks_more(hint: Any) -> bool:
     """Whether more than nulls can be wrong with a value: limits, or a class that checks itself."""
     bare = bare_hint(hint)
     is_class = get_origin(bare) is None and struct_fields(bare) is not None
-    return is_class or choices(hint) is not None or bool(_limits(hint)) or any(map(_asks_more, get_args(bare)))
+    return (
+        is_class
+        or _is_made(hint)
+        or choices(hint) is not None
+        or bool(_limits(hint))
+        or any(map(_asks_more, get_args(bare)))
+    )
+
+
+def _is_made(hint: Any) -> bool:
+    """Whether values are made of what the column holds, which may fail."""
+    return bare_hint(hint) is uuid.UUID or enum_values(bare_hint(hint)) is not None
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -153,7 +166,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return optional(hint)
     bare = bare_hint(hint)
     chosen = choices(hint)
-    if chosen is not None and value not in chosen:
+    if chosen is not None and plain_key(value) not in chosen:
         return False
     for limits in _limits(hint):
         try:

@@ -17,7 +17,7 @@ from millpond.engine.failures import UnfitError, text_of
 from millpond.engine.messages import Outbox
 from millpond.engine.plan import EpochPlan, Order, ProgramPlan
 from millpond.engine.publish.deadletters import BadRow, letter_table
-from millpond.engine.publish.replies import reply_table, stage, staging_mark, unfolded
+from millpond.engine.publish.replies import reply_table, stage, staging_mark, taken_apart, unfolded
 from millpond.engine.task.columns import Picked, Rows
 from millpond.engine.task.intake import Work
 from millpond.engine.time.laterows import LateRows
@@ -212,8 +212,10 @@ class Delivery:
         table = reply_table(feed.keep, kept, replies, reasons)
         if feed.replies.rows is not None:
             table = unfolded(table, feed.replies.rows)
-            if not table.num_rows:
-                return
+        if feed.replies.apart:
+            table = taken_apart(table)
+        if not table.num_rows:
+            return
         parcel.replies = table
 
     def _send(

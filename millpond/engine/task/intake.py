@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond.compiler.compiled import CompiledTask
-from millpond.engine.arrowtypes import in_utc
+from millpond.engine.arrowtypes import arrow_type, in_utc, to_arrow
 from millpond.engine.messages import CONTROL_TASK, MESSAGE_SCHEMA, Letter
 from millpond.engine.plan import EpochPlan, Excluded, ProgramPlan, key_parameters, parameter_hints
 from millpond.engine.publish.deadletters import BadRow, SourceRows
@@ -29,8 +29,11 @@ from millpond.engine.task.columns import (
 )
 from millpond.engine.task.ordering import Places, path_ranks, source_ranks
 from millpond.engine.time.laterows import TIME, LateRows, late_table, untimed
-from millpond.errors import EpochError
+from millpond.errors import EpochError, FeedError
 from millpond.graph.model import Dispatch
+from millpond.program.entries import EntryPoint
+from millpond.state.codec.shown import shown
+from millpond.state.codec.typenames import type_text
 from millpond.state.codec.wire import decode_values
 
 
@@ -160,13 +163,50 @@ def read_feeds(plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordB
     intake.received = table.num_rows
     intake.received_bytes = content_bytes(table)
     if len(plan.feeds) == 1:
-        _read_feed(plan, epoch, 0, table, intake)
+        _read_feed(plan, epoch, 0, with_defaults(plan, 0, table), intake)
         return
     feeds = column_array(table, "feed").to_numpy(zero_copy_only=False)
     for number in range(len(plan.feeds)):
         own = table.filter(pa.array(feeds == number))
         if own.num_rows:
-            _read_feed(plan, epoch, number, own, intake)
+            _read_feed(plan, epoch, number, with_defaults(plan, number, own), intake)
+
+
+def with_defaults(plan: ProgramPlan, feed: int, table: pa.Table) -> pa.Table:
+    """Return the rows of a feed with the defaults of its entry point where a column is null."""
+    point = plan.entry_of(feed).point
+    hints = dict(point.parameters)
+    for name, default in point.defaults:
+        place = table.schema.get_field_index(feed_column(feed, name))
+        column = table.column(place)
+        if column.null_count and default is not None:
+            filled = _filled(column.combine_chunks(), default_array(point, name, default, hints[name]))
+            table = table.set_column(place, table.field(place), filled)
+    return table
+
+
+def default_array(point: EntryPoint, name: str, default: Any, hint: Any) -> pa.Array:
+    """Return a default as a column of one row, or raise if it is not of the type of its parameter."""
+    try:
+        return to_arrow([default], hint).cast(arrow_type(hint))
+    except (TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
+        raise FeedError(
+            "MP532",
+            f"the default of `{name}` of entry point `{point.name}` is not of its type",
+            expected=type_text(hint),
+            found=f"{shown(default)} ({error})"[:160],
+        ) from error
+
+
+def _filled(column: pa.Array, default: pa.Array) -> pa.Array:
+    whole = pa.concat_arrays([column.cast(default.type), default])
+    places = np.where(_mask_of(column), len(column), np.arange(len(column)))
+    return whole.take(pa.array(places))
+
+
+def _mask_of(column: pa.Array) -> npt.NDArray[np.bool_]:
+    missing: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return missing
 
 
 def content_bytes(table: pa.Table) -> int:

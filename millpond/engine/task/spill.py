@@ -81,7 +81,8 @@ def _can_divide(plan: ProgramPlan, step: int) -> bool:
     here = {state.name for state in plan.program.graph.states if state.level == step}
     if any(plan.program.elements[name].partial or plan.program.elements[name].type.single for name in here):
         return False
-    tasks = [task for number in range(len(plan.feeds)) for task in plan.entry_of(number).tasks]
+    fed = {name for name in plan.program.entries if plan.in_sequence or not plan.program.graph.why_sequence(name)}
+    tasks = [task for feed in plan.feeds if feed.entry in fed for task in plan.program.entries[feed.entry].tasks]
     met = [task for task in tasks if task.step == step or (task.index == 0 and step == 0)]
     return all(task.free or (task.key and _only_by_key(task.accesses)) for task in met)
 

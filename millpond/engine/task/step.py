@@ -28,6 +28,8 @@ from millpond.engine.gathered.transactions import Transactions, left_out
 from millpond.engine.local_state.openstate import drop_gone, open_state, store_path
 from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Outbox, Seen, place_key
 from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
+from millpond.engine.sequence.rows import SequenceRows
+from millpond.engine.sequence.state import SequenceState
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery
 from millpond.engine.task.inorder import InOrder, Left, Mask, Raised
@@ -106,8 +108,8 @@ class StepRun:
         with self._timed("open"):
             view = self._open(storage, self.partition)
         self.seen = self._see(view)
-        gathered = [one for one in intake.work if one.task.dispatch is Dispatch.GATHERED]
-        intake.work = [one for one in intake.work if one.task.dispatch is not Dispatch.GATHERED]
+        away = [one for one in intake.work if one.task.dispatch in _AWAY]
+        intake.work = [one for one in intake.work if one.task.dispatch not in _AWAY]
         with view:
             interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
             base = Layered(view, interim) if interim else view
@@ -124,7 +126,7 @@ class StepRun:
                 self.failures.clear()
                 # What rows carry may have been changed already: run again as it is, they would do something else.
                 intake.work = [one.renewed() for one in intake.work]
-            moved = self._run_gathered(gathered, delivery, storage) if gathered else Changed()
+            moved = self._run_away(away, delivery, storage) if away else Changed()
             self._check(view)
             if self.failures:
                 return self._report_failure(intake)
@@ -175,8 +177,8 @@ class StepRun:
         if view.restore_s:
             self.spent["restore"] = self.spent.get("restore", 0.0) + view.restore_s
 
-    def _run_gathered(self, work: list[Work], delivery: Delivery, storage: Storage) -> Changed:
-        """Run rows over several keys, with all their keys at hand, and save what they changed."""
+    def _run_away(self, work: list[Work], delivery: Delivery, storage: Storage) -> Changed:
+        """Run rows over several keys, with the state of all partitions at hand, and save what they changed."""
         plan = self.plan
         opened: list[StoreView] = []
 
@@ -186,9 +188,16 @@ class StepRun:
 
         with PartitionedView(plan.layout, open_home) as homes:
             every = range(plan.layout.key_groups)
-            state = WorkingState(plan, self.step, self.partition, homes, every, over=self._over())
-            with self._timed("gather"):
-                rows = Transactions(plan, self.epoch, work, state, delivery)
+            given = (plan, self.step, self.partition, homes, every)
+            rows: Transactions | SequenceRows
+            if work[0].task.dispatch is Dispatch.SEQUENCE:
+                whole = SequenceState(*given, over=self._over())
+                state: WorkingState = whole
+                rows = SequenceRows(plan, self.epoch, work, whole, delivery)
+            else:
+                state = WorkingState(*given, over=self._over())
+                with self._timed("gather"):
+                    rows = Transactions(plan, self.epoch, work, state, delivery)
             with self._timed("user code"):
                 failure = rows.run()
             for view in opened:
@@ -369,6 +378,9 @@ class StepRun:
 
 
 _CLOCK = SystemClock()
+
+_AWAY = frozenset((Dispatch.GATHERED, Dispatch.SEQUENCE))
+"""How rows come that meet state of any partition."""
 
 
 @contextmanager

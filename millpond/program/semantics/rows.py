@@ -74,8 +74,25 @@ def _is_changeable(default: Any) -> bool:
         return False
 
 
+def _all_of(function: Any) -> Callable[..., Any]:
+    """Return a method that gives all that another one yields, at the call."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return list(function(*args, **kwargs))
+
+    return call
+
+
+def _replying(call: Callable[..., Any], function: Any) -> Callable[..., Any]:
+    setattr(call, WRITTEN, function)
+    return call
+
+
 def as_row(name: str, function: Any) -> Callable[..., Any]:
     """Return a method whose calls are rows; a call inside a row belongs to it, and is undone by itself if it raises."""
+    if inspect.isgeneratorfunction(function):
+        return _replying(as_row(name, _all_of(function)), function)
     signature = inspect.signature(function)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = len(signature.parameters) - 1 if all(p.kind in by_place for p in signature.parameters.values()) else -1

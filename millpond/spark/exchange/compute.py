@@ -12,6 +12,7 @@ from millpond.engine.compute import Reported
 from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, ProgramPlan
+from millpond.engine.sequence.ways import plan_for, sequence_feeds
 from millpond.errors import EpochError
 from millpond.spark.exchange.batching import unmeasured
 from millpond.spark.exchange.collecting import collect
@@ -36,6 +37,30 @@ class Packed:
         return cls(plan, pack(plan, plan.program.made_of), shape)
 
 
+def plan_of_rows(plan: ProgramPlan, rows: DataFrame) -> ProgramPlan:
+    """Return the plan of an epoch, by which feeds it has rows of; only those that decide it are looked at."""
+    slow = sequence_feeds(plan)
+    if not slow:
+        return plan
+    if len(slow) < len(plan.feeds) and rows.filter(F.col("feed").isin(slow)).isEmpty():
+        return plan
+    return plan_for(plan, slow)
+
+
+_SHIPMENTS_MAX = 4
+_shipments: list[tuple[ProgramPlan, Shipment]] = []
+
+
+def _packed(plan: ProgramPlan) -> Shipment:
+    """Return the shipment of a plan that is not the one of all epochs; those of the last few are remembered."""
+    known = next((shipment for other, shipment in _shipments if other is plan), None)
+    if known is None:
+        known = pack(plan, plan.program.made_of)
+        _shipments.append((plan, known))
+        del _shipments[:-_SHIPMENTS_MAX]
+    return known
+
+
 @dataclass(frozen=True, slots=True)
 class EpochJob:
     """The routed rows of an epoch, on their way to where they run, as often as the epoch is run.
@@ -55,8 +80,9 @@ class EpochJob:
     def run(self, plan: ProgramPlan, epoch: EpochPlan) -> Reported:
         """Run the epoch by a plan: its own, or one that leaves something out."""
         packed = self.packed
-        shipment = packed.shipment if plan is packed.plan else Packed.of(plan, packed.shape).shipment
-        controls = self._in_one_task(plan, shipment, epoch, self.one_task_rows) if self.one_task_rows else []
+        shipment = packed.shipment if plan is packed.plan else _packed(plan)
+        rows_max = math.inf if plan.in_sequence and self.one_host else self.one_task_rows
+        controls = self._in_one_task(plan, shipment, epoch, rows_max) if rows_max else []
         if not controls:
             controls = self._in_steps(plan, shipment, epoch)
         # Adaptive execution drops the steps of an epoch without rows: then there is nothing to report.

@@ -6,11 +6,13 @@ As text, since building the same expression from column objects takes tens of ca
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections.abc import Sequence
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from millpond.engine.arrowtypes import bare_hint
+from millpond.engine.arrowtypes import bare_hint, struct_fields
 from millpond.keygroups import CHAIN_FACTOR, HIGH_FACTOR, LOW_FACTOR, PRIME, SHIFT
+from millpond.program.columntypes import enum_values
 
 
 def hash_column(name: str, hint: Any) -> str:
@@ -24,11 +26,17 @@ def hash_columns(names: Sequence[str], hints: Sequence[Any]) -> str:
 
 
 def _hash(column: str, hint: Any) -> str:
-    kind = bare_hint(hint)
-    if get_origin(kind) is tuple:
-        return _chain([_hash(f"{column}.`_{place}`", part) for place, part in enumerate(get_args(kind), 1)])
+    bare = bare_hint(hint)
+    kind = enum_values(bare) or bare
+    fields = struct_fields(kind)
+    if fields is not None:
+        return _chain([_hash(f"{column}.`{name}`", part) for name, part in fields])
     if kind in (str, bytes):
         return f"((crc32({column}) * {LOW_FACTOR}L + {SHIFT}L) % {PRIME}L)"
+    if kind is uuid.UUID:
+        return _hash(f"lower({column})", str)
+    if kind is datetime.datetime:
+        return _hash_long(f"unix_micros({column})")
     if kind is datetime.date:
         return _hash_long(f"bigint(unix_date({column}))")
     if kind in (int, bool):

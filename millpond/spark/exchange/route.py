@@ -15,8 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.compiler.compiled import CompiledEntry
-from millpond.compiler.routing import HASHED
+from millpond.compiler.routing import hashed_parameters
 from millpond.engine.plan import FeedPlan, Order, ProgramPlan
+from millpond.engine.sequence.ways import HOME
 from millpond.engine.task.intake import feed_column, keep_column
 from millpond.engine.time.laterows import TIME
 from millpond.errors import FeedError
@@ -160,9 +161,10 @@ class Shape:
         kinds = [order.kind for order in orders]
         located = any(order.located for order in orders)
         # One step by key finds the groups of its keys by itself, once per key instead of once per row; gathered rows go
-        # where their component goes.
+        # where their component goes, those in sequence to one task.
         first = entries[0].tasks[0]
-        alone = len(entries) == 1 and len(entries[0].tasks) == 1 and (bool(first.key) or first.keys is not None)
+        placed = bool(first.key) or first.keys is not None or first.dispatch is Dispatch.SEQUENCE
+        alone = len(entries) == 1 and len(entries[0].tasks) == 1 and placed
         return cls(
             feed=len(orders) > 1,
             group=layout.aligned or not alone,
@@ -197,7 +199,8 @@ def feed_frame(
         columns.append(time.alias(TIME))
     for name in parameters:
         cast = casts[name]
-        column = F.col(f"`{name}`")
+        # A column that is missing is null: its parameter has a default.
+        column = F.col(f"`{name}`") if name in frame.columns else F.lit(None)
         columns.append((column if cast is None else column.cast(cast)).alias(feed_column(number, name)))
     for place, (name, _) in enumerate(feed.keep):
         if name not in parameters:
@@ -219,7 +222,7 @@ def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], st
             return str(int(layout.group_of(THE_KEY)))
         names = list(task.key)
     else:
-        names = [name for name, hint in parameters.items() if hint in HASHED]
+        names = hashed_parameters(entry.point)
     columns = [column_name(name) for name in names]
     hints = [parameters[name] for name in names]
     single = task.dispatch is Dispatch.BY_KEY and len(names) == 1
@@ -229,13 +232,15 @@ def _group(entry: CompiledEntry, layout: Layout, column_name: Callable[[str], st
 
 def exchange(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
     """Bring each row to the partition that owns its key group; rows for all instances to all partitions with some."""
-    if _to_all(plan) or _free(plan):
+    if plan.in_sequence or _to_all(plan) or _free(plan):
         return place(frame, plan, shape).repartitionById(plan.layout.partitions, F.col("part"))
     return frame.repartitionById(plan.layout.partitions, F.expr(_target(plan, shape)))
 
 
 def place(frame: DataFrame, plan: ProgramPlan, shape: Shape) -> DataFrame:
     """Write into each row which partition it is for; a row for all instances comes once for each partition."""
+    if plan.in_sequence:
+        return frame.withColumn("part", F.lit(int(HOME)))
     owner, to_all = _target(plan, shape), _to_all(plan)
     if not to_all:
         return frame.selectExpr(f"{owner} part", "*")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -110,7 +110,7 @@ def make_feed(
         keep=_kept(compiled, frame, feed, keep) if to is not None or (dead is not None and keep is not None) else (),
         order=(order := row_order(frame, compiled, feed, order_by)).kind,
         bad_rows=_policy(on_bad_row),
-        replies=sink_plan(f"{feed}.replies", to, outputs),
+        replies=sink_plan(f"{feed}.replies", to, outputs, apart=compiled.point.yields),
         dead_letters=sink_plan(f"{feed}.{DEAD_LETTERS}", dead, outputs),
     )
     return Feed(number, frame, compiled, plan, casts, order, to, dead)
@@ -129,7 +129,9 @@ def _policy(on_bad_row: OnBadRow) -> BadRows:
 def _kept(
     compiled: CompiledEntry, frame: DataFrame, feed: str, keep: Sequence[str] | None
 ) -> tuple[tuple[str, object], ...]:
-    names = [name for name, _ in compiled.point.parameters] if keep is None else list(keep)
+    parameters = dict(compiled.point.parameters)
+    # A parameter whose column is missing has its default, which replies need not repeat.
+    names = [name for name in parameters if name in frame.columns] if keep is None else list(keep)
     missing = [name for name in names if name not in frame.columns]
     own = (REPLY, ABORTED) if compiled.aborts else (REPLY,)
     if missing or not set(own).isdisjoint(names) or len(set(names)) != len(names):
@@ -140,16 +142,15 @@ def _kept(
             f"{', '.join(frame.columns)}",
             found=", ".join(names),
         )
-    parameters = dict(compiled.point.parameters)
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     return tuple(
         (name, arrow_type(parameters[name]) if name in parameters else arrow_of(kinds[name])) for name in names
     )
 
 
-def sink_plan(name: str, sink: Sink | None, outputs: Path) -> SinkPlan | None:
+def sink_plan(name: str, sink: Sink | None, outputs: Path, *, apart: bool = False) -> SinkPlan | None:
     """Where the files of a sink are staged, if there is one."""
-    return None if sink is None else SinkPlan.of(name, sink, outputs)
+    return None if sink is None else replace(SinkPlan.of(name, sink, outputs), apart=apart)
 
 
 def check_sink(given: object) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import uuid
 from typing import Any, get_args, get_origin
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.engine.arrowtypes import arrow_type, bare_hint, struct_fields
+from millpond.engine.task.intake import default_array
 from millpond.errors import FeedError
+from millpond.program.columntypes import enum_values
 from millpond.program.entries import EntryPoint
+from millpond.spark.feeds.columntypes import spark_of
 from millpond.state.codec.typenames import type_text
 from millpond.state.containers.vector import Vector
 
@@ -24,6 +28,7 @@ _ACCEPTED: dict[Any, tuple[type[T.DataType], ...]] = {
     datetime.date: (T.DateType,),
     datetime.datetime: (T.TimestampType,),
     decimal.Decimal: (T.DecimalType,),
+    uuid.UUID: (T.StringType, T.VarcharType, T.CharType),
 }
 _CASTS: dict[Any, str] = {int: "bigint", float: "double"}
 
@@ -40,7 +45,8 @@ def check_columns(point: EntryPoint, frame: DataFrame, feed: str) -> dict[str, s
             found=", ".join(twice),
             hint="rename or drop one of them, so that it is clear which one is meant",
         )
-    missing = [name for name, _ in point.parameters if name not in fields]
+    defaults = dict(point.defaults)
+    missing = [name for name, _ in point.parameters if name not in fields and name not in defaults]
     if missing:
         raise FeedError(
             "MP503",
@@ -51,7 +57,12 @@ def check_columns(point: EntryPoint, frame: DataFrame, feed: str) -> dict[str, s
         )
     casts: dict[str, str | None] = {}
     for name, hint in point.parameters:
-        arrow_type(hint)
+        kind = arrow_type(hint)
+        if name in defaults and defaults[name] is not None:
+            default_array(point, name, defaults[name], hint)
+        if name not in fields:
+            casts[name] = spark_of(kind).simpleString()
+            continue
         if not _fits(fields[name], hint):
             raise FeedError(
                 "MP504",
@@ -60,12 +71,18 @@ def check_columns(point: EntryPoint, frame: DataFrame, feed: str) -> dict[str, s
                 found=fields[name].simpleString(),
                 hint=f'cast it: df.withColumn("{name}", col("{name}").cast(...)), or change the hint',
             )
-        casts[name] = _CASTS.get(bare_hint(hint))
+        casts[name] = _CASTS.get(_held(hint))
     return casts
 
 
-def _fits(kind: T.DataType, hint: Any) -> bool:
+def _held(hint: Any) -> Any:
+    """Return the type that a column has of a hint: of an enum that of its values."""
     bare = bare_hint(hint)
+    return enum_values(bare) or bare
+
+
+def _fits(kind: T.DataType, hint: Any) -> bool:
+    bare = _held(hint)
     accepted = _ACCEPTED.get(bare)
     if accepted is not None:
         return isinstance(kind, accepted)
@@ -89,6 +106,6 @@ def _fits_exactly(kind: T.DataType, hint: Any) -> bool:
 
 
 def _wanted(hint: Any) -> str:
-    names = _ACCEPTED.get(bare_hint(hint), ())
+    names = _ACCEPTED.get(_held(hint), ())
     shown = " or ".join(kind.__name__.removesuffix("Type").lower() for kind in names)
     return f"{type_text(bare_hint(hint))}" + (f" (column type {shown})" if shown else "")

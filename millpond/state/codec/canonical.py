@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import msgspec
+
+from millpond.state.codec.adapted import encode, object_parts
+from millpond.state.codec.classes import is_plain_object
 
 _Set = TypeVar("_Set", bound="set[Any] | frozenset[Any]")
 
 UNFIT = (TypeError, OverflowError, ValueError, RecursionError)
 """What the encoder raises for a value that it can't write."""
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode = encode
 _FLAT = frozenset((int, float, str, bytes, bool, type(None)))
 
 
@@ -70,12 +74,16 @@ def _sorted_sets(value: Any) -> Any:
         return [msgspec.Raw(data) for data in sorted(map(_encoder_of(value), value))]
     if isinstance(value, list | tuple):
         return [_sorted_sets(item) for item in value]
+    if type(value) is deque:
+        return [value.maxlen, [_sorted_sets(item) for item in value]]
     if isinstance(value, dict):
         if not _FLAT.issuperset(map(type, value)):
             return _sorted_pairs(value)
         return {key: _sorted_sets(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _sorted_sets(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if is_plain_object(type(value)):
+        return _sorted_sets(object_parts(value))
     return _sorted_struct(value) if isinstance(value, msgspec.Struct) else value
 
 

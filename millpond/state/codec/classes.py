@@ -22,6 +22,7 @@ import types
 import typing
 from collections.abc import Iterator
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -34,6 +35,7 @@ UNRESOLVED: Final = (NameError, TypeError, SyntaxError, AttributeError)
 """What `get_type_hints` raises where a hint can't be evaluated."""
 
 _known: dict[tuple[str, str], type] = {}
+_objects: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 def is_named_tuple(kind: type) -> bool:
@@ -53,10 +55,36 @@ def is_plain_struct(kind: type) -> bool:
     return issubclass(kind, msgspec.Struct) and not kind.__dictoffset__ and not hasattr(kind, "__post_init__")
 
 
+def is_plain_object(kind: Any) -> bool:
+    """Whether a class is no record, has annotated fields, and is made of its attributes alone."""
+    if not isinstance(kind, type):
+        return False
+    known = _objects.get(kind)
+    if known is None:
+        built_in = (base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE)
+        own = not dataclasses.is_dataclass(kind) and not issubclass(kind, enum.Enum)
+        known = _objects[kind] = own and all(base is object for base in built_in) and bool(object_fields(kind))
+    return known
+
+
+def object_fields(kind: type) -> tuple[str, ...]:
+    """Return the names of the annotated fields of a class, those of its bases first, without class variables."""
+    found: dict[str, None] = {}
+    for base in reversed(kind.__mro__):
+        for name, hint in vars(base).get("__annotations__", {}).items():
+            if not (typing.get_origin(hint) is typing.ClassVar or "ClassVar" in str(hint)):
+                found[name] = None
+    return tuple(found)
+
+
 def is_record(kind: Any) -> bool:
     """Return whether values of a class can be taken apart and put together without running its code."""
     return isinstance(kind, type) and (
-        issubclass(kind, enum.Enum) or is_named_tuple(kind) or is_plain_dataclass(kind) or is_plain_struct(kind)
+        issubclass(kind, enum.Enum)
+        or is_named_tuple(kind)
+        or is_plain_dataclass(kind)
+        or is_plain_struct(kind)
+        or is_plain_object(kind)
     )
 
 

@@ -7,11 +7,14 @@ value of a type that can be nested without end is measured first, without recurs
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 from msgspec import inspect
+
+from millpond.state.codec.classes import is_plain_object, object_fields
 
 NESTED_MAX: Final = 320
 """Levels of collections and records inside each other: a third of the stack that Python gives a program."""
@@ -30,7 +33,7 @@ def too_deep(value: Any) -> bool:
 
 def _parts(value: Any) -> Iterable[Any]:
     """Return what a value is made of, but for what has no parts itself."""
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple | set | frozenset | deque):
         return (part for part in value if type(part) not in _FLAT)
     if isinstance(value, dict):
         return (part for pair in value.items() for part in pair if type(part) not in _FLAT)
@@ -44,7 +47,9 @@ def field_names(value: Any) -> tuple[str, ...]:
     """Return the names of a record's fields; none if it is no record."""
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
-    return tuple(field.name for field in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else ()
+    if dataclasses.is_dataclass(value):
+        return tuple(field.name for field in dataclasses.fields(value))
+    return object_fields(type(value)) if is_plain_object(type(value)) else ()
 
 
 def nests_without_end(hint: inspect.Type) -> bool:

@@ -13,12 +13,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from millpond.errors import StateError
-from millpond.state.codec.classes import find_class, is_named_tuple, is_plain_dataclass, is_plain_struct, learn
+from millpond.state.codec.classes import (
+    find_class,
+    is_named_tuple,
+    is_plain_dataclass,
+    is_plain_object,
+    is_plain_struct,
+    learn,
+)
 
 Parts = tuple[str, list[Any]]
 """The kind of a record, and what it is made of: the two parts of its class's name first."""
 
-_ENUM, _TUPLE, _DATACLASS, _STRUCT = "enum", "tuple", "dataclass", "struct"
+_ENUM, _TUPLE, _DATACLASS, _STRUCT, _OBJECT = "enum", "tuple", "dataclass", "struct", "object"
 
 
 def take_apart(record: Any) -> Parts | None:
@@ -32,6 +39,8 @@ def take_apart(record: Any) -> Parts | None:
         held, slots = _attributes_of(record)
         whole = {*held, *slots}.issuperset(field.name for field in dataclasses.fields(kind))
         return (_DATACLASS, [*learn(kind), held, slots]) if whole else None
+    if is_plain_object(kind):
+        return _OBJECT, [*learn(kind), *_attributes_of(record)]
     if is_plain_struct(kind):
         return _STRUCT, [*learn(kind), {name: getattr(record, name) for name in kind.__struct_fields__}]
     return None
@@ -103,6 +112,12 @@ def _make_dataclass(kind: Any, held: dict[str, Any], slots: dict[str, Any]) -> A
     return _filled(kind, object.__new__(kind), held, slots)
 
 
+def _make_object(kind: Any, held: dict[str, Any], slots: dict[str, Any]) -> Any:
+    if not is_plain_object(kind):
+        raise _changed(kind, "it has no annotated fields")
+    return _filled(kind, object.__new__(kind), held, slots)
+
+
 def _filled(kind: type, record: Any, held: dict[str, Any], slots: dict[str, Any]) -> Any:
     # A class may have lost its dict or its slots since; then what was in the one goes to the other.
     places = dict(_slots(kind))
@@ -139,4 +154,5 @@ _MAKERS: Final[dict[str, Callable[..., Any]]] = {
     _TUPLE: _make_tuple,
     _DATACLASS: _make_dataclass,
     _STRUCT: _make_struct,
+    _OBJECT: _make_object,
 }

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from millpond.state.codec.adapted import AdaptedType, type_info
 from millpond.state.codec.typenames import type_text
 
 _SCALARS: dict[type, str] = {
@@ -48,6 +49,7 @@ _RECORDS: dict[type, str] = {
     inspect.StructType: "struct",
     inspect.TypedDictType: "typed dict",
     inspect.NamedTupleType: "named tuple",
+    AdaptedType: "object",
 }
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "tz")
 _EMPTY_MADE_BY = (list, dict, set)
@@ -117,7 +119,7 @@ def shape_of(hint: Any) -> TypeShape:
 def described(hint: Any) -> tuple[TypeShape, Fillable]:
     """Return the shape of a live type, and which of its fields have defaults."""
     scribe = _Scribe()
-    root = scribe.shape(inspect.type_info(hint))
+    root = scribe.shape(type_info(hint))
     return TypeShape(root, tuple(scribe.classes.values())), frozenset(scribe.fillable)
 
 
@@ -138,6 +140,8 @@ class _Scribe:
             return Shape(_SCALARS[kind], limits=limits)
         if kind in _ITEMS:
             return Shape(_ITEMS[kind], (self.shape(info.item_type),), limits=limits)
+        if kind is AdaptedType and not info.fields:
+            return Shape(info.cls.__name__, tuple(map(self.shape, info.parts)))
         if kind in _RECORDS:
             return Shape("record", name=self._named(info, self._record))
         if kind is inspect.EnumType:

@@ -7,6 +7,7 @@ a key of a dict nor a member of a set: Python finds it there by identity alone, 
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import types
@@ -20,6 +21,7 @@ from msgspec import inspect
 
 from millpond.errors import StateError
 from millpond.keygroups import INT_MAX, INT_MIN
+from millpond.state.codec.adapted import decoder, encode, same_factory, type_info
 from millpond.state.codec.canonical import UNFIT, canonical_set, encode_canonical
 from millpond.state.codec.nesting import NESTED_MAX, field_names, nests_without_end, too_deep, types_in
 from millpond.state.codec.shown import shown
@@ -31,8 +33,6 @@ _TOO_DEEP = f"more than {NESTED_MAX} levels of collections and records"
 
 _STRANGE = (msgspec.MsgspecError, *UNFIT)
 """What the decoder raises for bytes that it can't read; text that is none in UTF-8 has no class of its own."""
-
-_encode_plain = msgspec.msgpack.Encoder().encode
 
 
 class ValueCodec:
@@ -50,17 +50,19 @@ class ValueCodec:
     def __init__(self, hint: Any) -> None:
         self.hint = hint
         try:
-            info = inspect.type_info(hint)
+            info = type_info(hint)
             kinds = _kinds(info)
-            self._one: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(hint)
-            self._many: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[hint])
+            self._one: msgspec.msgpack.Decoder[Any] = decoder(hint)
+            self._many: msgspec.msgpack.Decoder[list[Any]] = decoder(list[hint])
         except (TypeError, NameError) as error:
             raise _unkept(hint, str(error)) from None
         if inspect.CustomType in kinds:
             raise _unkept(hint, "it holds a class that has no stored form")
         # Sets have no order of their own; sorting makes equal values equal bytes. Dicts keep theirs.
         self._holds_sets = not kinds.isdisjoint((inspect.SetType, inspect.FrozenSetType))
-        self._encode: Callable[[Any], bytes] = encode_canonical if self._holds_sets else _encode_plain
+        # Dicts that were reordered keep the order of their history where msgspec looks.
+        rebuilt = self._holds_sets or _holds_ordered(info)
+        self._encode: Callable[[Any], bytes] = encode_canonical if rebuilt else encode
         self._set_of = _set_of(hint)
         self._nests = nests_without_end(info)
         self._scalars = _scalar_types(hint)
@@ -278,6 +280,14 @@ def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
 
 def _kinds(hint: inspect.Type) -> set[type]:
     """Return the kinds of all types that a type is made of; a class may mention itself."""
+    return {type(part) for part in _types_within(hint)}
+
+
+def _holds_ordered(hint: inspect.Type) -> bool:
+    return any(getattr(part, "cls", None) is collections.OrderedDict for part in _types_within(hint))
+
+
+def _types_within(hint: inspect.Type) -> list[inspect.Type]:
     seen: dict[int, inspect.Type] = {}
     waiting = [hint]
     while waiting:
@@ -285,7 +295,7 @@ def _kinds(hint: inspect.Type) -> set[type]:
         if id(part) not in seen:
             seen[id(part)] = part
             waiting += types_in(part)
-    return {type(part) for part in seen.values()}
+    return list(seen.values())
 
 
 def has_nan(key: Any) -> bool:
@@ -318,10 +328,14 @@ def _alike(back: Any, value: Any) -> bool:
 def _like_up_to_parts(back: Any, value: Any, waiting: list[tuple[Any, Any]]) -> bool:
     """Return whether two values of one type are alike if their parts are, which are left for later."""
     match back:
-        case list() | tuple():
+        case collections.deque() if back.maxlen != value.maxlen:
+            return False
+        case list() | tuple() | collections.deque():
             waiting.append((back, value))
             return len(back) == len(value)
         case dict():
+            if type(back) is collections.defaultdict and not same_factory(back, value):
+                return False
             waiting += (back.keys(), value.keys()), (back.values(), value.values())
             return len(back) == len(value) and not any(map(has_nan, value))
         case set() | frozenset():

@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from millpond.errors import RowError
+from millpond.state.codec.adapted import FACTORIES, Nested
 from millpond.state.codec.canonical import UNFIT, encode_canonical
 from millpond.state.codec.records import put_together, take_apart
 from millpond.state.codec.sharing import Twice, carried_parts, objects_twice
@@ -56,7 +57,8 @@ _TEXT_TYPES: Final[dict[type, tuple[str, Callable[[str], Any]]]] = {
     uuid.UUID: ("uuid", uuid.UUID),
 }
 _FROM_TEXT: Final = dict(_TEXT_TYPES.values())
-_FACTORIES: Final[dict[str, Any]] = {kind.__name__: kind for kind in (int, float, str, bytes, list, dict, set, tuple)}
+_FACTORIES: Final[dict[str, Any]] = {kind.__name__: kind for kind in FACTORIES}
+_NESTED_IN: Final = "defaultdict of "
 
 Parts = tuple[Any, ...]
 _own: dict[str, Callable[..., Any]] = {}
@@ -285,10 +287,25 @@ def _scalar_from(kind: Any, data: Any) -> Any:
 
 def _pack_default_dict(value: collections.defaultdict[Any, Any]) -> Any:
     factory = value.default_factory
-    name = None if factory is None else getattr(factory, "__name__", "")
-    if factory is not None and _FACTORIES.get(str(name)) is not factory:
+    name = _factory_name(factory)
+    if name is None and factory is not None:
         raise _Unfit(f"a defaultdict of {shown(factory)},")
     return _other("defaultdict", name, _pairs(value))
+
+
+def _factory_name(factory: Any) -> str | None:
+    """Return the name of what makes missing items; None if it has none that travels."""
+    if isinstance(factory, Nested):
+        inner = "" if factory.inner is None else _factory_name(factory.inner)
+        return None if inner is None else f"{_NESTED_IN}{inner}"
+    name = getattr(factory, "__name__", "")
+    return name if factory is not None and _FACTORIES.get(str(name)) is factory else None
+
+
+def _factory(name: str | None) -> Any:
+    if name is not None and name.startswith(_NESTED_IN):
+        return Nested(_factory(name.removeprefix(_NESTED_IN) or None))
+    return None if name is None else _FACTORIES.get(name)
 
 
 def _other(name: str, *parts: Any) -> Any:
@@ -328,7 +345,7 @@ _MAKERS: Final[dict[str, Callable[..., Any]]] = {
     "deque": collections.deque,
     "ordered": collections.OrderedDict,
     "counter": _counter_of,
-    "defaultdict": lambda name, pairs: collections.defaultdict(_FACTORIES.get(name), pairs),
+    "defaultdict": lambda name, pairs: collections.defaultdict(_factory(name), pairs),
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from millpond.errors import StateError
+from millpond.state.codec.keyforms import in_key_order
 from millpond.state.containers.access import MAP_OPERATIONS, Operation
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Map(dict[K, V]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[K]:
-        return iter(sorted(dict.__iter__(self)))  # type: ignore[type-var]
+        return iter(in_key_order(dict.__iter__(self)))
 
     def __reversed__(self) -> Iterator[K]:
         return reversed(list(self))
@@ -49,6 +50,16 @@ class Map(dict[K, V]):
     def items(self) -> dict_items[K, V]:
         """Return the keys and values, in the order of the keys."""
         return self._ordered().items()
+
+    def copy(self) -> dict[K, V]:
+        """The entries as a dict, in the order of the keys."""
+        return self._ordered()
+
+    def __or__(self, other: Any) -> Any:
+        return self._ordered() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self._ordered()
 
     def popitem(self) -> tuple[K, V]:
         """Refuse it: which item is last would depend on the history of restarts."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
+from millpond.state.codec.keyforms import in_key_order
 from millpond.state.containers.access import Operation
 from millpond.state.containers.map import Map
 from millpond.state.containers.vector import Vector
@@ -113,7 +114,7 @@ class Matrix(Generic[R, C, V]):
     def items(self) -> Iterator[tuple[tuple[R, C], V]]:
         """Yield all cells, in the order of the lines and of the places in them."""
         for line, cells in self._lines.items():
-            for at in sorted(cells):
+            for at in in_key_order(cells):
                 yield ((line, at) if self._by_row else (at, line)), cells[at]
 
     def multiply(self, vector: Mapping[Any, Any]) -> Vector[R]:
@@ -121,13 +122,14 @@ class Matrix(Generic[R, C, V]):
         product: Vector[R] = Vector()
         if self._by_row:
             for line, cells in self._lines.items():
-                for at in sorted(at for at in vector if at in cells):
+                for at in in_key_order(at for at in vector if at in cells):
                     product[line] += float(cells[at] * vector[at])
             return product
-        for at in sorted(vector):
+        for at in in_key_order(vector):
             factor = vector[at]
-            for row, cell in sorted((self._lines.get(at) or {}).items()):
-                product[row] += float(cell * factor)
+            cells = self._lines.get(at) or {}
+            for row in in_key_order(cells):
+                product[row] += float(cells[row] * factor)
         return product
 
     def clear(self) -> None:

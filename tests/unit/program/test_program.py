@@ -125,15 +125,11 @@ def unresolved(self, x: Missing) -> None:  # noqa: F821
     pass
 
 
-def defaulted(self, x: int = 1) -> None:
-    pass
-
-
 def starred(self, *x: int) -> None:
     pass
 
 
-def keyword_only(self, *, x: int) -> None:
+def by_place_only(self, x: int, /) -> None:
     pass
 
 
@@ -149,9 +145,8 @@ def no_return(self, x: int):
     ("function", "code"),
     [
         (unresolved, "MP102"),
-        (defaulted, "MP103"),
         (starred, "MP103"),
-        (keyword_only, "MP103"),
+        (by_place_only, "MP103"),
         (untyped, "MP104"),
         (no_return, "MP105"),
     ],

@@ -1,0 +1,162 @@
+"""The state that rows in sequence work on: every element as a whole, and a program that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from millpond.compiler.routing import argument_hash
+from millpond.engine.task.working import WorkingState
+from millpond.errors import RowError
+from millpond.ids import InstanceId, KeyGroup
+from millpond.program.globals import asking
+from millpond.program.semantics.ambient import ROW
+from millpond.program.semantics.epoch_time import adding_now_us
+from millpond.program.semantics.rows import JOURNAL
+from millpond.state.changes import Changes
+from millpond.state.containers.value import THE_KEY
+from millpond.state.expiry import AgedType
+from millpond.state.journal import Journal
+from millpond.state.sequence.aged import SequenceAged
+from millpond.state.sequence.overlay import SequenceOverlay
+from millpond.state.sequence.timers import SequenceTimers
+from millpond.state.timers import DUE, TimersType
+from millpond.windowing.element import Windows
+
+Ending = tuple[Any, Callable[[], None]]
+"""What a row has touched of an element, and what makes values of it."""
+
+
+class SequenceJournal(Journal):
+    """The journal of a program that is always in a row: a call of another entry point may be undone by itself."""
+
+    __slots__ = ("overlays",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overlays: list[SequenceOverlay] = []
+
+    @property
+    def in_row(self) -> bool:
+        """Whether a row is at work."""
+        return True
+
+    def begin(self) -> None:
+        """Open a frame."""
+        for overlay in self.overlays:
+            overlay.enter()
+
+    def keep(self) -> None:
+        """Close a frame whose changes stay."""
+        for overlay in self.overlays:
+            overlay.leave(keep=True)
+
+    def undo(self) -> None:
+        """Close a frame, and bring back all that it met."""
+        for overlay in self.overlays:
+            overlay.leave(keep=False)
+
+
+class SequenceState(WorkingState):
+    """All elements of a program, each entry read when it is touched, and the `program` whose attributes they are.
+
+    `ends` is what ends a row, `begins` what begins one: if there is partial state, the instance that it meets.
+    """
+
+    def prepare(self, rows: int, held: int) -> None:
+        """Make the program, for so many rows over a checkpoint that holds about so many entries."""
+        self._small = held <= _FEW + _MANY_FOR_A_ROW * rows
+        self._journal = SequenceJournal()
+        shipped = self._plan.program.shipped
+        assert shipped is not None
+        self.program = object.__new__(shipped)
+        self._instances: dict[str, list[Any]] = {}
+        self._overlays: list[SequenceOverlay] = []
+        containers: dict[str, Any] = {}
+        for name, element in self._plan.program.elements.items():
+            if name.endswith(DUE):
+                continue
+            if element.partial:
+                homes = [self._plan.layout.home_of(InstanceId(one)) for one in range(self._plan.layout.instances)]
+                self._instances[name] = [self._add(name, home) for home in homes]
+                containers[name] = self._instances[name][0]
+            else:
+                containers[name] = self._add(name, self._plan.layout.group_of(THE_KEY) if element.type.single else None)
+        self._journal.overlays = self._overlays
+        self._given = {**containers, JOURNAL: self._journal}
+        vars(self.program).update(self._given)
+        self.ends: list[Ending] = [one.ending for one in self._overlays if one.ending is not None]
+        self.begins = self._meet if self._instances else None
+        self._points = {name: entry.point for name, entry in self._plan.program.entries.items()}
+
+    def _add(self, name: str, group: int | None) -> Any:
+        overlay = self._make_whole(name, group)
+        self._overlays.append(overlay)
+        if isinstance(overlay.container, Windows):
+            overlay.container.clock = adding_now_us(overlay.container.place)
+            overlay.container.know(self._plan.windows_since(name))
+        return overlay.container
+
+    def _make_whole(self, name: str, group: int | None) -> SequenceOverlay:
+        element = self._plan.program.elements[name].type
+        index, key_groups = self._plan.element_index(name), self._plan.layout.key_groups
+        if isinstance(element, AgedType):
+            return SequenceAged(element, index, self._view, key_groups, group, self._aging(name), self._journal)
+        if isinstance(element, TimersType):
+            return SequenceTimers(element, index, self._plan.element_index(name + DUE), self._view, key_groups)
+        return SequenceOverlay(element, index, self._view, key_groups, group, small=self._small)
+
+    @property
+    def overlays(self) -> Sequence[SequenceOverlay]:
+        """All that rows may touch."""
+        return self._overlays
+
+    def _meet(self, entry: str, values: tuple[Any, ...]) -> None:
+        """Let a row meet the instance of partial state that follows from its arguments."""
+        layout = self._plan.layout
+        lane = layout.instance_of(KeyGroup((argument_hash(self._points[entry], values) or 0) % layout.key_groups))
+        vars(self.program).update((name, instances[lane]) for name, instances in self._instances.items())
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Let rows run inside; the program must be left as it was, but for its state."""
+        siblings: Mapping[int, Sequence[Any]] = {
+            id(one): instances for instances in self._instances.values() for one in instances
+        }
+        with asking(siblings):
+            yield
+        left = {name: value for name, value in vars(self.program).items() if name != ROW}
+        changed = [name for name in left.keys() | self._given.keys() if self._is_changed(name, left)]
+        if changed:
+            raise RowError(
+                "MP442",
+                f"a row set self.{min(changed)}, which is not state",
+                expected="state that is declared in the class, and changed in place",
+                found=", ".join(sorted(changed)),
+                hint="declare it, such as `Partitioned(Value[...])`: what is set otherwise is gone with the epoch; "
+                "nothing was committed",
+            )
+
+    def _is_changed(self, name: str, left: Mapping[str, Any]) -> bool:
+        if name in self._instances:
+            return not any(left.get(name) is one for one in self._instances[name])
+        return left.get(name) is not self._given.get(name)
+
+    def changes(self) -> Changes:
+        """All that differs from the parent, in the order of the store keys."""
+        return Changes.joined(overlay.changes() for overlay in self._overlays)
+
+    @property
+    def soonest_us(self) -> int | None:
+        """The first moment that a timer was set to; known once changes were saved."""
+        overlays = (overlay for overlay in self._overlays if isinstance(overlay, SequenceTimers))
+        return min((overlay.soonest_us for overlay in overlays if overlay.soonest_us is not None), default=None)
+
+    def _growth(self) -> int:
+        return sum(overlay.growth for overlay in self._overlays)
+
+
+_FEW = 4096
+_MANY_FOR_A_ROW = 4
+"""To read an entry by itself costs about four times what it costs in a walk over all of them."""

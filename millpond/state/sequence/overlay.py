@@ -1,0 +1,233 @@
+"""The overlay of an element for rows in sequence: all of it, wherever it lies, read when it is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import ne
+from typing import Any, Final, get_origin
+
+from millpond.keygroups import stable_hash
+from millpond.state.changes import Changes
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.element import ElementType
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.ondemand import MISSING
+from millpond.state.containers.vector import Vector
+from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
+from millpond.state.overlay import Base
+from millpond.state.sequence.entries import NOTING, QUIET, Counts, Entries, Hidden, Numbers, Objects
+from millpond.state.units import store_keys_of
+
+_NOTHING: Final[frozenset[type]] = frozenset()
+
+
+class SequenceOverlay:
+    """A partitioned element, an element of a single key, or one instance of a partial one, whose `group` is known.
+
+    If it is `small`, all of it is read at once when the first key is missed.
+    """
+
+    def __init__(
+        self,
+        element: ElementType,
+        index: int,
+        base: Base,
+        key_groups: int,
+        group: int | None = None,
+        *,
+        small: bool = False,
+    ) -> None:
+        self._element = element
+        self._index = index
+        self._base = base
+        self._key_groups = key_groups
+        self._group = group
+        self._prefixes = [store_prefix(index, one) for one in (range(key_groups) if group is None else (group,))]
+        self._before: dict[Any, bytes | None] = {}
+        self._all_loaded = False
+        self._small = small
+        # What entries were, as bytes, None for none: since it began, and since each part of a row began inside.
+        self._frames: list[dict[Any, bytes | None]] = []
+        self._begun = False
+        self.growth = 0
+        self.entries = self._make()
+        self.container = self._wrap()
+
+    def _make(self) -> Entries:
+        element, values = self._element, self._element.values
+        made: Entries
+        if element.container is Counter:
+            made = Counts()
+        elif element.container is Vector:
+            made = Numbers()
+        elif values.immutable:
+            made = Entries()
+        else:
+            made = Objects() if element.holds_objects else Hidden()
+        made.source, made.keys_codec, made.values_codec = self, element.keys, values
+        hint = element.key_hint
+        made.exact = (tuple if element.single else None) if get_origin(hint) is tuple else hint
+        # Of what the container itself makes nothing is looked at.
+        made.allowed = values.scalars or _NOTHING
+        made.touched = {}
+        made.empty()
+        return made
+
+    def _wrap(self) -> Any:
+        element = self._element
+        if element.container is Matrix:
+            zero = element.arguments[2]()
+            return Matrix(by=element.by, zero=zero, entries=self.entries, check=element.values.check)
+        return element.wrap(self.entries)
+
+    @property
+    def ending(self) -> tuple[Any, Any] | None:
+        """What is touched, and what makes values of it when a row ends."""
+        return None if type(self.entries) is Hidden else (self.entries.touched, self.entries.end_row)
+
+    # --- reading
+
+    def _key(self, unit: Any) -> bytes:
+        data = self._element.keys.encode(unit)
+        return self._prefixes[0 if self._group is not None else stable_hash(unit) % self._key_groups] + data
+
+    def _keys(self, units: Sequence[Any]) -> list[bytes]:
+        if self._group is None:
+            return store_keys_of(self._index, self._element.keys, units, self._key_groups)
+        return [self._prefixes[0] + data for data in self._element.keys.encode_many(units)]
+
+    def _known(self, stored: list[bytes | None]) -> list[bytes | None]:
+        """Entries of the base that count as there."""
+        return stored
+
+    def fetch(self, unit: Any) -> Any:
+        """Load one entry, or MISSING if the base has none or it was fetched before."""
+        if self._all_loaded or unit in self._before:
+            return MISSING
+        if self._small:
+            self._load_all()
+            return dict.get(self.entries, unit, MISSING)
+        (value,) = self._known([self._base.get(self._key(unit))])
+        self._before[unit] = value
+        return MISSING if value is None else self._element.values.decode(value)
+
+    def _load_all(self) -> None:
+        self.entries.load_all()
+
+    def fetch_all(self) -> Mapping[Any, Any]:
+        """Load every entry that was not fetched before."""
+        if self._all_loaded:
+            return {}
+        units, stored = self._scan()
+        self._before.update(zip(units, stored, strict=True))
+        self._all_loaded = True
+        return dict(zip(units, self._element.values.decode_many(stored), strict=True))
+
+    def _scan(self) -> tuple[list[Any], list[bytes]]:
+        """All entries of the base that were not fetched before."""
+        decode, before = self._element.keys.decode, self._before
+        units: list[Any] = []
+        stored: list[bytes] = []
+        for prefix in self._prefixes:
+            for key, value in self._base.scan(prefix):
+                unit = decode(key[PREFIX_BYTES:])
+                if unit not in before:
+                    (known,) = self._known([value])
+                    if known is not None:
+                        units.append(unit)
+                        stored.append(known)
+        return units, stored
+
+    # --- undoing
+
+    def begin(self) -> None:
+        """From now on, know what entries were before they are touched."""
+        self._frames = [{}]
+        self._begun = True
+        self._switch()
+
+    def undo(self) -> None:
+        """Make all entries what they were when it began; what they were first, if it never did."""
+        self._bring_back(self._frames[0] if self._begun else self._committed())
+        self._frames = [{}] if self._begun else []
+        self.entries.touched.clear()
+        self._switch()
+
+    def enter(self) -> None:
+        """Begin a part of a row that may be undone by itself."""
+        self._frames.append({})
+        self._switch()
+
+    def leave(self, *, keep: bool) -> None:
+        """End such a part: keep what it did, or undo it."""
+        frame = self._frames.pop()
+        if not keep:
+            self._bring_back(frame)
+        elif self._frames:
+            self._frames[-1] = frame | self._frames[-1]
+        self._switch()
+
+    def _switch(self) -> None:
+        """Let entries tell what they were, or no longer; the object stays the one that user code holds."""
+        kind = type(self.entries)
+        if self._frames and kind in NOTING:
+            self.entries.__class__ = NOTING[kind]
+        elif not self._frames and kind in QUIET:
+            self.entries.__class__ = QUIET[kind]
+
+    def note(self, unit: Any) -> None:
+        """Note what an entry is before it is touched."""
+        frame = self._frames[-1]
+        if unit not in frame:
+            frame[unit] = self._stored(unit)
+
+    def _stored(self, unit: Any) -> bytes | None:
+        """An entry as it would be stored now."""
+        entries = self.entries
+        if not dict.__contains__(entries, unit):
+            value = self.fetch(unit)
+            if value is MISSING:
+                return None
+            dict.__setitem__(entries, unit, value)
+        return self._element.values.encode(dict.__getitem__(entries, unit))
+
+    def _bring_back(self, stored: Mapping[Any, bytes | None]) -> None:
+        decode = self._element.values.decode
+        for unit, value in stored.items():
+            if value is None:
+                dict.pop(self.entries, unit, None)
+            else:
+                dict.__setitem__(self.entries, unit, decode(value))
+
+    def _committed(self) -> dict[Any, bytes | None]:
+        """What the base holds of all that was touched, or written without being read."""
+        self._find_overwritten(list(self.entries.units()))
+        return self._before
+
+    def _find_overwritten(self, units: Sequence[Any]) -> None:
+        """Look up what the base holds for units that were written without being read."""
+        unknown = [unit for unit in units if unit not in self._before]
+        found: list[bytes | None] = [None] * len(unknown)
+        if not self._all_loaded and unknown:
+            found = self._known(self._base.get_many(self._keys(unknown)))
+        self._before.update(zip(unknown, found, strict=True))
+
+    # --- what changed
+
+    def changes(self) -> Changes:
+        """What differs from the base, unordered."""
+        entries = self.entries
+        live = list(entries.units())
+        keys = self._keys(live)
+        self._find_overwritten(live)
+        before = list(map(self._before.__getitem__, live))
+        values: list[bytes | None] = [
+            *self._element.values.encode_many([dict.__getitem__(entries, unit) for unit in live])
+        ]
+        changed = list(map(ne, values, before))
+        gone = [unit for unit, old in self._before.items() if old is not None and not dict.__contains__(entries, unit)]
+        self.growth = before.count(None) - len(gone)
+        return Changes(
+            [*compress(keys, changed), *self._keys(gone)], [*compress(values, changed), *([None] * len(gone))]
+        )
