@@ -262,7 +262,7 @@ class Simulated(Engine[Fed, pa.Table]):
         return self.layout.moved_since(before)
 
     def close(self) -> None:
-        """End the run: let go of a snapshot that is under way."""
+        """End the run: let go of a snapshot that is under way, and save what is unsynced."""
         self._driver.close()
 
     def replies(self) -> dict[int, Any]:

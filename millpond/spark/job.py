@@ -286,7 +286,7 @@ class Job:
         waiting, frames = self._work.checkpoint_area(self._local_root), ReplyFrames(self._spark, self._work)
         publisher = Publisher(self._driver.checkpoint.genesis, sinks, waiting, frames)
         sources = tuple(feed.signature for feed in self._feeds)
-        self._engine.feed(self._feeds, handlers)
+        self._engine.feed(tuple(self._feeds), handlers)
         self._driver.start(self._engine, plan, publisher, sources, self._loads)
         return sources
 
