@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from millpond.engine.plan import LATE, FeedPlan
+from millpond.engine.plan import LATE
 from millpond.engine.time.declared import EventTime, Expression
 from millpond.engine.time.eventtime import FIRST_US, LAST_US, FeedTime
 from millpond.engine.time.laterows import EVENT_TIME, LATE_BY
@@ -35,11 +35,6 @@ def with_event_time(feed: Feed, time: EventTime, outputs: Path) -> Feed:
     )
     plan = replace(feed.plan, time=known, late=sink_plan(f"{name}.{LATE}", time.late, outputs))
     return replace(feed, plan=plan, time=_micros(feed.frame, name, time.column), late=time.late)
-
-
-def timer_times(plan: FeedPlan) -> FeedPlan:
-    """Return the feed of a handler whose timers go by event time: they have a time, and are never late."""
-    return replace(plan, time=FeedTime(lateness_us=None), late=None)
 
 
 def _micros(frame: DataFrame, feed: str, time: str | Expression) -> Column:

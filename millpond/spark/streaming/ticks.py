@@ -22,6 +22,7 @@ from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.plan import FeedPlan, ProgramPlan
 from millpond.engine.task.intake import feed_column
+from millpond.engine.time.eventtime import FeedTime
 from millpond.engine.time.laterows import TIME
 from millpond.engine.time.timers import Due, Look, handlers_of
 from millpond.errors import EpochError, MillpondError
@@ -35,7 +36,6 @@ from millpond.spark.exchange.compute import Packed
 from millpond.spark.exchange.route import Shape
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.exchange.worker import CONTROL_DDL, by_task
-from millpond.spark.feeds.eventtime import timer_times
 from millpond.spark.feeds.feeds import Feed, make_feed
 from millpond.spark.placement.placement import Anchor
 from millpond.spark.ship import unpack
@@ -100,8 +100,9 @@ class TimerFeeds:
             )
             for number, handler in enumerate(self.handlers)
         ]
-        made = [replace(feed, plan=self._unfolding(feed.plan)) for feed in made]
-        return [replace(feed, plan=timer_times(feed.plan)) for feed in made] if by_event else made
+        # By event time, timers have a time, and are never late.
+        time = FeedTime(lateness_us=None) if by_event else None
+        return [replace(feed, plan=replace(self._unfolding(feed.plan), time=time)) for feed in made]
 
     def _unfolding(self, plan: FeedPlan) -> FeedPlan:
         rows = self._rows.get(plan.entry)
