@@ -268,7 +268,7 @@ def _is_root(root: str) -> bool:
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A committed epoch.
+    """A committed epoch: what was applied, by the `offer`, and what the state is made of since.
 
     `deltas` end with the epoch's own and reach back at least to the snapshot, and further for stores that lag a
     little. `stream` is the last batch of a stream up to here, this one included: bounded runs in between keep it.
@@ -277,7 +277,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
     files of saved keys since the snapshot. `ownership` is who owned which key groups, if that was assigned;
-    epochs without rows hand it on.
+    epochs without rows hand it on, as they do with `times`.
     """
 
     format: int
