@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from millpond.errors import MillpondError, StorageError
+from millpond.errors import MillpondError, MissingError, StorageError
 from millpond.storage.content import get_content, put_content
 from millpond.storage.contract import NAME_CHARS_MAX, PART_CHARS_MAX, PutOutcome
 from millpond.storage.frame import FrameKind, seal, unseal
@@ -79,7 +79,7 @@ def test_a_taken_name_keeps_its_first_content(storage):
 
 
 def test_a_missing_name_is_a_coded_error_that_names_it(storage):
-    with pytest.raises(StorageError, match="deltas/nothing is missing") as caught:
+    with pytest.raises(MissingError, match="deltas/nothing is missing") as caught:
         storage.get("deltas/nothing")
     assert caught.value.code == "MP304"
 

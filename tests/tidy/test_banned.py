@@ -123,7 +123,19 @@ def left_undone(module: Module) -> Iterator[str]:
             yield module.at(node, "a stub")
 
 
+def compared_codes(module: Module) -> Iterator[str]:
+    """Errors are told apart by their classes; codes are for people. The compiler still sorts refusals by theirs."""
+    if module.room == "compiler":
+        return
+    for node in nodes(module):
+        if isinstance(node, ast.Compare):
+            codes = [isinstance(side, ast.Attribute) and side.attr == "code" for side in (node.left, *node.comparators)]
+            if any(codes) and not all(codes):
+                yield module.at(node, "an error is told by its code")
+
+
 BAD: dict[Rule, tuple[str, ...]] = {
+    compared_codes: ('error.code == "MP304"', "error.code != _MISSING", 'error.code not in {"MP301", "MP334"}'),
     serialisers: ("import pickle", "import cloudpickle", "def f():\n    from marshal import loads"),
     loading_code: (
         "pd.read_pickle(path)",
@@ -155,6 +167,7 @@ BAD: dict[Rule, tuple[str, ...]] = {
 }
 
 FINE: dict[Rule, tuple[str, str]] = {
+    compared_codes: ("millpond/cli/check.py", "one.code == error.code\nfound = error.code"),
     serialisers: (SHIPS_CODE, "import cloudpickle"),
     loading_code: ("millpond/state/codec/wire.py", "np.load(path, allow_pickle=False)\nyaml.safe_load(text)"),
     running_text: (RUNS_CODE, "exec(code, names)"),

@@ -276,10 +276,11 @@ class Checkpoint:
         self._collector.refresh()
         snapshot = self._ready_snapshot() if attempt.work.snapshot is None else self._named(attempt.work.snapshot)
         self._name_alive(attempt)
-        count = attempt.offer.instances if isinstance(attempt.offer, Rescaled) else self.instances
-        elements = self.elements if attempt.work.elements is None else attempt.work.elements
+        parent = self.parent
+        count = attempt.offer.instances if isinstance(attempt.offer, Rescaled) else parent.instances
+        elements = parent.elements if attempt.work.elements is None else attempt.work.elements
         manifest = next_manifest(
-            self.parent,
+            parent,
             self._head,
             attempt.offer,
             attempt.work,

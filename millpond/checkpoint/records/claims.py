@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from millpond.errors import EpochError
 
@@ -18,9 +18,8 @@ def claim(holds: bool, field: str, expected: str, found: object) -> None:
         )
 
 
-def claim_unique(values: Iterable[object], field: str) -> None:
+def claim_unique(listed: Sequence[object], field: str) -> None:
     """Raise unless each value is there once."""
-    listed = list(values)
     twice = (
         sorted({str(value) for value in listed if listed.count(value) > 1}) if len(set(listed)) < len(listed) else []
     )

@@ -86,7 +86,7 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         claim(1 <= self.key_groups <= KEY_GROUPS_MAX, "key_groups", f"1 to {KEY_GROUPS_MAX}", self.key_groups)
         claim(1 <= self.instances <= self.key_groups, "instances", f"1 to {self.key_groups}", self.instances)
         claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
-        claim_unique((element.name for element in self.elements), "elements")
+        claim_unique([element.name for element in self.elements], "elements")
         known = all(_UUID.fullmatch(base.checkpoint) and base.epoch >= 1 for base in self.lineage)
         claim(known, "lineage", "UUIDs in lower case, and epochs from 1 on", self.lineage)
 
@@ -226,7 +226,7 @@ class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def __post_init__(self) -> None:
         claim(self.epoch >= 1, "epoch", "1 or more", self.epoch)
         claim(_HASH.fullmatch(self.parent) is not None, "parent", "a SHA-256 in hex", self.parent)
-        claim_unique((state.file.name for state in self.files if state.entries), "files")
+        claim_unique([state.file.name for state in self.files if state.entries], "files")
         strangers = self.lazy_names - {state.file.name for state in self.files}
         claim(not strangers, "lazy", "files of the epoch", sorted(strangers))
 
@@ -268,7 +268,7 @@ def _is_root(root: str) -> bool:
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A committed epoch.
+    """A committed epoch: what was applied, by the `offer`, and what the state is made of since.
 
     `deltas` end with the epoch's own and reach back at least to the snapshot, and further for stores that lag a
     little. `stream` is the last batch of a stream up to here, this one included: bounded runs in between keep it.
@@ -277,7 +277,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
     files of saved keys since the snapshot. `ownership` is who owned which key groups, if that was assigned;
-    epochs without rows hand it on.
+    epochs without rows hand it on, as they do with `times`.
     """
 
     format: int
@@ -311,14 +311,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         claim(self.snapshot_epoch > 0 or not self.snapshot, "snapshot", "none at epoch 0", len(self.snapshot))
         self._check_deltas()
         self._check_offer()
-        claim_unique((state.file.name for state in self.snapshot if state.entries), "snapshot")
-        claim_unique(((output.sink, output.file.name) for output in self.outputs), "outputs")
+        claim_unique([state.file.name for state in self.snapshot if state.entries], "snapshot")
+        claim_unique([(output.sink, output.file.name) for output in self.outputs], "outputs")
         claim_unique(self.runs, "runs")
         claim_unique(self.loads, "loads")
         claim(0 <= self.evolved <= self.epoch, "evolved", f"0 to {self.epoch}", self.evolved)
         if self.elements is not None:
             claim(len(self.elements) <= ELEMENTS_MAX, "elements", f"at most {ELEMENTS_MAX}", len(self.elements))
-            claim_unique((element.name for element in self.elements if element is not None), "elements")
+            claim_unique([element.name for element in self.elements if element is not None], "elements")
 
     def _check_deltas(self) -> None:
         epochs = [delta.epoch for delta in self.deltas]

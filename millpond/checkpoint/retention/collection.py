@@ -4,7 +4,7 @@ Two phases, a grace period apart. The first writes a list of condemned names: ma
 that no kept manifest names. The second deletes them. Why that takes nothing that anybody needs:
 
 - A condemned name is never named again: a commit looks at all lists first, and stores under another name what was
-  given to it under a condemned one (`condemned.py`). So a name that comes back to life is no danger, nor is a slow
+  given to it under a condemned one (`deletionlist.py`). So a name that comes back to life is no danger, nor is a slow
   deleter.
 - A list may be wrong only about commits that it did not know, whose driver did not know the list: then one of the two
   drivers had lost already. So a driver acts on a list only after it won a commit itself, later than the list: from

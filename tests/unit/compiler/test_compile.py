@@ -80,7 +80,7 @@ def test_an_entry_point_knows_whether_order_can_be_seen(name, reads_only, commut
 
 def test_a_value_is_reached_by_its_only_key():
     (task,) = FLAGS.entries["set_total"].tasks
-    assert (task.dispatch, task.key) == (Dispatch.BY_KEY, "")
+    assert (task.dispatch, task.key) == (Dispatch.BY_KEY, ())
 
 
 def test_every_pass_says_what_it_needs_and_leaves():
