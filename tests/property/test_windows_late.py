@@ -341,7 +341,9 @@ def test_another_lateness_is_taken_up_by_a_restored_state(lateness):
         assert closed.begins.tolist() == corrected + begins
 
 
-@pytest.mark.parametrize("options", [{"lateness": "-1 us"}, {"lateness": 1.5}, {"lateness": True}, {"corrections": "both"}])
+@pytest.mark.parametrize(
+    "options", [{"lateness": "-1 us"}, {"lateness": 1.5}, {"lateness": True}, {"corrections": "both"}]
+)
 def test_a_lateness_that_makes_no_sense_is_refused(options):
     with pytest.raises(WindowError, match="MP650"):
         ColumnWindows(w.tumbling("10 us"), {"n": w.count()}, **options)
