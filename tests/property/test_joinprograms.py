@@ -27,9 +27,9 @@ JOINS = {
     "after": {"within": (0, 6 * SECOND)},
     "around": {"within": (-4 * SECOND, 3 * SECOND)},
     "before": {"within": (-9 * SECOND, -2 * SECOND)},
-    "tumbling": {"window": w.tumbling(us(5 * SECOND))},
-    "sliding": {"window": w.sliding(us(7 * SECOND), us(3 * SECOND))},
-    "session": {"window": w.session(us(2 * SECOND))},
+    "tumbling": {"window": w.tumbling("5 s")},
+    "sliding": {"window": w.sliding("7 s", "3 s")},
+    "session": {"window": w.session("2 s")},
 }
 
 
@@ -158,7 +158,7 @@ def test_another_join_does_not_take_over_what_was_held_for_this_one(tmp_path):
     rows = made_up(1, 5, 1)
     run = simulated(Spec("left", (0, SECOND)), tmp_path, 2)
     run.epoch(list(map(fed, rows)), [row[2] for row in rows])
-    for other in (Spec("left", (0, 2 * SECOND)), Spec("full", (0, SECOND)), Spec("left", None, w.tumbling(us(SECOND)))):
+    for other in (Spec("left", (0, 2 * SECOND)), Spec("full", (0, SECOND)), Spec("left", None, w.tumbling("1 s"))):
         with pytest.raises(EpochError, match="MP441"):
             simulated(other, tmp_path, 2)
     simulated(Spec("left", (0, SECOND)), tmp_path, 2)
