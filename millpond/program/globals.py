@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MappingView, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from typing import Any, TypeVar, cast
 
 from millpond.errors import ProgramError
@@ -52,7 +52,7 @@ def _answer(value: Any) -> Any:
     if isinstance(value, Vector):
         # It is made for the answer.
         return value
-    return copied(list(value) if isinstance(value, MappingView | Iterator) else value)
+    return copied(list(value) if isinstance(value, KeysView | ValuesView | ItemsView | Iterator) else value)
 
 
 def each(element: T) -> T:
