@@ -66,7 +66,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, StoreVersion]:
     for name, handler in handlers.items():
         if handler.untimed and name in reached(inner, name):
             raise _endless(program, name, elements[name].handler)
-    groups = _groups(handlers, elements, fed, inner)
+    groups = _groups(handlers, elements, inner)
     levels = _levels(inner, groups)
     ranks = _levels(inner, {name: frozenset(_around(inner, name)) for name in inner})
     points = [point for point in entry_points(program).values() if not point.timer]
@@ -148,14 +148,11 @@ def _around(edges: Edges, name: str) -> set[str]:
     return {name, *(other for other in reached(edges, name) if name in reached(edges, other))}
 
 
-def _groups(
-    handlers: Mapping[str, _Handler], elements: Mapping[str, Any], fed: Edges, inner: Edges
-) -> dict[str, frozenset[str]]:
+def _groups(handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner: Edges) -> dict[str, frozenset[str]]:
     """The handlers that must be called in the order of moments: by each, those that are called with it.
 
     They feed each other in a circle; or they would be called in different rounds, and can tell in which order they are
-    called: by state that both may meet, by windows to which both add, or since one moves or looks at the timers of the
-    other.
+    called: by state that both may meet, by windows to which both add, or since one moves the timers of the other.
     """
     edges = dict(inner)
     while True:
@@ -166,7 +163,7 @@ def _groups(
             (one, other)
             for one in handlers
             for other in handlers
-            if turns[one] < turns[other] and _tell_apart(handlers, elements, fed, inner, one, other)
+            if turns[one] < turns[other] and _tell_apart(handlers, elements, inner, one, other)
         ]
         if not apart:
             return groups
@@ -176,22 +173,15 @@ def _groups(
 
 
 def _tell_apart(
-    handlers: Mapping[str, _Handler], elements: Mapping[str, Any], fed: Edges, inner: Edges, one: str, other: str
+    handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner: Edges, one: str, other: str
 ) -> bool:
     state = {name for name, element in elements.items() if not hasattr(element, HANDLER)}
     if handlers[one].names & handlers[other].names & state or inner[one] & inner[other]:
         return True
-    return any(_meets(handlers, fed, inner, left, right) for left, right in ((one, other), (other, one)))
-
-
-def _meets(handlers: Mapping[str, _Handler], fed: Edges, inner: Edges, one: str, other: str) -> bool:
-    """Whether a handler finds what another one left or took away: timers that it sets anew, or whatever it looks at.
-
-    Windows that it only adds to do not show that. Timers that are set in a circle wait for the next epoch anyhow.
-    """
-    if other not in handlers[one].names:
-        return False
-    return other not in fed[one] or (other in inner[one] and handlers[other].lateness_us is None)
+    # Windows that it adds to do not show whether they were told; a timer that it sets anew does.
+    return any(
+        right in inner[left] and handlers[right].lateness_us is None for left, right in ((one, other), (other, one))
+    )
 
 
 def _levels(edges: Edges, groups: Mapping[str, frozenset[str]]) -> dict[str, int]:
