@@ -462,6 +462,8 @@ class _Frame:
             hint = returned(getattr(function, "__wrapped__", None))
             thing = Thing.kept(function.__name__, hint)
             return Value(frozenset((thing,))) if thing.matters else NOTHING
+        if isinstance(meaning, enum.EnumType):
+            return value_of(meaning, meaning.__name__).part()
         if isinstance(meaning, type):
             return self._constructed(meaning, args, named)
         owner = getattr(meaning, "__self__", None) if isinstance(meaning, types.MethodType) else None
@@ -477,8 +479,6 @@ class _Frame:
     def _constructed(self, kind: type, args: list[Value], named: Mapping[str, Value]) -> Value:
         """What a new object leads to: its arguments, defaults, and what the code of one's own class gives it."""
         kept = made_by(kind, join(*args, *named.values()))
-        if issubclass(kind, enum.Enum):
-            return value_of(kind, kind.__name__).part()
         if not self._is_home(kind.__module__):
             return kept
         names = [*getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))]

@@ -172,7 +172,7 @@ class Thing:
             hints = [one for one in items_of(self.hint) if not is_frozen(one)]
             return frozenset(Thing(self.text, 0, None, one) for one in hints)
         if isinstance(self.value, enum.EnumType):
-            members: list[enum.Enum] = list(self.value)
+            members: list[Any] = list(self.value)
             return frozenset(Thing.of(member, self.text) for member in members)
         if _is_code(self.value) and not isinstance(self.value, enum.Enum):
             return frozenset()

@@ -152,7 +152,7 @@ def _groups(handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner
     """Return the handlers that must be called in the order of moments: by each, those that are called with it.
 
     They feed each other in a circle; or they would be called in different rounds, and can tell in which order they are
-    called: by state that both may meet, or by windows to which both add.
+    called: by state that both may meet, by windows to which both add, or since one moves the timers of the other.
     """
     edges = dict(inner)
     while True:
@@ -176,7 +176,12 @@ def _tell_apart(
     handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner: Edges, one: str, other: str
 ) -> bool:
     state = {name for name, element in elements.items() if not hasattr(element, HANDLER)}
-    return bool(handlers[one].names & handlers[other].names & state or inner[one] & inner[other])
+    if handlers[one].names & handlers[other].names & state or inner[one] & inner[other]:
+        return True
+    # Windows that it adds to do not show whether they were told; a timer that it sets anew does.
+    return any(
+        right in inner[left] and handlers[right].lateness_us is None for left, right in ((one, other), (other, one))
+    )
 
 
 def _levels(edges: Edges, groups: Mapping[str, frozenset[str]]) -> dict[str, int]:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar, cast
@@ -59,8 +59,7 @@ def _answer(value: Any) -> Any:
     if isinstance(value, Vector):
         # It is made for the answer.
         return value
-    walked: Any = value
-    return copied(list(walked) if isinstance(value, MappingView | Iterator) else value)
+    return copied(list(value) if isinstance(value, KeysView | ValuesView | ItemsView | Iterator) else value)
 
 
 def each(element: T) -> T:

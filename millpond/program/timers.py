@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from millpond.errors import ProgramError
 from millpond.program.declare import Distribution, Element
-from millpond.program.entries import HANDLER, EntryPoint, handler_entry
+from millpond.program.entries import HANDLER, MARK, EntryPoint, handler_entry
 from millpond.program.feeding import handler_orders
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.ambient import names_in, now_of
@@ -131,13 +131,14 @@ def handler_point(program: type[ProgramBase], name: str) -> EntryPoint:
 
 
 def _may_abort(program: type, handler: Callable[..., Any]) -> bool:
-    waiting, seen = list(names_in(handler)), set[str]()
+    members, waiting, seen = members_of(program), list(names_in(handler)), set[str]()
     while waiting:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            member = members_of(program).get(name)
-            waiting += () if isinstance(member, Element) else names_in(member)
+            member = members.get(name)
+            # No handler calls an entry point: an `add` that aborts is not that of windows.
+            waiting += () if isinstance(member, Element) or hasattr(member, MARK) else names_in(member)
     return ABORT in seen
 
 

@@ -42,6 +42,8 @@ class Node:
     shares: bool = False
     asks: bool = False
     by_rows: bool = False
+    moves: bool = False
+    """Of timers: whether handlers move them, and not rows, which all come before anything fires."""
 
     @property
     def timers(self) -> bool:
@@ -95,8 +97,8 @@ def text_of(spec: Spec) -> str:
 
 def added(spec: Spec, name: str, key: str, value: str) -> str:
     if spec.node(name).timers:
-        wait = spec.node(name).shape[1]
-        return f"self.{name}.set({key} + str(us(self.now)), self.now + timedelta(seconds={wait}))"
+        wait, own = spec.node(name).shape[1], "" if spec.node(name).moves else " + str(us(self.now))"
+        return f"self.{name}.set({key}{own}, self.now + timedelta(seconds={wait}))"
     return f"self.{name}.add({key}, n={value})"
 
 
@@ -144,7 +146,7 @@ class Brute:
     def add(self, name: str, key: str, time: int, n: int) -> None:
         node = self.spec.node(name)
         if node.timers:
-            self.set_to[name, key + str(time)] = time + node.shape[1] * SECOND
+            self.set_to[name, key if node.moves else key + str(time)] = time + node.shape[1] * SECOND
         else:
             self.rows.setdefault((name, key), []).append((time, n))
 
@@ -260,6 +262,8 @@ def spec_of(chance: Any) -> Spec:
             asks=chance.random() < 0.4,
             by_rows=by_rows,
         )
+        if node.timers and not by_rows:
+            node = replace(node, moves=chance.random() < 0.5)
         if not (node.timers or node.ordered):
             # Those that rows come to must bear late ones; of others it is a wish that changes nothing.
             late = lateness if by_rows else chance.choice((0, 0, 3))

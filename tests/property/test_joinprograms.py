@@ -15,7 +15,6 @@ from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import EpochError
 from millpond.program.semantics.epoch_time import us_of
 from millpond.spark.frames.joinstreams import join_program
-from tests.lengths import us
 from tests.programs.timed import committed_state
 from tests.property.joined import HOWS, Spec, batch_join
 from tests.sizes import compile_once

@@ -61,12 +61,15 @@ def may_ask(member: Any) -> bool:
 
 def names_in(member: Any) -> set[str]:
     """Return the attributes and globals that the code of a method names."""
+    return {name for code in codes_of(member) for name in code.co_names}
+
+
+def codes_of(member: Any) -> list[types.CodeType]:
+    """Return the code of a method as it was written, and that of all functions inside of it."""
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
     function = as_written(member)
-    if not isinstance(function, types.FunctionType):
-        return set()
-    return {name for code in _codes(function.__code__) for name in code.co_names}
+    return list(_codes(function.__code__)) if isinstance(function, types.FunctionType) else []
 
 
 def names_used(function: Callable[..., Any]) -> set[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from millpond.program.declare import Element
-from millpond.program.semantics.ambient import as_written, names_in
+from millpond.program.entries import MARK
+from millpond.program.semantics.ambient import as_written, codes_of, names_in
+
+_ASKING: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"))
+_OF_PARTS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 
 def members_of(program: type) -> dict[str, Any]:
@@ -20,10 +25,11 @@ def members_of(program: type) -> dict[str, Any]:
 def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
     """Return all names of attributes and globals in a method, and in the methods and functions that it names.
 
-    Functions of Python's own library are left out. A name may mean something else than it seems: so this is more than
-    what can happen, never less, as long as nothing is looked up by a text.
+    Functions of Python's own library are left out, and so are entry points, which no method may call. A name may mean
+    something else than it seems: so this is more than what can happen, never less, as long as nothing is looked up by
+    a text. But `self.windows.add` is no method `add` of the program.
     """
-    members = members_of(program)
+    members = {name: one for name, one in members_of(program).items() if not hasattr(one, MARK)}
     waiting, seen, found = [as_written(method)], set[int](), set[str]()
     while waiting:
         function = waiting.pop()
@@ -31,8 +37,20 @@ def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
             seen.add(id(function))
             names = names_in(function)
             found |= names
-            named = [*(members.get(name) for name in names), *_outside(function, names)]
+            named = [*(members.get(name) for name in _of_variables(function)), *_outside(function, names)]
             waiting += [code for one in named for code in _functions(one)]
+    return found
+
+
+def _of_variables(function: Any) -> set[str]:
+    """The attributes that the code of a function asks its variables for, and not parts of these or results."""
+    found: set[str] = set()
+    for code in codes_of(function):
+        before = ""
+        for one in dis.get_instructions(code):
+            if one.opname in _ASKING and before not in _OF_PARTS:
+                found.add(one.argval)
+            before = one.opname
     return found
 
 
