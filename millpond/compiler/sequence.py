@@ -227,20 +227,18 @@ def row_function(program: type[ProgramBase], point: EntryPoint) -> Callable[...,
     bare = not point.parameters
 
     def run(out: list[Any], at_work: Any, *columns: list[Any]) -> None:
-        append, held, ends = out.append, vars(at_work.program), at_work.ends
-        begins = at_work.begins
-        own = at_work.program
+        append, own, ends, begins = out.append, at_work.program, at_work.ends, at_work.begins
         for values in ((),) * len(columns[0]) if bare else zip(*columns, strict=True):
             arguments = values
             if begins is not None:
                 begins(name, values)
             if asks:
                 # Random numbers follow from what was given, whatever the row does to its copies.
-                held[ROW] = Row(name, values)
+                vars(own)[ROW] = Row(name, values)
                 arguments = tuple(map(copied, values))
             reply = method(own, *arguments)
-            if type(reply) not in _FLAT:
-                reply = reply if reply is Done else copied(reply)
+            if type(reply) not in _FLAT and reply is not Done:
+                reply = copied(reply)
             for touched, end in ends:
                 if touched:
                     end()
