@@ -373,7 +373,7 @@ class Simulated:
         def run(plan: ProgramPlan, excluded: tuple[Excluded, ...], until: Excluded | None) -> EpochWork:
             judged = self._times.judged() if handlers is None else handlers
             epoch = EpochPlan(parent.epoch + 1, parent, now_us=moment, excluded=excluded, until=until, judged=judged)
-            return self._assemble(plan, epoch, run_in_one_task(plan, epoch, self._route(plan, rows)))
+            return self._assemble(plan, epoch, run_in_one_task(plan, epoch, self._sent(plan, rows)))
 
         return leaving_out(plan_for(self._plan, {self._numbers[entry] for entry, _ in rows}), run, uncut_plan)
 
@@ -395,13 +395,19 @@ class Simulated:
     def _sources(self) -> tuple[str, ...]:
         return tuple(self._plan.program.entries)
 
-    def _route(self, plan: ProgramPlan, rows: Sequence[Row]) -> list[pa.RecordBatch]:
+    def _sent(self, plan: ProgramPlan, rows: Sequence[Row]) -> list[pa.RecordBatch]:
+        if not plan.in_sequence:
+            return self._route(rows)
+        chosen = [(number, self._numbers[entry], 0) for number, (entry, _) in enumerate(rows)]
+        return [self._batch_of(rows, HOME, chosen)]
+
+    def _route(self, rows: Sequence[Row]) -> list[pa.RecordBatch]:
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(self._partitions)]
         owners, carriers = self._plan.layout.owners(), self._plan.layout.carriers()
         for number, (entry, arguments) in enumerate(rows):
             group = self._group(entry, arguments)
-            task = plan.program.entries[entry].tasks[0]
-            targets = [HOME if plan.in_sequence else PartitionId((carriers if task.free else owners)[group])]
+            task = self._plan.program.entries[entry].tasks[0]
+            targets = [PartitionId((carriers if task.free else owners)[group])]
             if task.dispatch is Dispatch.ONE_TO_ALL:
                 everyone = (PartitionId(p) for p in range(self._partitions))
                 targets = [p for p in everyone if len(self._plan.layout.instances_of(p))]
