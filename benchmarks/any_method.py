@@ -20,7 +20,7 @@ from benchmarks.options import add_seed, positive
 from benchmarks.report import EXCLUDED, BenchmarkError, Figures, Teller, rate, ratio, rounded, timed
 from benchmarks.stage import Stage
 from millpond import Map, Partitioned, Program, entry, parquet
-from millpond.checkpoint.recovery import last_manifest, read_state
+from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.engine.sequence.rows import IN_SEQUENCE
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
@@ -139,8 +139,9 @@ def check(folder: Path, parents: Parents, emitted: Sequence[bool]) -> None:
     found = {keys.decode(unit_of(key)): values.decode(value) for key, value in read_state(storage).items()}
     if found != parents:
         raise BenchmarkError("Millpond's checkpoint does not hold the loop's parents")
-    manifest = last_manifest(storage)
-    if manifest is None or manifest.counters.get(IN_SEQUENCE) != len(emitted):
+    genesis = read_genesis(storage)
+    last = None if genesis is None else last_manifest(storage, genesis[1])
+    if last is None or last[0].counters.get(IN_SEQUENCE) != len(emitted):
         raise BenchmarkError("the rows did not run in sequence")
 
 

@@ -115,7 +115,7 @@ class Checked(Map[Any, Any]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # type: ignore[misc]
+    def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self
 

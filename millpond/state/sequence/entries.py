@@ -151,7 +151,7 @@ class Entries(Map[Any, Any]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # type: ignore[misc]
+    def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self
 
