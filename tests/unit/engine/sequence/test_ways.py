@@ -152,15 +152,8 @@ def test_rows_that_raise_are_left_out_in_sequence(tmp_path):
             return 10 // self.counts[key]
 
     run = Simulated(compile_program(Raises), tmp_path, 2, bad_rows=BadRows.DEAD_LETTER)
-    rows = [
-        ("add", ("a", 8)),
-        ("half", ("b",)),
-        ("half", ("a",)),
-        ("half", ("a",)),
-        ("add", ("b", 1)),
-        ("half", ("b",)),
-    ]
-    run.epoch([*rows, ("report", ())])
+    halves = [("half", (key,)) for key in "baa"]
+    run.epoch([("add", ("a", 8)), *halves, ("add", ("b", 1)), ("half", ("b",)), ("report", ())])
     assert run.replies() == {0: 8, 2: 2, 3: 5, 4: 1, 6: 3}
     (first, last) = run.dead_letters["half"].rows()
     assert "KeyError" in first["reason"]
