@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from types import ModuleType
 
 from benchmarks import (
+    any_method,
     backends,
     compile_time,
     elastic,
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "compile_time": compile_time,
     "backends": backends,
     "transfers": transfers,
+    "any_method": any_method,
     "snapshots": snapshots,
     "large_state": large_state,
     "restore": restore,

@@ -31,8 +31,8 @@ from millpond.program.semantics.ambient import as_written
 class Checked:
     """What was found out about one program.
 
-    `gathered` are the entry points that run gathered, each with the reason; `trusted` are the types that were not
-    looked at; `copies` says where an object of state is stored as a copy.
+    `gathered` are the entry points that run gathered, each with the reason, `sequence` those that run in sequence;
+    `trusted` are the types that were not looked at; `copies` says where an object of state is stored as a copy.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Checked:
     gathered: dict[str, str] = field(default_factory=dict)
     trusted: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
+    sequence: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -267,7 +268,7 @@ def check_program(program: type[ProgramBase]) -> Checked:
     whole = _compiled(program)
     if isinstance(whole, Draft):
         gathered = {method.name: method.gathered for method in whole.methods if method.gathered}
-        return Checked(program.__name__, [], gathered, copies=list(_copies(whole)))
+        return Checked(program.__name__, [], gathered, copies=list(_copies(whole)), sequence=dict(whole.sequence))
     return Checked(program.__name__, _errors_of(program, whole))
 
 
@@ -407,6 +408,7 @@ def as_json(reports: Sequence[Report]) -> str:
                         "ok": not program.errors,
                         "errors": [_error(error) for error in program.errors],
                         "gathered": program.gathered,
+                        "sequence": program.sequence,
                         "copies": program.copies,
                         "trusted": program.trusted,
                     }
@@ -447,6 +449,7 @@ def as_text(reports: Sequence[Report]) -> Iterator[tuple[str, bool]]:
                 trust = f" (taken on trust: {', '.join(program.trusted)})" if program.trusted else ""
                 yield f"  {program.name}: ok{trust}", False
             yield from ((f"    {entry} runs gathered: {why}", False) for entry, why in program.gathered.items())
+            yield from ((f"    {entry} runs in sequence: {why}", False) for entry, why in program.sequence.items())
             yield from ((f"    warning: {copy}", False) for copy in program.copies)
             for error in program.errors:
                 yield str(error), True

@@ -32,7 +32,7 @@ def set_ambient(draft: Draft) -> Draft:
     methods = []
     for method in draft.methods:
         _check_helpers(draft.program, method)
-        _check_reads(method)
+        check_reads(method)
         asked = _asked(method.tree, method.self_name)
         methods.append(_with_variables(method, asked) if asked else method)
     return replace(draft, methods=tuple(methods))
@@ -49,7 +49,8 @@ def _own(tree: ast.AST, self_name: str) -> Iterator[ast.Attribute]:
             yield node
 
 
-def _check_reads(method: Method) -> None:
+def check_reads(method: Method) -> None:
+    """Refuse a method that sets what follows from the row."""
     for node in _own(method.tree, method.self_name):
         if node.attr in AMBIENT and not isinstance(node.ctx, ast.Load):
             raise refuse(

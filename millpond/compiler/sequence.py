@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from millpond.compiler.ambient import check_reads
 from millpond.compiler.callees import helper_function, is_entry, is_helper, is_static, read_helper
 from millpond.compiler.compiled import CompiledEntry, CompiledTask, Done
 from millpond.compiler.diagnostics import refuse
@@ -39,6 +40,7 @@ def check_sequence(draft: Draft) -> None:
     """Refuse what an entry point that runs in sequence may not do."""
     for method in draft.whole:
         check_set_order(replace(draft, methods=(method,)))
+        check_reads(method)
         waiting, checked = [method.name], set[str]()
         while waiting:
             name = waiting.pop()
@@ -101,9 +103,19 @@ class _Check(Check):
                     "a declared state element",
                     "declare it in the class, and change it by its operations",
                 )
+        if is_own(node.func, self._self) and node.func.attr in self._draft.elements:
+            raise self._refuse(
+                "MP130",
+                "a state element is called",
+                node,
+                f"an operation on it, such as self.{node.func.attr}.{min(self._operations(node.func.attr))}(...)",
+            )
         if is_own(node.func, self._self) and is_helper(self._draft.program, node.func.attr):
             self._check_call(node, node.func.attr)
         super().visit_Call(node)
+
+    def _operations(self, element: str) -> list[str]:
+        return [name for name in self._draft.elements[element].type.operations if not name.startswith("_")]
 
     def _check_call(self, node: ast.Call, name: str) -> None:
         """Refuse a call that no run could make."""
@@ -129,12 +141,11 @@ class _Check(Check):
         if is_own(node.value, self._self) and node.value.attr in self._draft.elements:
             container = self._draft.elements[node.value.attr].type.container
             if node.attr == "popitem" or not hasattr(container, node.attr):
-                table = self._draft.elements[node.value.attr].type.operations
                 raise self._refuse(
                     "MP131",
                     f"a {container.__name__} in state has no operation `{node.attr}`",
                     node,
-                    ", ".join(sorted(name for name in table if not name.startswith("_"))),
+                    ", ".join(sorted(self._operations(node.value.attr))),
                     "indexing, `in`, len() and iteration work where the container has them",
                 )
         super().visit_Attribute(node)
@@ -227,20 +238,18 @@ def row_function(program: type[ProgramBase], point: EntryPoint) -> Callable[...,
     bare = not point.parameters
 
     def run(out: list[Any], at_work: Any, *columns: list[Any]) -> None:
-        append, held, ends = out.append, vars(at_work.program), at_work.ends
-        begins = at_work.begins
-        own = at_work.program
+        append, own, ends, begins = out.append, at_work.program, at_work.ends, at_work.begins
         for values in ((),) * len(columns[0]) if bare else zip(*columns, strict=True):
             arguments = values
             if begins is not None:
                 begins(name, values)
             if asks:
                 # Random numbers follow from what was given, whatever the row does to its copies.
-                held[ROW] = Row(name, values)
+                vars(own)[ROW] = Row(name, values)
                 arguments = tuple(map(copied, values))
             reply = method(own, *arguments)
-            if type(reply) not in _FLAT:
-                reply = reply if reply is Done else copied(reply)
+            if type(reply) not in _FLAT and reply is not Done:
+                reply = copied(reply)
             for touched, end in ends:
                 if touched:
                     end()

@@ -295,7 +295,7 @@ class Simulated(Engine[Fed, pa.Table]):
     def compute_rows(self, rows: Fed, request: Request) -> Computed:
         """Run the tasks of an epoch over its rows."""
         chosen = plan_for(self._plan, {self._numbers[entry] for entry, _ in rows.rows})
-        return work_of_rows(chosen, request, lambda plan, epoch: self._run(plan, epoch, self._route(plan, rows)))
+        return work_of_rows(chosen, request, lambda plan, epoch: self._run(plan, epoch, self._sent(plan, rows)))
 
     def compute_messages(self, left: pa.Table, request: Request) -> Computed:
         """Go on with messages that the parent left."""
@@ -319,14 +319,20 @@ class Simulated(Engine[Fed, pa.Table]):
         reported = run_in_one_task(plan, epoch, rows)
         return Reported([decode_control(body) for body in reported.column("body").to_pylist()], {})
 
-    def _route(self, plan: ProgramPlan, fed: Fed) -> list[pa.RecordBatch]:
+    def _sent(self, plan: ProgramPlan, fed: Fed) -> list[pa.RecordBatch]:
+        if not plan.in_sequence:
+            return self._route(fed)
+        chosen = [(number, self._numbers[entry], 0) for number, (entry, _) in enumerate(fed.rows)]
+        return [self._batch_of(fed, HOME, chosen)]
+
+    def _route(self, fed: Fed) -> list[pa.RecordBatch]:
         layout = self._plan.layout
         routed: list[list[tuple[int, int, int]]] = [[] for _ in range(layout.partitions)]
         owners, carriers = layout.owners(), layout.carriers()
         for number, (entry, arguments) in enumerate(fed.rows):
             group = self._group(entry, arguments)
-            task = plan.program.entries[entry].tasks[0]
-            targets = [HOME if plan.in_sequence else PartitionId((carriers if task.free else owners)[group])]
+            task = self._plan.program.entries[entry].tasks[0]
+            targets = [PartitionId((carriers if task.free else owners)[group])]
             if task.dispatch is Dispatch.ONE_TO_ALL:
                 everyone = (PartitionId(p) for p in range(layout.partitions))
                 targets = [p for p in everyone if len(layout.instances_of(p))]

@@ -57,16 +57,16 @@ def test_records_one_by_one_equal_plain_python(program):
     rows = list(PROGRAMS[program](random.Random(program.__name__), ROWS))
     truth = truth_of(program, rows, LAYOUT)
     records = Sequential(compile_once(program), instances=1)
-    replies, refused = {}, {}
+    replies, refused, raised = {}, {}, {}
     for number, (name, given) in enumerate(rows):
         try:
             replies[number] = records.call(name, *given)
         except Aborted as error:
             refused[number] = error.reason
         except Exception as error:  # noqa: BLE001 - whatever a row of these programs raises
-            assert type(error).__name__ == truth.raised[number]  # noqa: PT017
+            raised[number] = type(error).__name__
     points = [program.entries()[name] for name, _ in rows]
     told = {at: shown(reply, points[at].returns) for at, reply in replies.items() if points[at].replies}
-    assert told == truth.replies
+    assert (told, raised) == (truth.replies, truth.raised)
     assert refused == truth.aborted
     assert records.state() == truth.state

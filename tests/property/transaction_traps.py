@@ -10,12 +10,12 @@ Row = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A program's body, its rows, and the codes of which one must refuse it; none if it must run."""
+    """A program's body, its rows, and whether it can't be gathered and runs in sequence."""
 
     name: str
     body: str
     rows: tuple[Row, ...]
-    refused: tuple[str, ...] = ()
+    in_sequence: bool = False
 
 
 def calls(*arguments: tuple[Any, ...], name: str = "go") -> tuple[Row, ...]:
@@ -505,7 +505,7 @@ TRAPS = (
             return self.m.get(self.m[a], 0)
         """,
         PAIRS,
-        refused=("MP150", "MP151", "MP180", "MP181", "MP182", "MP183", "MP184", "MP185", "MP186", "MP187"),
+        in_sequence=True,
     ),
     Trap(
         "a variable that is a key only on one way",
@@ -557,7 +557,7 @@ TRAPS = (
             return sum(self.m.get(key, 0) for key in keys)
         """,
         LISTS + LISTS,
-        refused=("MP125", "MP157"),
+        in_sequence=True,
     ),
     Trap(
         "other entry points join because of the element",

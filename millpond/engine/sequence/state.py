@@ -8,7 +8,7 @@ from typing import Any
 
 from millpond.compiler.routing import argument_hash
 from millpond.engine.task.working import WorkingState
-from millpond.errors import RowError
+from millpond.errors import EpochError
 from millpond.ids import InstanceId, KeyGroup
 from millpond.program.globals import asking
 from millpond.program.semantics.ambient import ROW
@@ -129,7 +129,7 @@ class SequenceState(WorkingState):
         left = {name: value for name, value in vars(self.program).items() if name != ROW}
         changed = [name for name in left.keys() | self._given.keys() if self._is_changed(name, left)]
         if changed:
-            raise RowError(
+            raise EpochError(
                 "MP442",
                 f"a row set self.{min(changed)}, which is not state",
                 expected="state that is declared in the class, and changed in place",

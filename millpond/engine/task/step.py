@@ -189,10 +189,10 @@ class StepRun:
         with PartitionedView(plan.layout, open_home) as homes:
             every = range(plan.layout.key_groups)
             given = (plan, self.step, self.partition, homes, every)
+            state: WorkingState
             rows: Transactions | SequenceRows
             if work[0].task.dispatch is Dispatch.SEQUENCE:
-                whole = SequenceState(*given, over=self._over())
-                state: WorkingState = whole
+                state = whole = SequenceState(*given, over=self._over())
                 rows = SequenceRows(plan, self.epoch, work, whole, delivery)
             else:
                 state = WorkingState(*given, over=self._over())

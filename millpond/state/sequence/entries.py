@@ -46,7 +46,7 @@ class Entries(Map[Any, Any]):
     """Entries whose values can't be changed in place, or are not handed out.
 
     `exact` is the type that a key must have, None if its parts have to be looked at. What is stored and not of an
-    `allowed` type is looked at when the row ends.
+    `allowed` type is looked at when the row ends. Of keys that were `asked` for it is known what the base has.
     """
 
     source: Noting
@@ -55,8 +55,9 @@ class Entries(Map[Any, Any]):
     exact: type | None
     allowed: frozenset[type]
     touched: dict[Any, None]
+    asked: dict[Any, bytes | None]
 
-    __slots__ = ("allowed", "exact", "keys_codec", "source", "touched", "values_codec")
+    __slots__ = ("allowed", "asked", "exact", "keys_codec", "source", "touched", "values_codec")
 
     def end_row(self) -> None:
         """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
@@ -109,7 +110,7 @@ class Entries(Map[Any, Any]):
     def __contains__(self, key: object) -> bool:
         if type(key) is not self.exact:
             self.keys_codec.check(key)
-        return _contains(self, key) or self._loads(key)
+        return _contains(self, key) or (key not in self.asked and self._loads(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The entry, or `default`."""
@@ -118,7 +119,7 @@ class Entries(Map[Any, Any]):
         value = _get(self, key, MISSING)
         if value is not MISSING:
             return value
-        return _getitem(self, key) if self._loads(key) else default
+        return default if key in self.asked or not self._loads(key) else _getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) is not self.exact or not _contains(self, key):
@@ -238,6 +239,43 @@ class Objects(Entries):
         return found
 
 
+# --- all of it is held
+
+
+class Held(Entries):
+    """Entries that hold all that the base has."""
+
+    __slots__ = ()
+
+    def __contains__(self, key: object) -> bool:
+        if type(key) is not self.exact:
+            self.keys_codec.check(key)
+        return _contains(self, key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The entry, or `default`."""
+        if type(key) is not self.exact:
+            self.keys_codec.check(key)
+        return _get(self, key, default)
+
+    def __missing__(self, key: Any) -> Any:
+        return self._absent(key)
+
+
+class _HeldCounts(Held, Counts):
+    __slots__ = ()
+
+
+class _HeldNumbers(Held, Numbers):
+    __slots__ = ()
+
+
+class _HeldObjects(Held, Objects):
+    __slots__ = ()
+
+    get = Objects.get
+
+
 # --- noting what entries were
 
 
@@ -324,4 +362,11 @@ NOTING: Final[Mapping[type[Entries], type[Entries]]] = {
 }
 """What stands in for entries while it has to be known what they were."""
 
-QUIET: Final[Mapping[type[Entries], type[Entries]]] = {noting: quiet for quiet, noting in NOTING.items()}
+HOLDING: Final[Mapping[type[Entries], type[Entries]]] = {
+    Entries: Held,
+    Hidden: Hidden,
+    Counts: _HeldCounts,
+    Numbers: _HeldNumbers,
+    Objects: _HeldObjects,
+}
+"""What stands in for entries once all of them are held."""

@@ -16,7 +16,7 @@ from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.state.sequence.entries import NOTING, QUIET, Counts, Entries, Hidden, Numbers, Objects
+from millpond.state.sequence.entries import HOLDING, NOTING, Counts, Entries, Hidden, Numbers, Objects
 from millpond.state.units import store_keys_of
 
 _NOTHING: Final[frozenset[type]] = frozenset()
@@ -70,8 +70,9 @@ class SequenceOverlay:
         made.exact = (tuple if element.single else None) if get_origin(hint) is tuple else hint
         # Of what the container itself makes nothing is looked at.
         made.allowed = values.scalars or _NOTHING
-        made.touched = {}
+        made.touched, made.asked = {}, self._before
         made.empty()
+        self._kind = type(made)
         return made
 
     def _wrap(self) -> Any:
@@ -84,7 +85,7 @@ class SequenceOverlay:
     @property
     def ending(self) -> tuple[Any, Any] | None:
         """What is touched, and what makes values of it when a row ends."""
-        return None if type(self.entries) is Hidden else (self.entries.touched, self.entries.end_row)
+        return None if self._kind is Hidden else (self.entries.touched, self.entries.end_row)
 
     # --- reading
 
@@ -122,22 +123,20 @@ class SequenceOverlay:
         units, stored = self._scan()
         self._before.update(zip(units, stored, strict=True))
         self._all_loaded = True
+        self._switch()
         return dict(zip(units, self._element.values.decode_many(stored), strict=True))
 
     def _scan(self) -> tuple[list[Any], list[bytes]]:
         """All entries of the base that were not fetched before."""
-        decode, before = self._element.keys.decode, self._before
-        units: list[Any] = []
-        stored: list[bytes] = []
-        for prefix in self._prefixes:
-            for key, value in self._base.scan(prefix):
-                unit = decode(key[PREFIX_BYTES:])
-                if unit not in before:
-                    (known,) = self._known([value])
-                    if known is not None:
-                        units.append(unit)
-                        stored.append(known)
-        return units, stored
+        found = [pair for prefix in self._prefixes for pair in self._base.scan(prefix)]
+        units = self._element.keys.decode_many([key[PREFIX_BYTES:] for key, _ in found])
+        known = self._known([value for _, value in found])
+        fresh = [
+            (unit, value)
+            for unit, value in zip(units, known, strict=True)
+            if value is not None and unit not in self._before
+        ]
+        return [unit for unit, _ in fresh], [value for _, value in fresh]
 
     # --- undoing
 
@@ -170,11 +169,8 @@ class SequenceOverlay:
 
     def _switch(self) -> None:
         """Let entries tell what they were, or no longer; the object stays the one that user code holds."""
-        kind = type(self.entries)
-        if self._frames and kind in NOTING:
-            self.entries.__class__ = NOTING[kind]
-        elif not self._frames and kind in QUIET:
-            self.entries.__class__ = QUIET[kind]
+        kind = self._kind
+        self.entries.__class__ = NOTING[kind] if self._frames else HOLDING[kind] if self._all_loaded else kind
 
     def note(self, unit: Any) -> None:
         """Note what an entry is before it is touched."""

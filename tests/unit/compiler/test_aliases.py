@@ -35,7 +35,7 @@ class P(Program):
     b = Partitioned(Counter[int])
     here = Partial(Counter[int])
 
-    @entry
+    @entry(way="gathered")
     def go(self, x: int, y: int, given: list[int]) -> object:
 """
 

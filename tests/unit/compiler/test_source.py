@@ -34,7 +34,7 @@ class Private(ProgramBase):
 class Accents(ProgramBase):
     texts = Partitioned(Map[str, str])
 
-    @entry
+    @entry(way="gathered")
     def go(self, x: str) -> str:
         return "éé" + self.texts.items()
 

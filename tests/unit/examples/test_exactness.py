@@ -18,7 +18,7 @@ from millpond.graph.model import Dispatch
 from tests.sizes import sized
 
 PAGE = (Path(__file__).parents[3] / "docs" / "EXACTNESS.md").read_text(encoding="utf-8")
-CASE = re.compile(r"```python (exact|gathered|relaxed \w+)\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+CASE = re.compile(r"```python (exact|gathered|sequence|relaxed \w+)\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 CASES = [
     pytest.param(*case, id=f"{re.search(r'class (.+)[(]', case[1])[1]}-{case[0].replace(' ', '-')}")
     for case in CASE.findall(PAGE)
@@ -85,7 +85,7 @@ def simulated(program, epochs, folder, partitions, steps_max):
 
 def test_every_program_of_the_page_is_run():
     assert len(CASES) == PAGE.count("```python") == PAGE.count("```text")
-    assert {case.values[0].split()[0] for case in CASES} == {"exact", "gathered", "relaxed"}
+    assert {case.values[0].split()[0] for case in CASES} == {"exact", "gathered", "sequence", "relaxed"}
 
 
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
@@ -105,14 +105,15 @@ def test_the_numbers_are_those_of_the_plain_class_and_of_the_reference_interpret
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
 def test_exact_programs_equal_the_class_and_relaxed_ones_show_the_difference(kind, code, numbers, tmp_path):
     program, epochs = loaded(code, tmp_path)
-    assert (in_steps(program, epochs) == plain(program, epochs)) is (kind in ("exact", "gathered"))
+    assert (in_steps(program, epochs) == plain(program, epochs)) is (not kind.startswith("relaxed"))
 
 
 @pytest.mark.parametrize(("kind", "code", "numbers"), CASES)
 def test_a_program_runs_in_the_way_that_the_page_says(kind, code, numbers, tmp_path):
     entries = compile_program(loaded(code, tmp_path)[0]).entries.values()
-    ways = {entry.tasks[0].dispatch is Dispatch.GATHERED for entry in entries}
-    assert ways == {kind == "gathered"}
+    ways = {entry.tasks[0].dispatch for entry in entries}
+    assert (Dispatch.SEQUENCE in ways) is (kind == "sequence")
+    assert (ways == {Dispatch.GATHERED}) is (kind == "gathered")
     assert any(entry.point.relaxed for entry in entries) is kind.startswith("relaxed")
 
 
@@ -186,13 +187,9 @@ RELAXED = [case for case in CASES if case.values[0].startswith("relaxed")]
 
 
 @pytest.mark.parametrize(("kind", "code", "numbers"), RELAXED)
-def test_without_relaxing_the_program_is_gathered_and_exact_or_refused_as_the_page_says(kind, code, numbers, tmp_path):
+def test_without_relaxing_the_program_is_exact_gathered_or_in_sequence_as_the_page_says(kind, code, numbers, tmp_path):
     program, epochs = loaded(code.replace("@entry(relaxed=True)", "@entry"), tmp_path)
-    wanted = kind.split()[1]
-    if wanted == "gathered":
-        assert in_steps(program, epochs) == plain(program, epochs)
-        assert simulated(program, epochs, tmp_path, 3, 8)[0] == plain(program, epochs)
-        return
-    with pytest.raises(MillpondError) as caught:
-        compile_program(program)
-    assert caught.value.code == wanted
+    assert in_steps(program, epochs) == plain(program, epochs)
+    assert simulated(program, epochs, tmp_path, 3, 8)[0] == plain(program, epochs)
+    graph = compile_program(program).graph
+    assert bool(graph.sequence if kind.endswith("sequence") else graph.gathered)

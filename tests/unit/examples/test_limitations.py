@@ -10,7 +10,7 @@ from millpond import MillpondError, Program
 from millpond.compiler.compile import compile_program
 
 PAGE = (Path(__file__).parents[3] / "docs" / "LIMITATIONS.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"```python (refused MP\d{3}|instead|unseen)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```python (refused MP\d{3}|sequence MP\d{3}|instead|unseen)\n(.*?)```", re.DOTALL)
 BLOCKS = BLOCK.findall(PAGE)
 
 IMPORTS = "from millpond import Counter, Map, Partial, Partitioned, Program, Set, Value, each, entry, merged\n\n"
@@ -19,10 +19,10 @@ ORDER_OF_VISITS = {"MP150", "MP151", "MP152", "MP155"}
 
 
 def marked(kind):
-    """The blocks of one kind, each under the code that was refused last."""
+    """The blocks of one kind, each under the code that was named last."""
     code, found = "MP000", []
     for mark, block in BLOCKS:
-        code = mark.removeprefix("refused ") if mark.startswith("refused") else code
+        code = mark.partition(" ")[2] or code
         if mark.startswith(kind):
             found.append(pytest.param(code, block, id=code if kind != "unseen" else block.splitlines()[0]))
     return found
@@ -42,8 +42,20 @@ def compiled(code, folder):
 
 def test_every_refusal_has_what_to_write_instead():
     assert len(BLOCKS) == PAGE.count("```python")
-    assert re.fullmatch("(ri+)+u*", "".join(mark[0] for mark, _ in BLOCKS))
-    assert len(marked("refused")) >= 25
+    assert re.fullmatch("([rs]i+)+u*", "".join(mark[0] for mark, _ in BLOCKS))
+    assert len(marked("refused")) >= 5
+    assert len(marked("sequence")) >= 20
+
+
+@pytest.mark.parametrize(("code", "block"), marked("sequence"))
+def test_a_block_in_sequence_runs_so_and_gives_its_code_where_that_is_not_wanted(code, block, tmp_path):
+    assert compiled(block, tmp_path).graph.sequence
+    marked_by = {"@entry\n": '@entry(way="gathered")\n', "relaxed=True": 'relaxed=True, way="gathered"'}
+    for mark, asking in marked_by.items():
+        block = block.replace(mark, asking)
+    with pytest.raises(MillpondError) as caught:
+        compiled(block, tmp_path)
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(("code", "block"), marked("refused"))
@@ -53,15 +65,9 @@ def test_a_refused_block_gives_the_code_that_the_page_names(code, block, tmp_pat
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(("code", "block"), marked("refused"))
-def test_relaxing_takes_any_order_of_visits_and_nothing_else(code, block, tmp_path):
-    relaxed = block.replace("@entry\n", "@entry(relaxed=True)\n")
-    if code in ORDER_OF_VISITS:
-        assert compiled(relaxed, tmp_path).entries
-        return
-    with pytest.raises(MillpondError) as caught:
-        compiled(relaxed, tmp_path)
-    assert caught.value.code == code
+@pytest.mark.parametrize(("code", "block"), [one for one in marked("sequence") if one.id in ORDER_OF_VISITS])
+def test_relaxing_takes_any_order_of_visits(code, block, tmp_path):
+    assert not compiled(block.replace("@entry\n", "@entry(relaxed=True)\n"), tmp_path).graph.sequence
 
 
 @pytest.mark.parametrize(("code", "block"), marked("instead"))

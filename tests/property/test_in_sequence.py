@@ -1,0 +1,22 @@
+"""What time, timers, windows and event time do to programs is the same if all their epochs run in sequence."""
+
+from __future__ import annotations
+
+import pytest
+
+from millpond.engine import simulated
+from millpond.engine.sequence.ways import in_sequence
+from tests.property import test_eventtime, test_time, test_windows_late
+
+pytestmark = pytest.mark.slow
+
+fresh = test_time.fresh
+
+
+@pytest.fixture(autouse=True)
+def _every_epoch_in_sequence(monkeypatch):
+    monkeypatch.setattr(simulated, "plan_for", lambda plan, fed: in_sequence(plan))
+
+
+for suite in (test_time, test_eventtime, test_windows_late):
+    globals().update({name: one for name, one in vars(suite).items() if name.startswith("test_")})
