@@ -70,7 +70,7 @@ def epoch_line(history: History, epoch: int) -> Report:
 
 
 def _offered(manifest: Manifest) -> Report:
-    """What an epoch applied, in words, and by its names if it had rows."""
+    """Return what an epoch applied, in words, and by its names if it had rows."""
     offer = manifest.offer
     return {
         "applied": str(offer),

@@ -328,19 +328,8 @@ class _Frame:
             case ast.Name(id=name):
                 self._functions_of(node, env)
                 return env.get(name, NOTHING) if name in self.bound or name in env else self._global(node)
-            case ast.Attribute(value=owner):
-                element = self._element(node)
-                if element:
-                    return Value(holds=env.get(element, NOTHING).all)
-                self._functions_of(node, env)
-                found = join(self._constant(node), self._global(node))
-                whole = self._value(owner, env)
-                # Whoever takes such a method takes it to call it.
-                self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
-                given = self._special(whole, (node.attr, "__getattr__"), properties=True)
-                if not is_own(node, self.self_name):
-                    given = join(given, self._by_kinds(whole, (node.attr, "__getattr__"), [], {}))
-                return join(given, found if found.all else whole.part(node.attr))
+            case ast.Attribute():
+                return self._attribute(node, env)
             case ast.Subscript(value=owner, slice=place):
                 self._value(place, env)
                 element = self._element(owner)
@@ -385,16 +374,27 @@ class _Frame:
             case ast.Lambda():
                 self._functions_of(node, env)
                 return self.run_inner(node, [], {}, env)
-            case ast.Yield(value=value):
+            case ast.Yield(value=value) | ast.YieldFrom(value=value):
                 # What a generator gives is what it holds.
-                self.result = join(self.result, Value(holds=self._value(value, env).all))
-                return NOTHING
-            case ast.YieldFrom(value=value):
-                self.result = join(self.result, Value(holds=self._value(value, env).part().all))
+                found = self._value(value, env)
+                given = found.part() if isinstance(node, ast.YieldFrom) else found
+                self.result = join(self.result, Value(holds=given.all))
                 return NOTHING
             case ast.Await(value=value):
                 return self._value(value, env)
         return self._walk(node, env)
+
+    def _attribute(self, node: ast.Attribute, env: Env) -> Value:
+        if element := self._element(node):
+            return Value(holds=env.get(element, NOTHING).all)
+        self._functions_of(node, env)
+        found, whole = join(self._constant(node), self._global(node)), self._value(node.value, env)
+        # Whoever takes such a method takes it to call it.
+        self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
+        given = self._special(whole, (node.attr, "__getattr__"), properties=True)
+        if not is_own(node, self.self_name):
+            given = join(given, self._by_kinds(whole, (node.attr, "__getattr__"), [], {}))
+        return join(given, found if found.all else whole.part(node.attr))
 
     def _dict(self, node: ast.Dict, env: Env) -> Value:
         both = list(zip(node.keys, node.values, strict=True))
@@ -502,8 +502,7 @@ class _Frame:
         defaults = getattr(kind, "_field_defaults", {})
         found += [value_of(value, name) for name, value in defaults.items() if name not in given]
         own = {*given, *stored_by(vars(kind).get("__init__"))}
-        made: Any = kind
-        by_class = class_attributes(made, frozenset(own))
+        by_class = class_attributes(kind, frozenset(own))
         shown = [Value(frozenset((Thing.of(by_class, kind.__name__),)))] if by_class.held else []
         return join(*(Value(holds=one.all) for one in found), *shown)
 

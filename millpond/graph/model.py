@@ -173,7 +173,7 @@ class Graph:
         return dict(self.gathered).get(entry, "")
 
     def why_sequence(self, entry: str) -> str:
-        """Why an entry point runs in sequence; "" if it does not."""
+        """Return why an entry point runs in sequence; "" if it does not."""
         return dict(self.sequence).get(entry, "")
 
     @property

@@ -55,7 +55,7 @@ class Each:
 
 
 def _answer(value: Any) -> Any:
-    """What an instance answers, as it comes to `merged` from elsewhere: a list of what is walked, objects as copies."""
+    """Return what an instance answers, as it comes to `merged` from elsewhere, with copies of objects."""
     if isinstance(value, Vector):
         # It is made for the answer.
         return value

@@ -87,7 +87,7 @@ def parquet(path: str | Path) -> ParquetSink:
 
 
 def _folder_in(text: str) -> Path | None:
-    """The folder that a text names; None if it is an address of something else, or may be a mistyped one."""
+    """Return the folder that a text names; None if it is an address of something else, or may be a mistyped one."""
     plain = text.removeprefix("file://").removeprefix("file:")
     if plain != text and ("?" in plain or "#" in plain or (text.startswith("file://") and not plain.startswith("/"))):
         return None

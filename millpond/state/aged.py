@@ -44,7 +44,7 @@ class Aging:
         return self.ttl.cutoff(self.now_us) if self.rows is None else self.floor_us
 
     def now(self) -> int:
-        """The time of the epoch."""
+        """Return the time of the epoch."""
         return self.now_us
 
     def known(self, stored: Sequence[bytes | None]) -> list[bytes | None]:

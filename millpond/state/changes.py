@@ -37,7 +37,7 @@ class Changes(NamedTuple):
         return sum(map(len, self.keys)) + sum(map(len, filter(None, self.values)))
 
     def pairs(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Each key with its value."""
+        """Return each key with its value."""
         return zip(self.keys, self.values, strict=True)
 
     def at(self, places: Iterable[int]) -> Changes:

@@ -73,7 +73,7 @@ def _copied(value: Any) -> Any:
 
 
 def _copied_set(value: Any) -> Any:
-    """A set as it comes out of a column or goes into one: walked in the same order whatever was in it before."""
+    """Return a set as it comes out of a column or goes into one: walked in the same order whatever was in it before."""
     try:
         return canonical_set(value)
     except UNFIT:

@@ -43,7 +43,7 @@ def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
 
 
 def _of_variables(function: Any) -> set[str]:
-    """The attributes that the code of a function asks its variables for, and not parts of these or results."""
+    """Return the attributes that the code of a function asks its variables for, and not parts of these or results."""
     found: set[str] = set()
     for code in codes_of(function):
         before = ""

@@ -67,7 +67,7 @@ def with_own_defaults(function: types.FunctionType) -> types.FunctionType:
 
 
 def _is_changeable(default: Any) -> bool:
-    """Whether calls would notice that a default is one object; one that can't be copied (a module, a file) stays so."""
+    """Return whether calls would notice that a default is one object; one that can't be copied stays so."""
     try:
         return not isinstance(default, frozenset) and copied(default) is not default
     except StateError:

@@ -154,7 +154,7 @@ def factory_of(hint: Any) -> Any:
 
 
 def same_factory(told: collections.defaultdict[Any, Any], value: collections.defaultdict[Any, Any]) -> bool:
-    """Whether a `defaultdict` makes of a missing key what another one does, that its type tells."""
+    """Return whether a `defaultdict` makes of a missing key what another one does, that its type tells."""
     wanted, own = told.default_factory, value.default_factory
     if own is None or wanted is None or own is wanted:
         return own is wanted

@@ -56,7 +56,7 @@ def is_plain_struct(kind: type) -> bool:
 
 
 def is_plain_object(kind: Any) -> bool:
-    """Whether a class is no record, has annotated fields, and is made of its attributes alone."""
+    """Return whether a class is no record, has annotated fields, and is made of its attributes alone."""
     if not isinstance(kind, type):
         return False
     known = _objects.get(kind)

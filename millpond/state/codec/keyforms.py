@@ -128,7 +128,7 @@ def _enum_form(hint: type[enum.Enum]) -> KeyForm:
 
 
 def _compares_by_fields(hint: Any) -> bool:
-    """Whether equal keys have equal fields, all of them, and nobody can change one."""
+    """Return whether equal keys have equal fields, all of them, and nobody can change one."""
     params, fields = hint.__dataclass_params__, dataclasses.fields(hint)
     if not (params.frozen and params.eq and all(field.compare and field.hash is not False for field in fields)):
         return False

@@ -52,7 +52,7 @@ class Map(dict[K, V]):
         return self._ordered().items()
 
     def copy(self) -> dict[K, V]:
-        """The entries as a dict, in the order of the keys."""
+        """Return the entries as a dict, in the order of the keys."""
         return self._ordered()
 
     def __or__(self, other: Any) -> Any:

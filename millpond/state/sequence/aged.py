@@ -42,7 +42,7 @@ class AgingEntries(Expiring):
         super().__setitem__(key, value)
 
     def live(self, now: int) -> list[Any]:
-        """The keys of the entries that are there at a time, unordered."""
+        """Return the keys of the entries that are there at a time, unordered."""
         self.source.hold_all()
         return super().live(now)
 
@@ -162,7 +162,7 @@ class SequenceAged(SequenceOverlay):
     # --- what changed
 
     def changes(self) -> Changes:
-        """What differs from the base, unordered."""
+        """Return what differs from the base, unordered."""
         units: Sequence[Any] = list(self._before.keys() | self.entries.ages.stamps.keys())
         keys = self._keys(units)
         before = list(map(self._before.get, units))

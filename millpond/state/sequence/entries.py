@@ -72,7 +72,7 @@ class Entries(Map[Any, Any]):
     # --- the raw dict
 
     def units(self) -> Iterator[Any]:
-        """The keys of the entries that are held, in the order in which they came."""
+        """Return the keys of the entries that are held, in the order in which they came."""
         return islice(dict.__iter__(self), 1, None)
 
     def empty(self) -> None:
@@ -113,7 +113,7 @@ class Entries(Map[Any, Any]):
         return _contains(self, key) or (key not in self.asked and self._loads(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         if type(key) is not self.exact:
             self.keys_codec.check(key)
         value = _get(self, key, MISSING)
@@ -132,7 +132,7 @@ class Entries(Map[Any, Any]):
         self.pop(key)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The entry; set to `default` first if there was none."""
+        """Return the entry; set to `default` first if there was none."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -190,7 +190,7 @@ class Entries(Map[Any, Any]):
 
 
 def _bare(entries: Entries) -> type[Map[Any, Any]]:
-    """The container that entries stand for."""
+    """Return the container that entries stand for."""
     return next(kind for kind in (Counter, Vector, Map) if isinstance(entries, kind))
 
 
@@ -224,7 +224,7 @@ class Objects(Entries):
         return _getitem(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         found = Entries.get(self, key, default)
         self.touched[key] = None
         return found
@@ -253,7 +253,7 @@ class Held(Entries):
         return _contains(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         if type(key) is not self.exact:
             self.keys_codec.check(key)
         return _get(self, key, default)
@@ -318,7 +318,7 @@ class _NotesAll(_NotesWrites):
         return super().__getitem__(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The entry, or `default`."""
+        """Return the entry, or `default`."""
         self._note(key)
         return super().get(key, default)
 

@@ -99,7 +99,7 @@ class SequenceOverlay:
         return [self._prefixes[0] + data for data in self._element.keys.encode_many(units)]
 
     def _known(self, stored: list[bytes | None]) -> list[bytes | None]:
-        """Entries of the base that count as there."""
+        """Return entries of the base that count as there."""
         return stored
 
     def fetch(self, unit: Any) -> Any:
@@ -127,7 +127,7 @@ class SequenceOverlay:
         return dict(zip(units, self._element.values.decode_many(stored), strict=True))
 
     def _scan(self) -> tuple[list[Any], list[bytes]]:
-        """All entries of the base that were not fetched before."""
+        """Return all entries of the base that were not fetched before."""
         found = [pair for prefix in self._prefixes for pair in self._base.scan(prefix)]
         units = self._element.keys.decode_many([key[PREFIX_BYTES:] for key, _ in found])
         known = self._known([value for _, value in found])
@@ -179,7 +179,7 @@ class SequenceOverlay:
             frame[unit] = self._stored(unit)
 
     def _stored(self, unit: Any) -> bytes | None:
-        """An entry as it would be stored now."""
+        """Return an entry as it would be stored now."""
         entries = self.entries
         if not dict.__contains__(entries, unit):
             value = self.fetch(unit)
@@ -197,7 +197,7 @@ class SequenceOverlay:
                 dict.__setitem__(self.entries, unit, decode(value))
 
     def _committed(self) -> dict[Any, bytes | None]:
-        """What the base holds of all that was touched, or written without being read."""
+        """Return what the base holds of all that was touched, or written without being read."""
         self._find_overwritten(list(self.entries.units()))
         return self._before
 
@@ -212,7 +212,7 @@ class SequenceOverlay:
     # --- what changed
 
     def changes(self) -> Changes:
-        """What differs from the base, unordered."""
+        """Return what differs from the base, unordered."""
         entries = self.entries
         live = list(entries.units())
         keys = self._keys(live)

@@ -20,7 +20,7 @@ class SequenceTimers(SequenceOverlay):
         self.soonest_us: int | None = None
 
     def changes(self) -> Changes:
-        """What differs from the base, unordered."""
+        """Return what differs from the base, unordered."""
         keys, values = super().changes()
         held = {unit: dict.__getitem__(self.entries, unit) for unit in self.entries.units()}
         moments = (self._timers.moment(value) for value in held.values())
