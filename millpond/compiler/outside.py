@@ -180,7 +180,6 @@ class _Frame:
             case ast.With(items=items, body=body):
                 for item in items:
                     found = self._value(item.context_expr, env)
-                    # What `as` names may be what it is made of, as a nullcontext tells.
                     found = join(found, found.part(), self._special(found, BY_OPERATORS))
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, found, env)
@@ -328,19 +327,8 @@ class _Frame:
             case ast.Name(id=name):
                 self._functions_of(node, env)
                 return env.get(name, NOTHING) if name in self.bound or name in env else self._global(node)
-            case ast.Attribute(value=owner):
-                element = self._element(node)
-                if element:
-                    return Value(holds=env.get(element, NOTHING).all)
-                self._functions_of(node, env)
-                found = join(self._constant(node), self._global(node))
-                whole = self._value(owner, env)
-                # Whoever takes such a method takes it to call it.
-                self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
-                given = self._special(whole, (node.attr, "__getattr__"), properties=True)
-                if not is_own(node, self.self_name):
-                    given = join(given, self._by_kinds(whole, (node.attr, "__getattr__"), [], {}))
-                return join(given, found if found.all else whole.part(node.attr))
+            case ast.Attribute():
+                return self._attribute(node, env)
             case ast.Subscript(value=owner, slice=place):
                 self._value(place, env)
                 element = self._element(owner)
@@ -395,6 +383,20 @@ class _Frame:
             case ast.Await(value=value):
                 return self._value(value, env)
         return self._walk(node, env)
+
+    def _attribute(self, node: ast.Attribute, env: Env) -> Value:
+        element = self._element(node)
+        if element:
+            return Value(holds=env.get(element, NOTHING).all)
+        self._functions_of(node, env)
+        found = join(self._constant(node), self._global(node))
+        whole = self._value(node.value, env)
+        # Whoever takes such a method takes it to call it.
+        self._check_changed(node, Value(frozenset(one for one in whole.is_ if is_changer(one, node.attr))))
+        given = self._special(whole, (node.attr, "__getattr__"), properties=True)
+        if not is_own(node, self.self_name):
+            given = join(given, self._by_kinds(whole, (node.attr, "__getattr__"), [], {}))
+        return join(given, found if found.all else whole.part(node.attr))
 
     def _dict(self, node: ast.Dict, env: Env) -> Value:
         both = list(zip(node.keys, node.values, strict=True))
@@ -597,8 +599,7 @@ class _Frame:
                 own = self._own_function(code)
                 if own is not None:
                     found.append(self._enter(own, [], {}, first=Value(frozenset((thing,)))))
-        if not properties:
-            # For what they change: what they give is not taken for what any operator may give.
+        if not properties:  # For what they change: what they give is not taken for what any operator may give.
             self._by_kinds(owner, names, [], {})
         return join(*found)
 
@@ -675,7 +676,6 @@ class _Frame:
             return meaning
         function = getattr(meaning, "__func__", meaning)
         while isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
-            # What a decorator made of a function calls it in the end.
             if self._is_home(str(function.__globals__.get("__name__"))):
                 return bare(function)
             function = function.__wrapped__
