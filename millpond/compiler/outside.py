@@ -180,7 +180,6 @@ class _Frame:
             case ast.With(items=items, body=body):
                 for item in items:
                     found = self._value(item.context_expr, env)
-                    # What `as` names may be what it is made of, as a nullcontext tells.
                     found = join(found, found.part(), self._special(found, BY_OPERATORS))
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, found, env)
@@ -597,8 +596,7 @@ class _Frame:
                 own = self._own_function(code)
                 if own is not None:
                     found.append(self._enter(own, [], {}, first=Value(frozenset((thing,)))))
-        if not properties:
-            # For what they change: what they give is not taken for what any operator may give.
+        if not properties:  # For what they change: what they give is not taken for what any operator may give.
             self._by_kinds(owner, names, [], {})
         return join(*found)
 
@@ -675,7 +673,6 @@ class _Frame:
             return meaning
         function = getattr(meaning, "__func__", meaning)
         while isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
-            # What a decorator made of a function calls it in the end.
             if self._is_home(str(function.__globals__.get("__name__"))):
                 return bare(function)
             function = function.__wrapped__

@@ -9,7 +9,7 @@ import pytest
 from millpond import Map, Partitioned, Program, entry, on_timer, on_window
 from millpond.program.feeding import standings
 from millpond.testing import assert_equals_plain, at, simulate
-from millpond.windowing import ClosedWindow, sum_of, tumbling
+from millpond.windowing import ClosedWindow, session, sum_of, tumbling
 
 NOON = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
 TIMES = (10, 310, 550, 1000, 5000)
@@ -81,3 +81,25 @@ def test_an_entry_point_by_the_name_of_an_operation_makes_no_circle(epochs):
     places = {name: standing.place for name, standing in standings(Named).items()}
     assert not any(place.cyclic or place.again for place in places.values())
     assert fired(Named, epochs, 2) == ["12:05:30 1", "12:10:30 2", "12:15:30 3", "12:20:30 4"]
+
+
+class Growing(Program):
+    """A handler that asks for the time is called for each end; a late row lets a session grow that was told."""
+
+    @entry
+    def add(self, k: str, n: int) -> None:
+        self.visit.add(k, n=n)
+
+    @on_window(session(timedelta(seconds=2)), lateness=timedelta(seconds=5), total=sum_of("n"))
+    def visit(self, k: str, closed: list[ClosedWindow]) -> list[str]:
+        return [f"{one.begin:%S} {one.end:%S} {one['total']} {one.change} {self.now:%S}" for one in closed]
+
+
+@pytest.mark.parametrize("epochs", [2, 3, 4])
+def test_a_session_that_was_taken_back_is_told_again_as_it_is(epochs):
+    times = ((48, "bea", 7), (53, "bob", 6), (49, "bea", 1), (59, "bob", 1))
+    rows = [at(NOON + timedelta(seconds=time), ("add", key, n)) for time, key, n in times]
+    run = simulate(Growing, rows, epochs=epochs, lateness="5 s")
+    assert_equals_plain(run)
+    told = [one for fired in run.fired if fired.key == "bea" for one in fired.reply]
+    assert told == ["48 50 7 tell 50", "48 50 7 retract 50", "48 51 8 correct 51"]

@@ -163,12 +163,14 @@ class KeySlices:
     def moments(self, held: Held, moment: int, until: int) -> list[int]:
         """Return the moments up to a time at which `close` has something new to emit, if it is asked at each of them.
 
-        `moment` is the first. What was emitted and has changed is emitted at it.
+        `moment` is the first. What was emitted and has changed is emitted at it, but for a session that grew: that is
+        over later.
         """
         now = Slices(*held)
         looked_at = now._replace(sessions={name: list(found) for name, found in now.sessions.items()})
         emitted, _, _ = self.close(tuple(looked_at), until)
-        ends = {one.end for one in emitted if not one.corrected and not one.retracted}
+        known = moment if now.until is None else max(moment, now.until)
+        ends = {one.end for one in emitted if not one.retracted and (not one.corrected or one.end > known)}
         return sorted({moment, *ends})
 
     def earliest(self, time: int) -> int:
