@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from millpond.program.declare import Element
 from millpond.program.semantics.ambient import as_written, names_in
@@ -34,6 +34,22 @@ def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
             named = [*(members.get(name) for name in names), *_outside(function, names)]
             waiting += [code for one in named for code in _functions(one)]
     return found
+
+
+_BY_TEXT: Final = frozenset(
+    ("getattr", "hasattr", "attrgetter", "methodcaller", "vars", "dir", "__dict__", "__getattribute__", "getmembers")
+)
+"""What finds members of an object by their names as text."""
+
+
+def names_in_reach(program: type, method: Callable[..., Any]) -> set[str]:
+    """As `names_reached`, but if members may be looked up by a text, all of the program count as named."""
+    found = names_reached(program, method)
+    if not found & _BY_TEXT:
+        return found
+    members = {name: one for name, one in members_of(program).items() if not name.startswith("__")}
+    code = [function for one in members.values() for function in _functions(one)]
+    return found.union(members, *(names_reached(program, function) for function in code))
 
 
 def _outside(function: Callable[..., Any], names: set[str]) -> Iterator[Any]:
