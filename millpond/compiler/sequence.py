@@ -28,7 +28,7 @@ from millpond.errors import ProgramError
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, TaskNode
 from millpond.program import EntryPoint, ProgramBase
 from millpond.program.semantics.ambient import AMBIENT, ROW, Row
-from millpond.program.semantics.reach import names_reached
+from millpond.program.semantics.reach import names_in_reach
 from millpond.program.semantics.rows import ABORT
 from millpond.state.copying import copied
 
@@ -41,7 +41,9 @@ def check_sequence(draft: Draft) -> None:
     for method in draft.whole:
         check_set_order(replace(draft, methods=(method,)))
         check_reads(method)
-        waiting, checked = [method.name], set[str]()
+        named = names_in_reach(draft.program, method.point.function)
+        helpers = sorted(name for name in named if is_helper(draft.program, name))
+        waiting, checked = [*helpers, method.name], set[str]()
         while waiting:
             name = waiting.pop()
             if name not in checked:
@@ -213,14 +215,14 @@ def sequence_entry(draft: Draft, method: Method) -> CompiledEntry:
         function=row_function(draft.program, method.point),
         last=True,
     )
-    aborts = not method.point.timer and ABORT in names_reached(draft.program, method.point.function)
+    aborts = not method.point.timer and ABORT in names_in_reach(draft.program, method.point.function)
     point = replace(method.point, relaxed=False)
     return CompiledEntry(point, (task,), reads_only=False, commutes=False, steps=1, aborts=aborts)
 
 
 def _accesses(draft: Draft, method: Method) -> tuple[Access, ...]:
     """The elements that a method may touch, as far as names tell."""
-    names = names_reached(draft.program, method.point.function) | ({method.name} if method.point.timer else set())
+    names = names_in_reach(draft.program, method.point.function) | ({method.name} if method.point.timer else set())
     return tuple(
         Access(name, Mode.LOCAL if element.partial else Mode.KEYED, writes=True)
         for name, element in draft.elements.items()
@@ -234,7 +236,7 @@ def row_function(program: type[ProgramBase], point: EntryPoint) -> Callable[...,
     What it works on has the program, what ends a row, and what begins one where that is needed.
     """
     method, name = _calling(point), point.name
-    asks = not AMBIENT.isdisjoint(names_reached(program, point.function))
+    asks = not AMBIENT.isdisjoint(names_in_reach(program, point.function))
     bare = not point.parameters
 
     def run(out: list[Any], at_work: Any, *columns: list[Any]) -> None:

@@ -12,6 +12,7 @@ import hashlib
 import io
 import pickle
 import sys
+import types
 import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ import msgspec
 
 from millpond.engine.plan import ProgramPlan
 from millpond.program.program import ProgramBase
+from millpond.program.semantics.reach import names_in_reach
 from millpond.spark.interpreter import check_hash_seed
 from millpond.spark.placement.executor import local_folder
 from millpond.state.codec.canonical import UNFIT, in_canonical_order
@@ -58,11 +60,13 @@ copyreg.pickle(msgspec.Meta, _take_apart)
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """The pickler that Spark ships functions with, but for sets, and for what msgspec keeps on classes that it has met.
 
-    That can't travel, and is made again.
+    That can't travel, and is made again. Of the class of a program only those members travel that rows may `need`:
+    others may be about the driver, and name what can't travel.
     """
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, need: frozenset[str] = frozenset()) -> None:
         super().__init__(file)
+        self._need = need
         self._sets: dict[int, tuple[int, Any]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
@@ -85,7 +89,18 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if _MSGSPEC_CACHE in vars(obj):
                 delattr(obj, _MSGSPEC_CACHE)
             _resolve_hints(obj)
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        if isinstance(obj, type) and issubclass(obj, ProgramBase) and isinstance(reduced, tuple):
+            make, given, (members, slots), *more = reduced
+            kept = {name: one for name, one in members.items() if name in self._need or not _may_stay(name, one)}
+            return make, given, (kept, slots), *more
+        return reduced
+
+
+def _may_stay(name: str, member: Any) -> bool:
+    """Whether a member of a class is code that nobody calls without naming it."""
+    dunder = name.startswith("__") and name.endswith("__")
+    return not dunder and isinstance(member, types.FunctionType | staticmethod | classmethod | property)
 
 
 class _Unpickler(pickle.Unpickler):  # noqa: S301 - Spark hands it over together with the function that runs
@@ -131,9 +146,16 @@ def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
     """Serialise a plan with the user's module by value, so that workers need not be able to import it."""
     with _by_value(program):
         buffer = io.BytesIO()
-        _Pickler(buffer).dump(plan)
+        _Pickler(buffer, _needed(program)).dump(plan)
         data = buffer.getvalue()
     return Shipment(hashlib.sha256(data).hexdigest(), data)
+
+
+def _needed(program: type[ProgramBase]) -> frozenset[str]:
+    """The names that rows may ask a program for, if its class travels."""
+    points = program.entries().values()
+    reached = (names_in_reach(program, point.function) for point in points)
+    return frozenset(point.name for point in points).union(*reached)
 
 
 def unpack(shipment: Shipment) -> ProgramPlan:

@@ -539,7 +539,37 @@ def there_and_back(rng: random.Random, count: int) -> Iterator[Row]:
         yield "assign", (rng.randrange(8), rng.choice("xyz"))
 
 
+class ByName(Program):
+    """Helpers that are looked up by their names, as texts."""
+
+    held = Partitioned(Map[str, int])
+    done = Partitioned(Counter[str])
+
+    def _do_put(self, key: str) -> int:
+        self.held[key] = self.held.get(key, 0) + self.random.randrange(5)
+        return self.held[key]
+
+    def _do_all(self, key: str) -> int:
+        return sum(self.held.values()) + len(key)
+
+    def _do_drop(self, key: str) -> int:
+        if key not in self.held:
+            self.abort("nothing there")
+        return self.held.pop(key)
+
+    @entry
+    def do(self, what: str, key: str) -> int:
+        self.done[what] += 1
+        return getattr(self, f"_do_{what}")(key)
+
+
+def by_name(rng: random.Random, count: int) -> Iterator[Row]:
+    for _ in range(count):
+        yield "do", (rng.choice(["put", "put", "all", "drop"]), rng.choice("abc"))
+
+
 PROGRAMS = {
+    ByName: by_name,
     UnionFind: unions,
     Graph: graph,
     Lru: lru,

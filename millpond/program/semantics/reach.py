@@ -54,6 +54,22 @@ def _of_variables(function: Any) -> set[str]:
     return found
 
 
+_BY_TEXT: Final = frozenset(
+    ("getattr", "hasattr", "attrgetter", "methodcaller", "vars", "dir", "__dict__", "__getattribute__", "getmembers")
+)
+"""What finds members of an object by their names as text."""
+
+
+def names_in_reach(program: type, method: Callable[..., Any]) -> set[str]:
+    """As `names_reached`, but if members may be looked up by a text, all of the program count as named."""
+    found = names_reached(program, method)
+    if not found & _BY_TEXT:
+        return found
+    members = {name: one for name, one in members_of(program).items() if not name.startswith("__")}
+    code = [function for one in members.values() for function in _functions(one)]
+    return found.union(members, *(names_reached(program, function) for function in code))
+
+
 def _outside(function: Callable[..., Any], names: set[str]) -> Iterator[Any]:
     """Yield what the names of a function mean around it: in its module, in what that imports, and in its closure."""
     if not isinstance(function, types.FunctionType):

@@ -59,7 +59,7 @@ BAD = """
         def third(self, item) -> int:
             return 1
 
-        @entry
+        @entry(way="gathered")
         def fourth(self, item: str) -> int:
             return self.fifth(item)
 
@@ -87,12 +87,12 @@ DISAGREE = """
         a = Partitioned(Counter[int])
         b = Partitioned(Counter[int])
 
-        @entry
+        @entry(way="gathered")
         def there(self, k: int) -> None:
             j = self.a[k]
             self.b[j] += 1
 
-        @entry
+        @entry(way="gathered")
         def back(self, k: int) -> None:
             j = self.b[k]
             self.a[j] += 1
@@ -281,6 +281,20 @@ def test_files_of_one_name_and_modules_of_packages_are_told_apart(write, tmp_pat
     result = check(packed, write(BAD), "--format", "json")
     assert codes(result)["Shop"] == ["MP104", "MP111", "MP113", "MP119"]
     assert [len(file["programs"]) for file in json.loads(result.stdout)["files"]] == [1, 3]
+
+
+def test_what_runs_in_sequence_is_told(write):
+    text = dedent(GOOD) + dedent("""
+        class Walks(Program):
+            seen = Partitioned(Counter[str])
+
+            @entry
+            def total(self) -> int:
+                return sum(self.seen.values())
+    """)
+    (file,) = json.loads(check(write(text), "--format", "json").stdout)["files"]
+    assert [list(program["sequence"]) for program in file["programs"]] == [[], ["total"]]
+    assert "total runs in sequence: this needs all of self.seen" in check(write(text)).stdout
 
 
 def test_what_a_module_prints_does_not_spoil_the_report(write):

@@ -60,3 +60,51 @@ def test_workers_walk_the_sets_of_a_module_alike_whatever_the_hash_seed_of_the_d
         (tmp_path / "fruits.py").touch()
         seen.add(run(UNPACK, ROOT, "0", str(tmp_path / seed)))
     assert len(seen) == 1
+
+
+WALKS = """
+import threading
+from millpond import Map, Partitioned, Program, entry
+
+LOCK = threading.Lock()
+
+class Walks(Program):
+    seen = Partitioned(Map[str, int])
+    LIMIT = 3
+
+    @entry
+    def total(self) -> int:
+        return sum(self.seen.values()) + self._more() + self.limit
+
+    def _more(self) -> int:
+        return 1
+
+    @property
+    def limit(self) -> int:
+        return self.LIMIT
+
+    @classmethod
+    def main(cls) -> object:
+        return LOCK
+"""
+PACK_WALKS = """
+import sys; from pathlib import Path
+from walks import Walks
+from millpond.compiler.compile import compile_in_sequence
+from millpond.spark.ship import pack
+Path(sys.argv[1]).write_bytes(pack(compile_in_sequence(Walks), Walks).data)
+"""
+UNPACK_WALKS = """
+import io, sys; from pathlib import Path
+from millpond.spark.ship import _Unpickler
+program = _Unpickler(io.BytesIO(Path(sys.argv[1]).read_bytes())).load().shipped
+print(*sorted(name for name in vars(program) if not name.startswith("__")))
+"""
+
+
+def test_a_class_travels_with_what_rows_need_of_it(tmp_path):
+    (tmp_path / "walks.py").write_text(WALKS)
+    run(PACK_WALKS, tmp_path, "0", str(tmp_path / "packed"))
+    (tmp_path / "walks.py").unlink()
+    found = run(UNPACK_WALKS, tmp_path, "0", str(tmp_path / "packed")).split()
+    assert found == ["LIMIT", "_dropped", "_elements", "_more", "limit", "seen", "total"]
