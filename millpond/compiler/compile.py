@@ -173,10 +173,14 @@ class _FailedPassError(Exception):
         return any(not self._draft.elements[name].partial for name in touched)
 
     def refused(self) -> list[Method]:
-        """The entry points that can't be compiled with the others; of those that only disagree, the last one."""
+        """The entry points that can't be compiled with the others; of those that only disagree, the last one.
+
+        It is one that asks for no way, if there is such a one.
+        """
         methods = self._draft.methods
         if isinstance(self.error, OrderError):
-            return [method for method in methods if method.name == self.error.entries[-1]]
+            named = [method for method in methods if method.name in self.error.entries]
+            return sorted(named, key=lambda method: method.point.way is None)[-1:]
         alone = [method for method in methods if self._refuses(method, frozenset((self.error.code,)))]
         return alone or [method for method in methods if any(map(method.source.holds, self.error.places))]
 

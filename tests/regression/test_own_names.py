@@ -427,10 +427,13 @@ def test_so_does_a_relaxed_one_row_by_row(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_a_generator_over_state_for_a_function_of_ones_own_is_refused(name):
-    with loaded(text_of(name)) as program, pytest.raises(ProgramError) as refused:
+def test_a_generator_over_state_for_a_function_of_ones_own_is_not_cut(name, tmp_path):
+    with loaded(text_of(name, '@entry(way="gathered")')) as program, pytest.raises(ProgramError) as refused:
         compile_program(program)
     assert refused.value.code == "MP154"
+    with loaded(text_of(name)) as program:
+        assert compile_program(program).graph.sequence
+        assert simulated_replies(compile_program(program), tmp_path, 3, 1) == plain_replies(program)
 
 
 @pytest.mark.parametrize("name", ["abort", "on", "now", "entries"])
