@@ -206,7 +206,7 @@ WINDOWS = (
         "windows: what orders them is written twice where a moment stays",
         "state/timers.py",
         "property/test_windows_element.py::test_deltas_hold_each_key_once_and_a_snapshot_holds_the_windows_that_are_open",
-        "            if was == now:\n                continue\n",
+        "        if was == now:\n            continue\n",
         "",
     ),
 )

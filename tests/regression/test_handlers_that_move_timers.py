@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from millpond import Map, Partitioned, Program, entry, on_timer, on_window
-from millpond.program.feeding import standings
+from millpond.program.feeding import handler_orders
 from millpond.testing import assert_equals_plain, at, simulate
 from millpond.windowing import ClosedWindow, session, sum_of, tumbling
 
@@ -78,7 +78,7 @@ def test_a_timer_that_a_later_window_moves_has_fired_before(epochs, partitions):
 
 @pytest.mark.parametrize("epochs", [1, 2, len(TIMES)])
 def test_an_entry_point_by_the_name_of_an_operation_makes_no_circle(epochs):
-    places = {name: standing.place for name, standing in standings(Named).items()}
+    places = {name: standing.place for name, standing in handler_orders(Named).items()}
     assert not any(place.cyclic or place.again for place in places.values())
     assert fired(Named, epochs, 2) == ["12:05:30 1", "12:10:30 2", "12:15:30 3", "12:20:30 4"]
 

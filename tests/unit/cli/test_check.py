@@ -40,15 +40,15 @@ BANK = """
 """
 
 BAD = """
-    from millpond import Counter, Map, Partitioned, Program, entry
+    from millpond import Counter, Map, Partitioned, Program, entry; from collections.abc import Iterator
 
     class Shop(Program):
         stock = Partitioned(Map[str, int])
         sold = Partitioned(Counter[str])
 
         @entry
-        def first(self, item: str) -> int:
-            yield 1
+        def first(self, item: str) -> Iterator[int]:
+            x = yield 1
 
         @entry
         def second(self, item: str) -> int:
@@ -164,7 +164,7 @@ def test_errors_are_shown_at_their_line(write, mode):
     file = write(BAD)
     lines = check(file, *mode).stdout.splitlines()
     at = lines.index("MP111 a method can't yield or await")
-    assert lines[at + 1] == f"  {file}:10:9"
+    assert lines[at + 1] == f"  {file}:10:13"
     assert lines[at + 3].endswith("^^^^^^^")
     assert lines[-1] == "programs: 3, refused: 2, errors: 5"
 
