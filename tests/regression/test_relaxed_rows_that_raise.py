@@ -7,11 +7,10 @@ import random
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.engine import failures, simulated
+from millpond.engine import simulated
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import RowError
-from tests.programs.keyed import committed_state
 from tests.property.relaxed_oracle import Relaxed
 from tests.sizes import compile_once, sized
 
