@@ -70,7 +70,8 @@ def test_a_stream_whose_key_groups_move_between_all_epochs_equals_plain_python(s
     assert ownership is not None
     # A start of its own goes on with the owners that there were.
     again = job_of(spark, program, tmp_path, partitions=None)
-    assert (again._layout.partitions, again._layout.owners()) == (ownership.partitions, ownership.owners(GROUPS))
+    layout = again._driver.layout
+    assert (layout.partitions, layout.owners()) == (ownership.partitions, ownership.owners(GROUPS))
 
 
 class Spreading(Shifting):

@@ -88,7 +88,11 @@ def test_keys_of_every_type_are_found_again_on_spark(spark, tmp_path):
     asked = memory()
     job = Shop.on(spark, checkpoint=tmp_path / "checkpoint", partitions=2)
     job.feed(
-        "by_size", spark.createDataFrame([("s",), ("l",)], "size string"), to=asked, keep=["size"], order_by="size"
+        "by_size",
+        spark.createDataFrame([(1, "s"), (2, "l")], "place long, size string"),
+        to=asked,
+        keep=["size"],
+        order_by="place",
     )
     job.run("asked", adopt=True)
     assert {row["size"]: row["reply"] for row in asked.rows()} == {size.value: plain.by_size(size) for size in Size}
@@ -110,9 +114,9 @@ def test_each_reply_that_is_yielded_is_a_row(spark, tmp_path):
 
 def test_a_value_that_is_no_member_is_a_bad_row(spark, tmp_path):
     bad, replies = memory(), memory()
-    frame = spark.createDataFrame([("s",), ("xl",)], "size string")
+    frame = spark.createDataFrame([(1, "s"), (2, "xl")], "place long, size string")
     job = Shop.on(spark, checkpoint=tmp_path / "checkpoint")
-    job.feed("by_size", frame, to=replies, order_by="size", on_bad_row=bad)
+    job.feed("by_size", frame, to=replies, order_by="place", on_bad_row=bad)
     job.run()
     assert len(replies.rows()) == 1
     (letter,) = bad.rows()
