@@ -75,7 +75,7 @@ RAISING = (
     mutant(
         "raising: rows of relaxed epochs are left out one by one, however many there are",
         "engine/failures.py",
-        f"{_RELAXED}test_any_number_of_rows_that_can_not_be_brought_together_is_left_out",
+        f"{_RELAXED}test_any_number_of_rows_is_left_out_where_epochs_must_be_computed_in_one_way",
         "                excluded += raised.rows\n",
         "                excluded += raised.rows[:1]\n",
     ),

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.engine import simulated
-from millpond.engine.plan import BadRows
+from millpond.engine import failures, simulated
+from millpond.engine.plan import BadRows, Level
 from millpond.engine.simulated import Simulated
 from millpond.errors import RowError
 from tests.property.relaxed_oracle import Relaxed
@@ -120,6 +120,21 @@ def test_rows_that_can_not_be_brought_together_run_in_sequence_in_a_second_run(t
     assert outcome.manifest.counters["total.bad.go"] == len(raised) > 1000
     assert len(attempts) == 2
     assert made.replies() == replies
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_any_number_of_rows_is_left_out_where_epochs_must_be_computed_in_one_way(tmp_path, attempts, partitions):
+    rows = [("go", (at % 7, -1 if at % 4 else 1)) for at in range(1500)]
+    compiled, replay = compile_once(Winding), Level.REPLAY
+    folder = tmp_path / "all"
+    made = Simulated(compiled, folder, partitions, key_groups=16, bad_rows=BadRows.DEAD_LETTER, durability=replay)
+    outcome = made.epoch(rows)
+    good = [at for at in range(len(rows)) if at % 4 == 0]
+    assert outcome.manifest.counters["total.bad.go"] == len(rows) - len(good) > 1000
+    assert len(attempts) <= failures.SUSPECTS_MAX + 4
+    alone = Simulated(compiled, tmp_path / "good", partitions, key_groups=16, durability=replay)
+    alone.epoch([rows[at] for at in good])
+    assert made.replies() == {good[at]: reply for at, reply in alone.replies().items()}
 
 
 @pytest.mark.parametrize("seed", range(sized(12, 4)))

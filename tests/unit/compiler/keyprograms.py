@@ -304,7 +304,8 @@ def known_keys(task: CompiledTask, given: Arguments) -> set[tuple[str, Any]]:
     assert task.keys is not None
     if task.keys.function is None:
         columns = dict(zip(task.inputs, given, strict=True))
-        return {(element, columns[name]) for element, name in task.keys.columns}
+        parts = [(element, tuple(columns[name] for name in names)) for element, names in task.keys.columns]
+        return {(element, key[0] if len(key) == 1 else key) for element, key in parts}
     out: list[list[tuple[str, Any]]] = []
     task.keys.function(out, *([copy.deepcopy(one)] for one in given))
     return {pair for pair in out[0] if isinstance(pair[1], Hashable)}
