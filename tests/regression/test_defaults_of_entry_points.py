@@ -6,6 +6,7 @@ import enum
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import pytest
 
@@ -138,3 +139,22 @@ def test_what_an_entry_point_yields_are_its_replies_and_it_runs_at_the_call():
     assert isinstance(run.replies[2], LeftOut)
     assert run.replies[3] == [2, 0, 0]
     assert run.state["counts"] == {"a": 2, "b": 2}
+
+
+class Walked(Program):
+    prices = Partitioned(Map[Decimal, int])
+    sizes = Partitioned(Map[Size, int])
+
+    @entry
+    def see(self, price: Decimal, size: Size) -> list[str]:
+        self.prices[price] = self.prices.get(price, 0) + 1
+        self.sizes[size] = self.sizes.get(size, 0) + 1
+        return [*map(str, self.prices), *(one.value for one in self.sizes)]
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_walks_in_sequence_give_keys_in_the_order_and_the_form_of_what_is_stored(epochs):
+    rows = [("see", Decimal("1.50"), Size.SMALL), ("see", Decimal("0.5"), Size.LARGE), ("see", Decimal(10), Size.SMALL)]
+    run = simulate(Walked, rows, epochs=epochs, partitions=2)
+    assert run.replies == [["1.5", "s"], ["0.5", "1.5", "l", "s"], ["0.5", "1.5", "10", "l", "s"]]
+    assert_equals_plain(run)

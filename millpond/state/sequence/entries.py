@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, Protocol, Self
 
 from millpond.state.codec.keycodec import KeyCodec
+from millpond.state.codec.keyforms import in_key_order
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.map import Map
@@ -162,7 +163,7 @@ class Entries(Map[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         self.load_all()
-        return iter(sorted(self.units()))
+        return iter(in_key_order(self.units()))
 
     def __len__(self) -> int:
         self.load_all()
