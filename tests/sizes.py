@@ -1,4 +1,8 @@
-"""How many cases a test looks at: a few where MILLPOND_TEST_SMALL is 1, as in `make check`, and else all of them."""
+"""How many cases a test looks at: few where MILLPOND_TEST_SMALL is 1, as in `make check`, and all in a campaign.
+
+A run of all tests (`make test`) is in between: it looks at as many drawn cases as it takes to see what tests/mutants
+breaks. `make crash` looks at all of them, each time others.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,11 @@ from typing import Any, TypeVar
 import pytest
 
 from millpond.compiler.compile import compile_program
+from tests.chance import SEED
 
 SMALL = os.environ.get("MILLPOND_TEST_SMALL") == "1"
-EXAMPLES = 20 if SMALL else 100
-"""What hypothesis looks at where a test does not say it."""
+WIDE = bool(SEED)
+"""Whether this is a campaign, which has hours."""
 
 CASES_MAX = 6
 STORIES = ("tests/property", "tests/regression")
@@ -29,6 +34,15 @@ compile_once = lru_cache(64)(compile_program)
 def sized(full: Size, small: Size) -> Size:
     """What a test takes: as much as there is, or little that still has every kind in it."""
     return small if SMALL else full
+
+
+def some_of(many: int) -> int:
+    """How many of so many drawn cases this run looks at: all of them in a campaign."""
+    return many if WIDE else max(min(many, 1 if SMALL else 3), many // 10 if SMALL else many * 2 // 5)
+
+
+EXAMPLES = some_of(100)
+"""What hypothesis looks at where a test does not say it."""
 
 
 def few_of(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -34,7 +34,7 @@ from millpond.clock import ManualClock
 from millpond.errors import EpochError, MillpondError
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import put_content
-from tests.sizes import slow_or_wide
+from tests.sizes import slow_or_wide, some_of
 from tests.unit.checkpoint.keeping import GRACE_MS, Died, Driver, Watched, after, check_kept, garbage, settle
 
 KEEP = Keep(last=3, every=10, grace=timedelta(milliseconds=GRACE_MS))
@@ -611,5 +611,5 @@ class Keeping(RuleBasedStateMachine):
         assert set(epochs) >= set(range(max(1, newest - 1), newest + 1))
 
 
-Keeping.TestCase.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+Keeping.TestCase.settings = settings(max_examples=some_of(25), stateful_step_count=12, deadline=None)
 test_keeping = Keeping.TestCase
