@@ -30,7 +30,7 @@ run: $(RUNS) ## Run the example: a recommender on an embedded Spark
 
 check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
 
-test: lint types whole spark ## Run everything: style, types, all tests at full size, those on Spark too
+test: lint types whole spark ## Run everything: style, types, all tests, those on Spark too
 
 bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
