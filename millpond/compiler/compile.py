@@ -37,6 +37,7 @@ from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.entries import abstract_methods
 from millpond.program.places import signature_place
+from millpond.program.settings import configured
 
 Pass = Callable[[Draft], Draft]
 
@@ -79,7 +80,21 @@ _UNGATHERED: Final = frozenset(("MP180", "MP181", "MP183"))
 _UNSEEN: Final = frozenset(
     (
         *("MP111", "MP112", "MP113", "MP115", "MP116", "MP119", "MP123", "MP124", "MP127", "MP128", "MP129", "MP130"),
-        *("MP131", "MP132", "MP133", "MP137", "MP138", "MP145", "MP170", "MP171", "MP172", "MP173", "MP174", "MP175"),
+        *(
+            "MP131",
+            "MP132",
+            "MP133",
+            "MP137",
+            "MP138",
+            "MP141",
+            "MP145",
+            "MP170",
+            "MP171",
+            "MP172",
+            "MP173",
+            "MP174",
+            "MP175",
+        ),
     )
 )
 """Where the compiler can't see which state is touched, or when. What of it no run could do is told by the check of
@@ -97,6 +112,7 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
     their keys follow from their arguments; those that can't either run in sequence, and the others are compiled as if
     these were not there.
     """
+    program = configured(program)
     _check_names(program)
     _check_whole(program)
     ways = _Ways(dict.fromkeys(uncut, UNCUT))
