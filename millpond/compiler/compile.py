@@ -153,6 +153,8 @@ class _Ways:
         slow = failure.refused()
         for method in slow:
             before = self._disordered.get(method.name)
+            # What refuses several is told of each at its own line.
+            error = failure.own(method)
             told = both(before, error) if before is not None and error.code in _UNGATHERED else error
             if method.point.way is not None:
                 failure.error = told
@@ -199,6 +201,15 @@ class _FailedPassError(Exception):
             return sorted(named, key=lambda method: method.point.way is None)[-1:]
         alone = [method for method in methods if self._refuses(method, frozenset((self.error.code,)))]
         return alone or [method for method in methods if any(map(method.source.holds, self.error.places))]
+
+    def own(self, method: Method) -> ProgramError:
+        """Return what the pass says of one entry point alone, if it refuses it for the same reason."""
+        gathered = {name: why for name, why in self._draft.gathered.items() if name == method.name}
+        try:
+            self._run(replace(self._draft, methods=(method,), gathered=gathered))
+        except ProgramError as error:
+            return error if error.code == self.error.code else self.error
+        return self.error
 
     def _refuses(self, method: Method, codes: frozenset[str]) -> bool:
         try:
