@@ -154,6 +154,10 @@ class ElasticError(MillpondError):
     """MP68x: key groups can't be owned as somebody wants, or an option of elastic jobs is not one."""
 
 
+class ReadError(MillpondError):
+    """MP83x: state that was opened without a job can't be read as it was asked for."""
+
+
 class Passing(BaseException):
     """What tells nothing of the row that is at work: nobody may catch it who catches whatever rows raise."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tidy.tree import ROOT, Module, calls, modules, nodes, parse, texts
 
-PUBLIC_NAMES_MAX = 31
+PUBLIC_NAMES_MAX = 33
 
 FAMILIES = {
     "ProgramError": "MP1",
@@ -23,6 +23,7 @@ FAMILIES = {
     "ConnectError": "MP6",
     "ElasticError": "MP6",
     "SetupError": "MP7",
+    "ReadError": "MP83",
 }
 
 CODE = re.compile(r"MP\d{3}")
