@@ -35,7 +35,7 @@ FAMILIES = (
     ("MP8", "state that is opened, and metrics", "ReadError"),
 )
 
-ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError")}
+ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError",)}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {

@@ -24,6 +24,7 @@ FAMILIES = {
     "ElasticError": "MP6",
     "SetupError": "MP7",
     "ReadError": "MP83",
+    "MetricsError": "MP84",
 }
 
 CODE = re.compile(r"MP\d{3}")
@@ -153,7 +154,7 @@ def test_public_names_are_shown_in_use():
 def test_every_figure_of_an_epoch_is_explained():
     from dataclasses import fields
 
-    from millpond.spark.progress import EpochReport
+    from millpond.spark.reporting.reports import EpochReport
 
     page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^- (`.*?): ", page, re.MULTILINE))))
