@@ -12,7 +12,7 @@ from tests.tidy.tree import Module, calls, imports, modules, nodes, parse
 SERIALISERS = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "jsonpickle"})
 # Ships functions to Spark's own workers, which unpickle them anyway; nothing of it is durable.
 SHIPS_CODE = "millpond/spark/ship.py"
-RUNS_CODE = "millpond/compiler/codegen.py"
+RUNS_CODE = "millpond/compiler/back/codegen.py"
 TELLS_TIME = "millpond/clock.py"
 JVM_ATTRIBUTES = frozenset({"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "rdd", "sparkContext"})
 PUBLIC_SPARK = frozenset(
