@@ -25,11 +25,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from types import MappingProxyType, new_class
+from typing import Any, Final, cast
 
 from millpond.errors import ProgramError
-from millpond.program.program import ProgramBase, is_constant
+from millpond.program.program import ProgramBase, dropped_elements, is_constant
 from millpond.program.semantics.rows import JOURNAL
 from millpond.state.codec.canonical import UNFIT, encode_canonical
 from millpond.state.codec.shown import shown
@@ -66,6 +66,7 @@ def configured(program: type[ProgramBase], settings: Mapping[str, Any] | None = 
         program.__init__(self, **copied(given))
 
     start.__name__ = start.__qualname__ = "__init__"
+    dropped = dropped_elements(program)
     members = {
         "__module__": program.__module__,
         "__qualname__": program.__qualname__,
@@ -74,7 +75,10 @@ def configured(program: type[ProgramBase], settings: Mapping[str, Any] | None = 
         SETTINGS: MappingProxyType(values),
         **values,
     }
-    return type(program)(program.__name__, (program,), members, dropped=program._dropped)  # noqa: SLF001
+    return cast(
+        "type[ProgramBase]",
+        new_class(program.__name__, (program,), {"dropped": dropped}, lambda body: body.update(members)),
+    )
 
 
 def settings_of(program: type[ProgramBase]) -> Mapping[str, Any]:
