@@ -26,7 +26,7 @@ class Rules(Program):
         del each(self.rules)[name]
 
     @entry
-    def flag(self, name: str, on: bool) -> None:  # noqa: FBT001
+    def flag(self, name: str, on: bool) -> None:
         if on:
             each(self.flags).add(name)
         else:

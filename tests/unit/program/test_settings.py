@@ -24,7 +24,7 @@ class Limits:
 class Alarms(Program):
     seen = Partitioned(Counter[str])
 
-    def __init__(self, limit: int = 3, *, weights: dict[str, int] | None = None, limits: Limits = Limits()) -> None:  # noqa: B008
+    def __init__(self, limit: int = 3, *, weights: dict[str, int] | None = None, limits: Limits = Limits()) -> None:
         super().__init__()
         self.limit = limit
         self.weights = weights or {"a": 1}
