@@ -27,8 +27,7 @@ from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.clock import SystemClock
 from millpond.engine.local_state import openstate
-from millpond.engine.local_state.openstate import Restore, open_state
-from millpond.engine.local_state.restoring import Restoring
+from millpond.engine.local_state.openstate import Restore, Restoring, open_state
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout, hash_ints
 from millpond.state.changes import Changes

@@ -174,7 +174,7 @@ def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.backends.log.sharedlogs import shared_log
+    from millpond.storage.backends.log.log import shared_log
 
     path = _local_path(parts)
     return shared_log(Path(path)) if path and not options else None

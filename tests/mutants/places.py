@@ -56,7 +56,7 @@ PLACES = (
     mutant(
         "verify: epochs that are lost count as given up",
         "checkpoint/read/verify.py",
-        "unit/checkpoint/read/test_gaps.py::test_epochs_that_are_lost_while_they_are_looked_at_are_told",
+        "unit/checkpoint/read/test_verify.py::test_epochs_that_are_lost_while_they_are_looked_at_are_told",
         " and is_retired(storage, epoch) for epoch in concerned",
         " for epoch in concerned",
     ),

@@ -24,8 +24,7 @@ from millpond.state.local.ownfolders import make_private
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
-from millpond.storage.diskerrors import not_plain
-from millpond.storage.door import Entry, EntryKind, usual_door
+from millpond.storage.door import Entry, EntryKind, not_plain, usual_door
 
 HANDED = "_handed"
 """The folder of notes, beside the staged files, each about a sink's files of an epoch."""

@@ -35,7 +35,7 @@ from millpond.graph.model import Access, Mode
 from millpond.ids import PartitionId
 from millpond.state.changes import Changes
 from millpond.state.units import groups_of_units
-from millpond.storage.diskerrors import coded
+from millpond.storage.door import coded
 
 ROW_BYTES = 700
 """What a row takes besides its content: its place in the order, its values and its entry of state as Python objects."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from millpond.storage.diskerrors import DISK_FULL, coded, disk_full, not_plain, sync_failed
-from millpond.storage.door import Door, EntryKind
+from millpond.storage.door import DISK_FULL, Door, EntryKind, coded, disk_full, not_plain, sync_failed
 
 
 class Durable:

@@ -12,8 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from millpond.errors import StorageError
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door, EntryKind, usual_door
+from millpond.storage.door import Door, EntryKind, coded, usual_door
 
 
 class Layout(Enum):

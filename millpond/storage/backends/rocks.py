@@ -29,8 +29,7 @@ from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.remote import need_package
 from millpond.storage.backends.witness import NOWHERE, Place, Witness, needs_witness, rolled_back
 from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, missing
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, coded
 
 TURN, DATABASE = "turn", "db"
 TURN_WAIT_S = 120.0

@@ -21,8 +21,7 @@ from pathlib import Path
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
 from millpond.storage.backends.durable import Durable
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, coded
 
 WITNESS = "witness"
 """The name of the file."""

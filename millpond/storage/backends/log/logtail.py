@@ -35,8 +35,7 @@ from millpond.storage.backends.log.logrecord import (
 )
 from millpond.storage.backends.witness import NOWHERE, Place, Witness, rolled_back, unwitnessed
 from millpond.storage.contract import missing
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, coded
 
 FILE_BYTES_MAX = 128 << 20
 """A file that would grow above this is closed and the next one begun; a larger record has a file of its own."""
