@@ -129,7 +129,7 @@ def fork(
 
 
 def point_of(history: History, which: int | str | None) -> Point:
-    """The state after an epoch, given by its number, by a savepoint or not at all."""
+    """Return the state after an epoch, given by its number, by a savepoint or not at all."""
     if not isinstance(which, str):
         return history.point(which)
     if which.isascii() and which.isdecimal():
@@ -199,7 +199,7 @@ def _held(base: Storage, target: Storage, genesis: Genesis, point: Point, clock:
 
 
 def _is_there(target: Storage, genesis: Genesis) -> bool:
-    """Whether a fork is there although making it failed: a put that raises may have been done."""
+    """Say whether a fork is there although making it failed: a put that raises may have been done."""
     return target.contains(GENESIS_NAME) and decode_genesis(target.get(GENESIS_NAME)).uuid == genesis.uuid
 
 
@@ -244,7 +244,7 @@ _OBJECTS = ("s3://", "gs://", "az://")
 
 
 def places_of(url: str) -> list[Place]:
-    """The folders in which the storage at an address keeps its files; none if it keeps them in none."""
+    """Return the folders in which the storage at an address keeps its files; none if it keeps them in none."""
     if url.lower().startswith((f"{SPREAD}://", f"{ELEMENTS}://")):
         return [place for root in roots_of(url) for place in places_of(root)]
     folder = folder_of(url)
@@ -257,7 +257,7 @@ def places_of(url: str) -> list[Place]:
 
 
 def places_behind(storage: Storage) -> list[Place]:
-    """The places of a storage and of all its bases."""
+    """Return the places of a storage and of all its bases."""
     found = places_of(storage.url)
     while isinstance(storage, LayeredStorage):
         storage = storage.behind
@@ -266,7 +266,7 @@ def places_behind(storage: Storage) -> list[Place]:
 
 
 def overlap(some: Iterable[Place], others: Iterable[Place]) -> bool:
-    """Whether one of some places lies inside one of others, or is it, or the other way round."""
+    """Say whether one of some places lies inside one of others, or is it, or the other way round."""
     found = list(others)
     return any(
         machine == another and (folder.is_relative_to(outer) or outer.is_relative_to(folder))

@@ -175,7 +175,7 @@ def in_utc(table: pa.Table) -> pa.Table:
 
 
 def _zoned(kind: pa.DataType) -> bool:
-    """Whether a type has moments of another zone than UTC in it."""
+    """Say whether a type has moments of another zone than UTC in it."""
     if pa.types.is_timestamp(kind):
         return kind.tz not in (None, "UTC")
     return any(_zoned(kind.field(place).type) for place in range(kind.num_fields))

@@ -270,7 +270,7 @@ class Simulated(Engine[Fed, pa.Table]):
         return {number: row[REPLY] for number, row in self._held() if REPLY in row}
 
     def refusals(self) -> dict[int, str]:
-        """Why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
+        """Say why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
         return {number: row[ABORTED] for number, row in self._held() if row.get(ABORTED) is not None}
 
     def _held(self) -> list[tuple[int, dict[str, Any]]]:

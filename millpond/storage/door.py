@@ -113,11 +113,11 @@ class Door:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
     def size(self, descriptor: int) -> int:
-        """The length of an open file."""
+        """Return the length of an open file."""
         return os.fstat(descriptor).st_size
 
     def is_named(self, descriptor: int, path: Path) -> bool:
-        """Whether an open file is the one that has a name now."""
+        """Say whether an open file is the one that has a name now."""
         try:
             return os.path.samestat(os.fstat(descriptor), path.lstat())
         except FileNotFoundError:
@@ -173,11 +173,11 @@ class Door:
             return file.read()
 
     def listdir(self, path: Path) -> list[str]:
-        """The names in a folder, in no order."""
+        """Return the names in a folder, in no order."""
         return [entry.name for entry in path.iterdir()]
 
     def entry(self, path: Path) -> Entry | None:
-        """What stands under a name; None if nothing does."""
+        """Return what stands under a name; None if nothing does."""
         try:
             status = path.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -196,7 +196,7 @@ _usual = [Door()]
 
 
 def usual_door() -> Door:
-    """The door of storages that are opened without one: the real disk, unless a test looks `through` another."""
+    """Return the door of storages that are opened without one: the real disk, unless a test looks `through` another."""
     return _usual[-1]
 
 

@@ -39,7 +39,7 @@ _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+")
 
 
 def current_secret() -> bytes | None:
-    """The secret of this process; None if there is none, and then files are neither signed nor asked for it."""
+    """Return the secret of this process; None if there is none, and then files are neither signed nor asked for it."""
     given, path = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE)
     if given is not None and path is not None:
         raise _unusable("one variable", f"{VARIABLE} and {FILE_VARIABLE}")
@@ -120,14 +120,17 @@ def unseal(kind: FrameKind, data: bytes, name: str) -> bytes:
 
 
 def unseal_hashed(kind: FrameKind, data: bytes, name: str) -> memoryview:
-    """The same, without a copy, of data whose hash was compared as a whole: its checksum can tell nothing new."""
+    """Return the same, without a copy, of data whose hash was compared as a whole.
+
+    Its checksum can tell nothing new.
+    """
     payload, _ = _opened(kind, data, name)
     _check_signed(data, len(payload), name)
     return payload
 
 
 def _opened(kind: FrameKind, data: bytes, name: str) -> tuple[memoryview, memoryview]:
-    """The payload of a frame, and the checksum that stands behind it."""
+    """Return the payload of a frame, and the checksum that stands behind it."""
     signed = _check_header(kind, data, name)
     end = len(data) - (SIGNATURE_BYTES if signed else 0)
     whole = memoryview(data)

@@ -49,7 +49,7 @@ def open_storage(url: str) -> Storage:
 
 
 def folder_of(url: str) -> Path | None:
-    """The folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
+    """Return the folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
     scheme = _SCHEME.match(url)
     if scheme is None:
         return Path(url).absolute() if is_plain_path(url) else None
@@ -63,7 +63,7 @@ def folder_of(url: str) -> Path | None:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a file system can have such a path at all."""
+    """Say whether a file system can have such a path at all."""
     try:
         return bool(text) and b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -71,7 +71,10 @@ def _is_path(text: str) -> bool:
 
 
 def is_plain_path(text: str) -> bool:
-    """Whether an address without a scheme is a path, and not one with a mistyped scheme: no folder is made of that."""
+    """Say whether an address without a scheme is a path, and not one with a mistyped scheme.
+
+    No folder is made of that.
+    """
     return _is_path(text) and _MISTYPED.match(text) is None and _MISTYPED.match(unquote(text)) is None
 
 
@@ -90,18 +93,21 @@ def _open(url: str) -> Storage:
 
 
 def forks(url: str) -> bool:
-    """Whether a fork can be kept at this address; to look for its base at a server would cost every opening a call."""
+    """Say whether a fork can be kept at this address.
+
+    To look for its base at a server would cost every opening a call.
+    """
     scheme = _SCHEME.match(url)
     return scheme is None or scheme[1].lower() in _FORKS
 
 
 def holds_password(url: str) -> bool:
-    """Whether an address tells a user or a password, so that it must not be written down."""
+    """Say whether an address tells a user or a password, so that it must not be written down."""
     return any(folder_of(root) is None and identity_of(root) != root for root in roots_of(url))
 
 
 def roots_of(url: str) -> list[str]:
-    """The addresses of all roots of a storage that has several; else its own."""
+    """Return the addresses of all roots of a storage that has several; else its own."""
     scheme = url.partition("://")[0].lower()
     if scheme == SPREAD:
         return [root for _, root in read_roots(url)]
@@ -132,7 +138,7 @@ def register_backend(scheme: str, opener: Opener) -> None:
 
 
 def opens_elsewhere(url: str) -> bool:
-    """Whether a new process opens the same storage by this address; what this one registered, no other knows."""
+    """Say whether a new process opens the same storage by this address; what this one registered, no other knows."""
     scheme = _SCHEME.match(url)
     if scheme is not None and scheme[1].lower() in {SPREAD, ELEMENTS}:
         return all(map(opens_elsewhere, roots_of(url)))
@@ -163,7 +169,10 @@ def _open_address(scheme: str, url: str) -> Storage | None:
 
 
 def _local_path(parts: SplitResult) -> str | None:
-    """The path of an address on this machine, as `file:///data/recs` has it; None if it may be a mistyped address."""
+    """Return the path of an address on this machine, as `file:///data/recs` has it.
+
+    None if it may be a mistyped address.
+    """
     path = unquote(parts.path, errors="surrogateescape")
     return path if parts.netloc in {"", "localhost"} and is_plain_path(path) else None
 

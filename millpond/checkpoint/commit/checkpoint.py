@@ -316,7 +316,7 @@ class Checkpoint:
         return outcome
 
     def waiting_snapshot(self) -> Snapshot | None:
-        """A snapshot that was finished, and that the next manifest may name; None if there is none."""
+        """Return a snapshot that was finished, and that the next manifest may name; None if there is none."""
         made = last_merged(self._storage)
         return made if made is not None and self._may_name(made) else None
 

@@ -37,7 +37,7 @@ DELTAS_KEPT = 8
 
 
 def head_of(manifest: Manifest | None, instances: int = 0, mark: str = "") -> Head:
-    """What the machine knows of the last committed epoch, with so many instances, and elements with this mark."""
+    """Return what the machine knows of the last committed epoch, with its instances, and elements with this mark."""
     if manifest is None:
         return Head(instances=instances, elements=mark)
     unfinished = manifest.offer if manifest.pending else None
@@ -155,12 +155,15 @@ def next_manifest(
 
 
 def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
-    """What an epoch without rows says of owners: what was said before, unless instances are others from now on."""
+    """Return what an epoch without rows says of owners.
+
+    What was said before, unless instances are others from now on.
+    """
     return None if head is None or isinstance(offer, Rescaled) else head.ownership
 
 
 def _carried(head: Manifest | None, work: EpochWork) -> dict[str, int]:
-    """The counters of an epoch of upkeep: running totals go on, and what it adds itself is on top of them."""
+    """Return the counters of an epoch of upkeep: running totals go on, and what it adds itself is on top of them."""
     growth = sum(one.growth for one in work.changed)
     before = {} if head is None else head.counters
     totals = {name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)}

@@ -121,12 +121,12 @@ class _Named:
             self.outputs[output] = _with(self.outputs.get(output), manifest.epoch)
 
     def names(self) -> set[str]:
-        """The names in the checkpoint's storage."""
+        """Return the names in the checkpoint's storage."""
         return {state_file.file.name for state_file in self.states} | {ref.name for ref in self.pending}
 
 
 def _here(storage: Storage, delta: EpochDeltas) -> EpochDeltas:
-    """What of an epoch's changes must be in the checkpoint: all but what may be near a host alone, and is."""
+    """Return what of an epoch's changes must be in the checkpoint: all but what may be near a host alone, and is."""
     if delta.input is not None and not is_here(storage, delta):
         return delta.without({state.file.name for state in delta.files})
     return delta.without({name for name in delta.lazy_names if not storage.contains(name)})
@@ -198,7 +198,7 @@ def verify(
 
 
 def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> bool:
-    """Whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
+    """Say whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
     concerned = [epoch for epoch in problem.epochs if epoch in chosen]
     try:
         return bool(concerned) and all(
@@ -210,7 +210,7 @@ def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> boo
 
 
 def _first_unreadable(storage: Storage) -> str:
-    """What keeps a checkpoint from being opened: its genesis, or the folder of its manifests."""
+    """Say what keeps a checkpoint from being opened: its genesis, or the folder of its manifests."""
     try:
         read_genesis(storage)
     except MillpondError:
@@ -236,7 +236,7 @@ def _check_savepoints(history: History, findings: Findings) -> None:
 
 
 def _check_heads(storage: Storage, findings: Findings) -> None:
-    """A start goes by the names of these notes; what is in one that is damaged is still damage."""
+    """Look at the notes of heads: a start goes by their names, and what is damaged in one is still damage."""
     for head in noted_heads(storage):
         with findings.noting(head.name, range(head.epoch, head.epoch + 1)):
             told = read_head(storage, head)
@@ -278,7 +278,7 @@ def _forget(known: dict[int, Any], before: int) -> None:
 
 
 def _check_delta(manifest: Manifest, delta: EpochDeltas, parent: str | None, own: EpochDeltas) -> None:
-    """A delta must stand on the manifest before it, and be the one that its own epoch committed."""
+    """Check that a delta stands on the manifest before it, and is the one that its own epoch committed."""
     if parent is not None and delta.parent != parent:
         what = f"epoch {delta.epoch} on a parent with hash"
         raise misplaced(manifest.name, f"{what} {parent}", f"{what} {delta.parent}")
@@ -288,7 +288,7 @@ def _check_delta(manifest: Manifest, delta: EpochDeltas, parent: str | None, own
 
 
 def _lost_after(manifest: Manifest, delta: EpochDeltas) -> bool:
-    """Whether an epoch after this one said that something is lost."""
+    """Say whether an epoch after this one said that something is lost."""
     return any(later.loss is not None and later.epoch > delta.epoch for later in manifest.deltas)
 
 
@@ -440,7 +440,10 @@ Gap = tuple[str, range, EpochError]
 
 
 def missing_epochs(history: History) -> list[Gap]:
-    """The runs of epochs that are lost. Marks are looked for after manifests: so none that is deleted now is missed."""
+    """Return the runs of epochs that are lost. Marks are looked for after manifests.
+
+    So none that is deleted now is missed.
+    """
     marks = Marks.read(history.storage)
     if not history.epochs:
         return _without_any(history)
@@ -465,7 +468,7 @@ def _without_any(history: History) -> list[Gap]:
 
 
 def _first(history: History) -> int:
-    """The first epoch that there ever was in a checkpoint."""
+    """Return the first epoch that there ever was in a checkpoint."""
     try:
         base = read_base(history.storage)
         if base is not None:
@@ -478,7 +481,7 @@ def _first(history: History) -> int:
 
 
 def _unmarked(history: History, marks: Marks, epochs: range) -> list[range]:
-    """The runs of some epochs that no mark covers."""
+    """Return the runs of some epochs that no mark covers."""
     found: list[range] = []
     at = epochs.start
     while at < epochs.stop:

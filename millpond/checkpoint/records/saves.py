@@ -50,7 +50,7 @@ def read_save(storage: Storage, ref: SaveRef) -> Save:
 
 
 def saves_of(storage: Storage, head: Manifest, head_hash: ManifestHash, since: int) -> Iterator[Save]:
-    """All saves of the head's timeline after an epoch, the oldest first.
+    """Yield all saves of the head's timeline after an epoch, the oldest first.
 
     One that the head names must be there. Of the others, those that can't be read were never finished.
     """

@@ -66,7 +66,7 @@ class NearFile(msgspec.Struct, frozen=True):
 
 
 def pack_events(events: Iterable[int]) -> bytes:
-    """How many rows met each key, as bytes."""
+    """Say how many rows met each key, as bytes."""
     packed = array("I", events)
     assert packed.itemsize == EVENT_BYTES
     if sys.byteorder == "little":

@@ -298,7 +298,7 @@ def collect_all(storage: Storage, keep: Keep, clock: Clock) -> Collected:
 
 
 def _waiting_snapshot(storage: Storage, newest: int) -> frozenset[str]:
-    """The files of a snapshot that was finished, and that the next commit names."""
+    """Return the files of a snapshot that was finished, and that the next commit names."""
     made = last_merged(storage)
     name = manifest_name(newest)
     if made is None or made.epoch <= decode_manifest(storage.get(name), name).snapshot_epoch:

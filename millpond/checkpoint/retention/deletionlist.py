@@ -54,7 +54,7 @@ def put_swept(storage: Storage, name: str, at_ms: int) -> None:
 
 
 def swept_ms(storage: Storage, name: str) -> int | None:
-    """When all of a list was deleted; None if it was not."""
+    """Say when all of a list was deleted; None if it was not."""
     file = _swept(name)
     if not storage.contains(file):
         return None
@@ -76,7 +76,7 @@ def _swept(name: str) -> str:
 
 
 def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, DeletionList]:
-    """The lists there are, oldest first, without those that are known already."""
+    """Return the lists there are, oldest first, without those that are known already."""
     found = {}
     for name in given_in(storage, CONDEMNED):
         listed = None if name in known else _read(storage, name)
@@ -97,7 +97,7 @@ def _read(storage: Storage, name: str) -> DeletionList | None:
 
 
 def alive(storage: Storage, ref: FileRef, condemned: Container[str], salt: str) -> FileRef:
-    """A file under a name that nobody will delete: its own, or a new one if that is condemned.
+    """Return a file under a name that nobody will delete: its own, or a new one if that is condemned.
 
     The new name follows from the content and the salt, so that the same commit, tried again, writes the same file.
     """

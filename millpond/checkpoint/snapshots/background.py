@@ -81,7 +81,7 @@ class Snapshots:
         crashpoint("snapshot.asked")
 
     def take(self) -> Snapshot | None:
-        """A snapshot that is ready, once; None if there is none."""
+        """Return a snapshot that is ready, once; None if there is none."""
         if self._process is not None and self._process.poll() is not None:
             process, self._process = self._process, None
             self._made = self._collected(process)

@@ -80,7 +80,7 @@ def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_grou
 
 
 def last_merged(storage: Storage) -> Snapshot | None:
-    """The newest snapshot that was finished; None if there is none that can be read.
+    """Return the newest snapshot that was finished; None if there is none that can be read.
 
     One that is damaged is as good as none: the files that it was made of are still there.
     """
@@ -97,7 +97,7 @@ def _name(epoch: int) -> str:
 
 
 def chunk_ranges(manifest: Manifest, key_groups: int) -> Iterator[Chunk]:
-    """The chunks of the next snapshot: those of the last one, divided where they grew large."""
+    """Yield the chunks of the next snapshot: those of the last one, divided where they grew large."""
     deltas = _deltas(manifest)
     olds: dict[Groups, tuple[StateFile, ...]] = {} if manifest.snapshot else {(0, key_groups - 1): ()}
     for file in manifest.snapshot:
@@ -186,11 +186,11 @@ class _Divided:
                 parts.append((start, self._spool.write(encode_changes(within(changes, *groups)))))
 
     def of(self, groups: Groups) -> Sequence[Changes]:
-        """The changes of a round, oldest first."""
+        """Return the changes of a round, oldest first."""
         return [decode_changes(self._payload(part), MERGED) for part in self._parts[groups]]
 
     def _stay(self, file: StateFile, changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Where keys and values stand in a file whose parts can be read; None if they can't."""
+        """Say where keys and values stand in a file whose parts can be read; None if they can't."""
         if not isinstance(self._storage, InParts):
             return None
         key_at, value_at = places(changes)
@@ -239,7 +239,7 @@ class _Merge:
         return written
 
     def _expires(self, old: StateFile) -> bool:
-        """Whether a chunk that nobody changed holds entries whose time is over."""
+        """Say whether a chunk that nobody changed holds entries whose time is over."""
         if not self._over_us:
             return False
         return any(is_over(key, value, self._over_us) for key, value in read_changes(self._storage, old).pairs())

@@ -49,7 +49,7 @@ class Rescale:
     writing: Tell
 
     def compute(self, storage: Storage, parent: Parent) -> EpochWork:
-        """The work of the epoch that follows `parent`."""
+        """Return the work of the epoch that follows `parent`."""
         check_rescale(self.elements, parent.key_groups, parent.instances, self.instances)
         moves = list(self._moves(parent))
         concerned = {move.index for move in moves}
@@ -58,7 +58,7 @@ class Rescale:
         return EpochWork((changed,), (), {})
 
     def _moves(self, parent: Parent) -> Iterator[_Move]:
-        """Every place whose content changes, in the order of store keys."""
+        """Yield every place whose content changes, in the order of store keys."""
         before = Layout(parent.key_groups, 1, parent.instances, aligned=True)
         after = Layout(parent.key_groups, 1, self.instances, aligned=True)
         olds = _homes(before)
@@ -117,7 +117,7 @@ class _Move:
 
 
 def _homes(layout: Layout) -> dict[int, InstanceId]:
-    """The instance that is stored under each key group, where there is one."""
+    """Return the instance that is stored under each key group, where there is one."""
     return {layout.home_of(InstanceId(number)): InstanceId(number) for number in range(layout.instances)}
 
 

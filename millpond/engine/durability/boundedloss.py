@@ -45,7 +45,9 @@ _CLOCK = SystemClock()
 
 
 def bounded_loss_settings(program: CompiledProgram, durability: Level | BoundedLoss) -> dict[str, BoundedLoss]:
-    """The elements with bounded loss, by name: those that say so themselves, and if the run does, all that can have it.
+    """Return the elements with bounded loss, by name.
+
+    Those that say so themselves, and if the run does, all that can have it.
 
     What a program can't have is refused.
     """
@@ -76,7 +78,7 @@ def bounded_loss_settings(program: CompiledProgram, durability: Level | BoundedL
 
 
 def _by_entry(element: Element) -> bool:
-    """Whether each entry of an element means something without the others: no lists, no timers."""
+    """Say whether each entry of an element means something without the others: no lists, no timers."""
     return type(element.type) in (ElementType, AgedType) and element.type.container is not List
 
 
@@ -134,7 +136,7 @@ class Saving:
             self._thread.start()
 
     def noted(self, work: EpochWork) -> EpochWork:
-        """An epoch's work, with what was saved since the last one, for its manifest to name, and what is dirty."""
+        """Return the work with what was saved since the last one, for its manifest to name, and what is dirty."""
         with self._changed:
             self._raise()
             self._offered = saved = self._done
@@ -163,7 +165,7 @@ class Saving:
             self._work()
 
     def _has_room(self) -> bool:
-        """Whether what waits for the thread is within the queue of every element that is to be waited for."""
+        """Say whether what waits for the thread is within the queue of every element that is to be waited for."""
         keys, size_bytes = sum(told.keys for told in self._told), sum(told.size_bytes for told in self._told)
         return all(keys <= one.queue and size_bytes <= one.queue_bytes for one in self._waited_for)
 
@@ -188,7 +190,7 @@ class Saving:
                 return
 
     def _idle_seconds(self) -> float | None:
-        """How long nothing is due if no epoch comes."""
+        """Say how long nothing is due if no epoch comes."""
         if self._due_us is None:
             return None
         return max(IDLE_SECONDS, self._due_us / 1_000_000 - self._clock.now_ms() / 1000)
@@ -263,7 +265,7 @@ class BoundedLossRun:
             self._saving = Saving(near, settings, threaded=self._threaded)
 
     def noted(self, work: EpochWork) -> EpochWork:
-        """An epoch's work, with what was saved since the last one."""
+        """Return an epoch's work, with what was saved since the last one."""
         return work if self._saving is None else self._saving.noted(work)
 
     def committed(self, outcome: EpochOutcome, digest: ManifestHash, now_us: int) -> None:
@@ -279,7 +281,7 @@ class BoundedLossRun:
 
 
 def may_be_lost(head: Manifest | None) -> bool:
-    """Whether some of a state may be near a host alone, and its loss is borne."""
+    """Say whether some of a state may be near a host alone, and its loss is borne."""
     return head is not None and any(delta.lazy for delta in _after(head, head.snapshot_epoch))
 
 
@@ -323,7 +325,7 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
 
 
 def _kept(storage: UnsyncedStorage, file: FileRef) -> bool:
-    """Whether a file is in the checkpoint, or is now; what is near may be gone, or torn."""
+    """Say whether a file is in the checkpoint, or is now; what is near may be gone, or torn."""
     if storage.kept.contains(file.name):
         storage.forget_near(file.name)
         return True
@@ -357,7 +359,7 @@ def _without(
 
 
 def _restored(kept: Storage, head: Manifest, parent: Parent, lost: frozenset[str], since: int) -> Changes:
-    """The saved keys that no file has as they were later."""
+    """Return the saved keys that no file has as they were later."""
     epochs: dict[bytes, int] = {}
     values: dict[bytes, bytes | None] = {}
     for save in saves_of(kept, head, parent.hash, since):
@@ -376,7 +378,7 @@ def _restored(kept: Storage, head: Manifest, parent: Parent, lost: frozenset[str
 
 
 def _loss(head: Manifest, lost: frozenset[str], since: int, restored: int) -> Loss:
-    """How much is gone at most: what the lost files held, or what was not durable when the head was committed."""
+    """Say how much is gone at most: what the lost files held, or what was not durable when the head was committed."""
     deltas = [delta for delta in _after(head, since) if delta.lazy_names & lost]
     files = [state for delta in deltas for state in delta.files if state.file.name in lost]
     keys = sum(state.entries for state in files)

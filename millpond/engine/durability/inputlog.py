@@ -46,7 +46,7 @@ def log_input(
 
 
 def read_input(storage: Storage, told: EpochInput) -> pa.Table | None:
-    """The rows of an epoch, each with its partition; None if there were none."""
+    """Return the rows of an epoch, each with its partition; None if there were none."""
     tables: list[pa.Table] = []
     for partition, name in told.rows:
         table = read_stream(unseal(FrameKind.INPUT, storage.get(name), name), partial(_nonsense, name))
@@ -89,7 +89,7 @@ def with_input(plan: ProgramPlan, epoch: EpochPlan, work: EpochWork) -> EpochWor
 
 
 def feeds_of(plan: ProgramPlan) -> tuple[str, ...]:
-    """What the rows of an epoch depend on: numbers of feeds stand in them."""
+    """Return what the rows of an epoch depend on: numbers of feeds stand in them."""
     return tuple(f"{feed.name} -> {feed.entry}, {feed.order.value}" for feed in plan.feeds)
 
 

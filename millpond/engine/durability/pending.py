@@ -26,7 +26,7 @@ _PROGRAM = b"millpond.program"
 
 
 def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, bytes | None]:
-    """What the earlier steps of an epoch changed on a partition, from the control rows that pass through it."""
+    """Return what the earlier steps of an epoch changed on a partition, from the control rows that pass through it."""
     changed: dict[bytes, bytes | None] = {}
     for control in sorted(map(decode_control, controls), key=lambda control: control.step):
         changed.update(control.changed.inline.pairs())
@@ -36,7 +36,7 @@ def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, 
 
 
 def program_mark(program: CompiledProgram) -> bytes:
-    """A hash of a program's tasks: messages can only be worked on by the tasks that they were sent to."""
+    """Return a hash of a program's tasks: messages can only be worked on by the tasks that they were sent to."""
     told = [
         f"{task.name} {task.dispatch.value} {','.join(task.key)} {','.join(task.inputs)}"
         for entry in program.entries.values()
@@ -60,7 +60,7 @@ def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch)
 
 
 def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) -> pa.Table:
-    """The messages that an epoch left, each for the partition that owns it now."""
+    """Return the messages that an epoch left, each for the partition that owns it now."""
     tables = []
     for ref in files:
         table = decode_pending(unseal(FrameKind.PENDING, get_content(storage, ref), ref.name), ref.name)

@@ -49,7 +49,7 @@ def _tell_nobody(_done: int, _total: int) -> None:
 
 
 def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, *, one_host: bool = True) -> Level:
-    """The level of a run; what the program or the session can't have is refused."""
+    """Return the level of a run; what the program or the session can't have is refused."""
     level = Level.BOUNDED_LOSS if isinstance(durability, BoundedLoss) else durability
     bounded = bounded_loss_settings(program, durability)
     if (bounded or level is Level.REPLAY) and not one_host:
@@ -73,7 +73,7 @@ def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, 
 
 
 def could_replay(program: CompiledProgram) -> bool:
-    """Whether a program may have its rows logged instead of what they change."""
+    """Say whether a program may have its rows logged instead of what they change."""
     try:
         check_durability(program, Level.REPLAY)
     except EpochError:
@@ -82,7 +82,7 @@ def could_replay(program: CompiledProgram) -> bool:
 
 
 def _unfit(program: CompiledProgram) -> str:
-    """What of a program does not follow from its rows alone: where gathered rows run is decided anew every time."""
+    """Say what of a program does not follow from its rows alone: where gathered rows run is decided anew every time."""
     gathered = [name for name, entry in program.entries.items() if entry.tasks[0].dispatch is Dispatch.GATHERED]
     if gathered:
         return f"gathered: {', '.join(gathered)}"
@@ -122,7 +122,7 @@ def _write_as_first(storage: Storage, files: Iterable[StateFile]) -> None:
 
 
 def _whole(storage: Storage, delta: EpochDeltas) -> bool:
-    """Whether all that an epoch changed can be read; near files may be torn, and are cleared away then."""
+    """Say whether all that an epoch changed can be read; near files may be torn, and are cleared away then."""
     torn = [state.file.name for state in delta.files if not _readable(storage, state.file)]
     for name in torn:
         storage.delete(name)
@@ -165,7 +165,10 @@ def _parent_of(genesis: Genesis, head: Manifest, delta: EpochDeltas, told: Epoch
 
 
 def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
-    """The plan that the epoch had, without what others have seen of it already: replies and dead letters are out."""
+    """Return the plan that the epoch had, without what others have seen of it already.
+
+    Replies and dead letters are out.
+    """
     feeds = tuple(
         replace(
             feed,
@@ -212,7 +215,7 @@ def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInp
 
 
 def _fed(rows: pa.Table) -> set[int]:
-    """The feeds that rows are of."""
+    """Return the feeds that rows are of."""
     return set(rows.column("feed").to_pylist()) if "feed" in rows.column_names else {0}
 
 

@@ -35,7 +35,7 @@ class Met:
             self._counts = dict(fresh)
 
     def of(self, keys: Iterable[bytes], rows: int) -> list[int]:
-        """How many rows met each key, all of them where that is not known: never less than it were."""
+        """Say how many rows met each key, all of them where that is not known: never less than it were."""
         return [self._counts.get(key, rows) or 1 for key in keys]
 
 
@@ -64,7 +64,7 @@ def near_changes(storage: Storage, changed: Changes, events: list[int], *, inlin
 
 
 def joined_near(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
-    """What several tasks changed with bounded loss, in no order."""
+    """Return what several tasks changed with bounded loss, in no order."""
     return UnsyncedChanges(
         Changes([key for one in told for key in one.inline.keys], [v for one in told for v in one.inline.values]),
         [count for one in told for count in one.events],

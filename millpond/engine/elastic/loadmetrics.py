@@ -145,7 +145,7 @@ def _rows(load: Load) -> int:
 
 
 def _times(controls: Sequence[Control]) -> dict[tuple[int, int], float]:
-    """How long the task of each partition and step was at work, as far as that is known."""
+    """Say how long the task of each partition and step was at work, as far as that is known."""
     return {(control.partition, step): took for control in controls for step, took in control.busy.items()}
 
 

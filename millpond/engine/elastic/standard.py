@@ -124,7 +124,7 @@ class Standard:
             self._speeds.learn(seen)
 
     def _counts(self, seen: Observed) -> bool:
-        """Whether an epoch is long enough to tell something."""
+        """Say whether an epoch is long enough to tell something."""
         return max(seen.seconds, default=0.0) >= self.options.ignored_s
 
     def _of_late(self, seen: Observed, partitions: int) -> Weighed:
@@ -206,7 +206,7 @@ class Standard:
         return self._with(seen, more if busy else fewer, Reason.BUSY if busy else Reason.IDLE, why)
 
     def _enough(self, seen: Observed) -> float:
-        """How much of what is busy is enough to add partitions."""
+        """Say how much of what is busy is enough to add partitions."""
         if self._queue.grows:
             return GROWING
         # What an epoch costs whatever its rows is time, too: who never waits is busy though no partition is.
@@ -274,7 +274,7 @@ class Move:
         return max(self.before) if worth else 1.0
 
     def fills(self, partitions: Collection[int]) -> float:
-        """How many times an even share is the lowest cost of some partitions, if this raises it enough; else 1."""
+        """Say how many times an even share is the lowest cost of some partitions, if this raises it enough; else 1."""
         if not partitions or not self.changes or max(self.after) > max(self.before):
             return 1.0
         before, after = (min(shares[at] for at in partitions) for shares in (self.before, self.after))
@@ -300,7 +300,7 @@ class Weighed:
         return balanced(seen.owners, len(self.costs), self.weights, seen.atoms, self.costs)
 
     def dealt_out(self, owners: Sequence[int]) -> tuple[int, ...] | None:
-        """Where rows that may run anywhere are best off beside these owners; None if there are none."""
+        """Say where rows that may run anywhere are best off beside these owners; None if there are none."""
         if not self.free.any():
             return None
         held = np.bincount(owners, weights=self.weights, minlength=len(self.costs))

@@ -52,7 +52,7 @@ _CLOCK = SystemClock()
 
 
 def store_path(local_root: str, uuid: str, partition: PartitionId) -> Path:
-    """Where a partition's store lies, whatever key groups it owns."""
+    """Say where a partition's store lies, whatever key groups it owns."""
     return Path(local_root) / uuid / f"{partition:05}"
 
 
@@ -210,7 +210,7 @@ def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
 
 
 def _is_folder(folder: Path) -> bool:
-    """Whether stores may lie there; behind a link there is nothing of ours to delete."""
+    """Say whether stores may lie there; behind a link there is nothing of ours to delete."""
     return folder.is_dir() and not folder.is_symlink()
 
 
@@ -226,7 +226,7 @@ def _missed(store_version: StoreVersion, parent: Parent, groups: Sequence[int]) 
 
 
 def _passes(parent: Parent, stamp: Stamp) -> bool:
-    """Whether a stamp is that of the parent or of an epoch before it, as far as its deltas tell."""
+    """Say whether a stamp is that of the parent or of an epoch before it, as far as its deltas tell."""
     if stamp.epoch == parent.epoch:
         return stamp.hash == parent.hash
     return any(delta.epoch == stamp.epoch + 1 and delta.parent == stamp.hash for delta in parent.deltas)
@@ -336,7 +336,7 @@ def kept_names(files: Sequence[StateFile]) -> frozenset[str]:
 def range_starts(
     files: Sequence[StateFile], snapshot: Sequence[StateFile], groups: range, kept: frozenset[str]
 ) -> list[int]:
-    """Where ranges begin: where chunks of the snapshot do, or files of deltas if these are most of the state.
+    """Say where ranges begin: where chunks of the snapshot do, or files of deltas if these are most of the state.
 
     They are joined while too much would be read again.
     """
@@ -362,7 +362,7 @@ def _wide_enough(starts: list[int], groups: range, total: int) -> list[int]:
 
 
 def _read_in_all(files: Sequence[StateFile], starts: list[int], groups: range, kept: frozenset[str]) -> int:
-    """How many bytes are read to bring in all ranges."""
+    """Say how many bytes are read to bring in all ranges."""
     bounds = [(first, end - 1) for first, end in pairwise([*starts, groups.stop])]
     times = {
         state.file.name: 1 if state.file.name in kept else sum(state.overlaps(*each) for each in bounds)

@@ -342,7 +342,7 @@ class InOrder:
         return end
 
     def _result_error(self, one: RowBatch) -> BaseException | None:
-        """Why the last result can't be handed over, if it can't."""
+        """Say why the last result can't be handed over, if it can't."""
         try:
             one.check(len(one.results) - 1, self._lane)
         except NoParcel as unfit:
@@ -350,7 +350,7 @@ class InOrder:
         return None
 
     def _end_of_row(self, at: int) -> int:
-        """Where what one row of the input has to do here ends: turns of its loops lie side by side."""
+        """Say where what one row of the input has to do here ends: turns of its loops lie side by side."""
         end = at + 1
         if self._tried is None or not self._tried[at]:
             return end

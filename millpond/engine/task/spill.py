@@ -72,7 +72,7 @@ def run_task(task: StepRun, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch
 
 
 def _can_divide(plan: ProgramPlan, step: int) -> bool:
-    """Whether rows of different key groups share nothing at this step, and nothing asks for all of them at once.
+    """Say whether rows of different key groups share nothing at this step, and nothing asks for all of them at once.
 
     Rows that are logged to be run again are all held, and how they were divided would have to be known then.
     """
@@ -138,7 +138,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], cost: _Cost, size: int) -> Iter
 
 
 def _pieces(key_groups: int, owned: Sequence[int]) -> Pieces:
-    """Which piece the rows of each key group are in; those of a partition are divided evenly."""
+    """Say which piece the rows of each key group are in; those of a partition are divided evenly."""
     count = min(len(owned), PIECES_MAX)
     pieces = np.arange(key_groups) * count // key_groups
     pieces[list(owned)] = np.arange(len(owned)) * count // len(owned)

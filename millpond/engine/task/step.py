@@ -137,7 +137,7 @@ class StepRun:
         return told
 
     def _busy(self, view: StoreView) -> dict[int, float]:
-        """How long this task and those of earlier steps were at work; only the last one tells.
+        """Say how long this task and those of earlier steps were at work; only the last one tells.
 
         Times differ between attempts, so they must not cross a shuffle: the store remembers them. Waiting for state is
         no work: what was restored in this epoch is here in the next one.
@@ -162,7 +162,7 @@ class StepRun:
         return view
 
     def _see(self, view: StoreView) -> Seen:
-        """How the state was found, by this step or those before it in the epoch: the store remembers that."""
+        """Say how the state was found, by this step or those before it in the epoch: the store remembers that."""
         parent = self.epoch.parent.epoch
         restored = view.restored
         if not parent:
@@ -289,7 +289,7 @@ class StepRun:
                 delivery.late_rows(late)
 
     def _counts(self, feed: int) -> bool:
-        """Whether this partition counts the feed's bad rows: of rows that go to all, one partition alone does."""
+        """Say whether this partition counts the feed's bad rows: of rows that go to all, one partition alone does."""
         to_all = self.plan.entry_of(feed).tasks[0].dispatch is Dispatch.ONE_TO_ALL
         return not to_all or 0 in self.plan.layout.instances_of(self.partition)
 

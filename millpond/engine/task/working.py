@@ -102,7 +102,7 @@ class WorkingState:
         return ranks[0][codes]
 
     def by_key_alone(self, task: CompiledTask) -> bool:
-        """Whether rows of different keys share no state, so that only the order within a key can be seen."""
+        """Say whether rows of different keys share no state, so that only the order within a key can be seen."""
         return 0 < len(self._keyed_names(task)) == len(task.accesses)
 
     def _keyed_names(self, task: CompiledTask) -> list[str]:
@@ -194,7 +194,7 @@ class WorkingState:
         return overlay
 
     def changes(self) -> Changes:
-        """All that differs from the parent, in the order of the store keys."""
+        """Return all that differs from the parent, in the order of the store keys."""
         overlays: list[tuple[str, KeyedOverlay | OnDemandOverlay]] = list(self._keyed.items())
         overlays += [(name, whole) for (name, _), whole in self._on_demand.items()]
         written = [overlay for name, overlay in overlays if name in self._written]
@@ -242,7 +242,7 @@ class WorkingState:
         return kept, near_changes(storage, near, self._met.of(near.keys, rows), inline=_is_small(near))
 
     def _place(self, storage: Storage) -> Storage:
-        """Where changes go: near the host, if they can be computed again from what is logged."""
+        """Say where changes go: near the host, if they can be computed again from what is logged."""
         return near_of(storage) if self._plan.durability is Level.REPLAY else storage
 
     def _by_home(self, changes: Changes) -> list[Changes]:

@@ -220,7 +220,7 @@ class Anchors:
 
 
 def uneven(places: Iterable[str], executors: Iterable[str]) -> bool:
-    """Whether one executor has at least two partitions more than another one."""
+    """Say whether one executor has at least two partitions more than another one."""
     return _spread(places, executors) > 1
 
 
@@ -242,7 +242,10 @@ def _at_slot(function: PartitionFunction, slots: tuple[int, ...]) -> Callable[[p
 
 
 def one_host(spark: SparkSession) -> bool:
-    """Whether all workers of a session run on the host of its driver; where a client of Connect is, nobody knows."""
+    """Say whether all workers of a session run on the host of its driver.
+
+    Where a client of Connect is, nobody knows.
+    """
     if over_connect(spark):
         return False
     master = spark.conf.get("spark.master", "") or ""
@@ -258,7 +261,7 @@ def checked_host(spark: SparkSession) -> bool:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many partitions a session asks for.
+    """Say how many partitions a session asks for.
 
     Partitions near the number of cores are best, and the session's own setting is the public word for that.
     """

@@ -85,7 +85,7 @@ class FileStorage:
             raise missing(name, self.url) from None
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         path = self._path_of(check_name(name))
         self._refuse_links(path)
         with coded("look up", name):
@@ -93,7 +93,7 @@ class FileStorage:
         return entry is not None and entry.kind is EntryKind.FILE
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         folder = self._root / check_name(prefix) if prefix else self._root
         self._refuse_links(folder)
         return sorted(self._walk(folder))

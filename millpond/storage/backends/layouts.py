@@ -60,7 +60,7 @@ class _Looks:
         self._door = door
 
     def like(self, layout: Layout) -> bool:
-        """Whether a folder looks as if a kind of storage had made it."""
+        """Say whether a folder looks as if a kind of storage had made it."""
         match layout:
             case Layout.FILES:
                 return any(self.kind(name) is EntryKind.FOLDER for name in _FOLDERS)
@@ -74,13 +74,13 @@ class _Looks:
                 return folder and self.kind(_ROCKS_TURN) is EntryKind.FILE
 
     def kind(self, name: str) -> EntryKind | None:
-        """What stands under a name in the folder; None if nothing does."""
+        """Return what stands under a name in the folder; None if nothing does."""
         with coded("look up", name):
             entry = self._door.entry(self._path / name)
         return None if entry is None else entry.kind
 
     def names(self) -> Collection[str]:
-        """The names in the folder; none if there is no folder."""
+        """Return the names in the folder; none if there is no folder."""
         try:
             with coded("list", str(self._path), (FileNotFoundError, NotADirectoryError)):
                 return self._door.listdir(self._path)

@@ -23,13 +23,13 @@ SCHEME = "near"
 
 
 def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedStorage:
-    """A storage on top of `kept`, with a folder of its own below the root of local stores."""
+    """Return a storage on top of `kept`, with a folder of its own below the root of local stores."""
     digest = hashlib.sha256(known_as.encode()).hexdigest()[:16]
     return UnsyncedStorage(kept, Path(local_root) / f"near-{digest}")
 
 
 def near_of(storage: Storage) -> Storage:
-    """Where files are put that may be lost with this host: near it, if the storage has such a place."""
+    """Say where files are put that may be lost with this host: near it, if the storage has such a place."""
     return storage.near if isinstance(storage, UnsyncedStorage) else storage
 
 
@@ -80,11 +80,11 @@ class NearStorage:
         return self.kept.get(name)
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         return self._near.contains(name) or self.kept.contains(name)
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         return sorted({*self._near.list(prefix), *self.kept.list(prefix)})
 
     def delete(self, name: str) -> None:

@@ -234,13 +234,13 @@ class LogStorage:
                     self._forget()
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         check_name(name)
         with self._refreshed():
             return name in self._tail.index
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         if prefix:
             check_name(prefix)
         with self._refreshed():
@@ -271,7 +271,10 @@ class LogStorage:
             compact_all(self._tail)
 
     def is_current(self) -> bool:
-        """Whether what this object knows of the log is still so: its file was not cut, emptied, replaced or deleted."""
+        """Say whether what this object knows of the log is still so.
+
+        Its file was not cut, emptied, replaced or deleted.
+        """
         self._after_fork()
         with self._mutex:
             return not self._durable.failed and self._tail.is_current()
@@ -431,7 +434,7 @@ class LogStorage:
                 self._door.unlock(held)
 
     def _after_fork(self) -> None:
-        """A child knows nothing: its parent may have been in the middle of something."""
+        """Forget everything in a child: its parent may have been in the middle of something."""
         if os.getpid() != self._process:
             self._begin()
 
@@ -504,7 +507,7 @@ os.register_at_fork(after_in_child=_known.begin)
 
 
 def shared_log(root: Path) -> LogStorage:
-    """The log in a folder, as this process knows it already, or newly opened."""
+    """Return the log in a folder, as this process knows it already, or newly opened."""
     path, door = root.absolute(), usual_door()
     with _known.lock:
         logs = _known.logs
