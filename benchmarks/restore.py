@@ -150,7 +150,7 @@ def write_checkpoint(url: str, data: Data, partitions: int) -> Parent:
             for partition in range(partitions):
                 groups = layout.groups_of(PartitionId(partition))
                 own = [key for key in keys if group_of(key) in groups]
-                files = write_delta(storage, Changes(own, [data.value(key, epoch) for key in own]))
+                files = write_delta(storage, Changes(own, [data.value(key, epoch) for key in own]), mark="test")
                 parts.append(Changed(files=files))
             return EpochWork(tuple(parts), (), {})
 

@@ -209,7 +209,7 @@ class Driver(Generic[Rows, Entries]):
 
         def compute(parent: Parent) -> EpochWork:
             check_empty(self.storage, parent, target.index, name)
-            work = load_work(self._engine.compute_load(target, load.entries))
+            work = load_work(self._engine.compute_load(replace(target, mark=parent.mark), load.entries))
             return self.times.noted(work, target.moment_us, plan.element_indexes)
 
         self._settle()

@@ -29,8 +29,8 @@ PLACES = (
         "elements: small changes all go home",
         "checkpoint/commit/commit.py",
         _PLACED,
-        "tuple(write_changes(place, FrameKind.DELTA, own) for place, own in placed)",
-        "tuple(write_changes(storage, FrameKind.DELTA, own) for place, own in placed)",
+        "tuple(write_changes(place, FrameKind.DELTA, own, mark) for place, own in placed)",
+        "tuple(write_changes(storage, FrameKind.DELTA, own, mark) for place, own in placed)",
     ),
     mutant(
         "elements: a snapshot has the elements of the first place alone",

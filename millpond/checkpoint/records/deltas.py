@@ -29,6 +29,8 @@ FILE_BYTES = 16 * 1024 * 1024
 VERSION = 2
 """The version of a payload: it stands before the keys and the values. The first version had none."""
 
+VERSIONS = (1, VERSION)
+
 _HEAD = b"\x93" + bytes((VERSION,))
 """How MessagePack says that an array of three follows, of which the version is the first."""
 
@@ -159,9 +161,9 @@ def elements_in(keys: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def write_changes(
-    storage: Storage, kind: FrameKind, changes: Changes, covers: tuple[int, int] | None = None
+    storage: Storage, kind: FrameKind, changes: Changes, mark: str, covers: tuple[int, int] | None = None
 ) -> StateFile:
-    """Store sorted changes as a delta or a snapshot chunk.
+    """Store sorted changes as a delta or a snapshot chunk, under a name that is `mark`'s own.
 
     `covers` is the range of key groups that the file speaks for, by default the one its keys lie in. A chunk of a
     snapshot must say it, since groups without any key belong to the snapshot too.
@@ -171,17 +173,19 @@ def write_changes(
     if kind is FrameKind.SNAPSHOT and None in changes.values:
         raise _bad_changes(name, "no tombstones in a snapshot", "one")
     first, last = covers or group_span(changes.keys)
-    ref = put_content(storage, name, seal(kind, encode_changes(changes)))
+    ref = put_content(storage, name, seal(kind, encode_changes(changes)), mark)
     return StateFile(ref, first, last, len(changes.keys))
 
 
-def write_delta(storage: Storage, changes: Changes) -> tuple[StateFile, ...]:
+def write_delta(storage: Storage, changes: Changes, mark: str) -> tuple[StateFile, ...]:
     """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many.
 
     If the storage is chosen by element, each place has files of its own.
     """
     placed = [(place, own) for place, own in by_place(storage, changes) if own.keys]
-    return tuple(write_changes(place, FrameKind.DELTA, part) for place, own in placed for part in delta_parts(own))
+    return tuple(
+        write_changes(place, FrameKind.DELTA, part, mark) for place, own in placed for part in delta_parts(own)
+    )
 
 
 def by_place(storage: Storage, changes: Changes) -> Iterator[tuple[Storage, Changes]]:

@@ -37,7 +37,7 @@ _decoder = msgspec.msgpack.Decoder(Save)
 def put_save(storage: Storage, save: Save) -> SaveRef:
     """Store a save; a manifest may name what comes back."""
     assert len(save.keys) == len(save.values), (len(save.keys), len(save.values))
-    ref = put_content(storage, SAVES, seal(FrameKind.SAVED, msgspec.msgpack.encode(save)))
+    ref = put_content(storage, SAVES, seal(FrameKind.SAVED, msgspec.msgpack.encode(save)), save.hash)
     return SaveRef(save.epoch, ref, len(save.keys))
 
 

@@ -68,7 +68,7 @@ def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_grou
         divided = _Divided(storage, spool, (_span(chunks) for chunks in rounds))
         for file in deltas:
             divided.add(file, read_changes(storage, file))
-        merge = _Merge(storage, manifest)
+        merge = _Merge(storage, manifest, digest)
         for chunks in rounds:
             changes = divided.of(_span(chunks))
             for groups, old in chunks:
@@ -211,10 +211,11 @@ class _Divided:
 
 
 class _Merge:
-    def __init__(self, storage: Storage, manifest: Manifest) -> None:
+    def __init__(self, storage: Storage, manifest: Manifest, mark: str) -> None:
         self._storage = storage
         self._snapshot = manifest.snapshot
         self._over_us = manifest.times.over_us
+        self._mark = mark
 
     def write(self, groups: Groups, old: tuple[StateFile, ...], of_round: Sequence[Changes]) -> tuple[StateFile, ...]:
         """Write a chunk; the old files stay if nothing in their range changed."""
@@ -234,7 +235,7 @@ class _Merge:
         # The first file speaks for the groups also if it has nothing to say.
         places = [(place, own) for place, own in by_place(self._storage, whole) if own.keys]
         places = places or [(self._storage, whole)]
-        written = tuple(write_changes(place, FrameKind.SNAPSHOT, own, groups) for place, own in places)
+        written = tuple(write_changes(place, FrameKind.SNAPSHOT, own, self._mark, groups) for place, own in places)
         crashpoint("snapshot.chunk")
         return written
 

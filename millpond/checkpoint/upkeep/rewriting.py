@@ -62,7 +62,7 @@ class Evolving:
         rewrites = {rewrite.index: rewrite for rewrite in self.evolution.rewrites}
         concerned = sorted({*rewrites, *self.evolution.dropped})
         with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-            changed = write_differences(storage, self._changes(view, parent, concerned, rewrites))
+            changed = write_differences(storage, self._changes(view, parent, concerned, rewrites), parent.mark)
         return EpochWork((changed,), (), {}, elements=self.evolution.elements)
 
     def _changes(

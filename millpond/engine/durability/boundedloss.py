@@ -345,7 +345,7 @@ def _without(
 ) -> EpochWork:
     since = head.snapshot_epoch if snapshot is None else snapshot.epoch
     restored = _restored(kept, head, parent, lost, since)
-    files = write_delta(kept, restored) if restored.keys else ()
+    files = write_delta(kept, restored, parent.mark) if restored.keys else ()
     loss = _loss(head, lost, since, len(restored.keys))
     told = {"lost_keys": loss.keys, "lost_updates": loss.updates, "restored_keys": loss.restored}
     return EpochWork(

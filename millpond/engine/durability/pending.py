@@ -45,7 +45,7 @@ def program_mark(program: CompiledProgram) -> bytes:
     return hashlib.sha256("\n".join(told).encode()).hexdigest().encode()
 
 
-def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch) -> FileRef:
+def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch, mark: str) -> FileRef:
     """Store the messages that an epoch leaves on a partition; of one for all instances a single copy."""
     tasks = messages.column("task").to_numpy()
     to_all = [n for n, task in enumerate(plan.tasks) if task.dispatch is Dispatch.ONE_TO_ALL]
@@ -56,7 +56,7 @@ def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(messages.filter(pa.array(kept)).replace_schema_metadata(schema.metadata))
-    return put_content(storage, FOLDER, seal(FrameKind.PENDING, sink.getvalue().to_pybytes()))
+    return put_content(storage, FOLDER, seal(FrameKind.PENDING, sink.getvalue().to_pybytes()), mark)
 
 
 def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) -> pa.Table:

@@ -6,6 +6,7 @@ something else comes out, it is seen.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.commit import write_segment
-from millpond.checkpoint.records.deltas import FOLDERS, encode_changes
+from millpond.checkpoint.records.deltas import VERSIONS, encode_changes
 from millpond.checkpoint.records.manifest import EpochDeltas, EpochInput, Genesis, Manifest, StateFile, elements_of
 from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.checkpoint.recovery import read_changes
@@ -36,7 +37,7 @@ from millpond.program.durability import BoundedLoss
 from millpond.state.timers import TimersType
 from millpond.storage.composed.elements import unplaced
 from millpond.storage.composed.unsynced import near_of
-from millpond.storage.content import FileRef, get_content, put_content
+from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, seal
 
@@ -105,20 +106,26 @@ def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tel
         _check_feeds(plan, delta, told)
         parent = _parent_of(checkpoint.genesis, head, delta, told)
         work = _compute(_plan_of(plan, told), storage, parent, told)
-        computed = (*write_segment(storage, work), *(state for one in work.changed for state in one.files))
+        computed = (*write_segment(storage, work, parent.mark), *(state for one in work.changed for state in one.files))
         crashpoint("replay.computed")
+        _put_as_named(storage, delta, computed)
         if not _whole(storage, delta):
-            _write_as_first(storage, computed)
-            if not _whole(storage, delta):
-                raise _another_outcome(delta)
+            raise _another_outcome(delta)
     return len(lost)
 
 
-def _write_as_first(storage: Storage, files: Iterable[StateFile]) -> None:
-    """Write the same changes as the first version of files had them: the epoch may have run when that was written."""
-    for state in files:
-        payload = encode_changes(read_changes(storage, state), version=1)
-        put_content(storage, FOLDERS[FrameKind.DELTA], seal(FrameKind.DELTA, payload))
+def _put_as_named(storage: Storage, delta: EpochDeltas, computed: Iterable[StateFile]) -> None:
+    """Put what was computed again under the names that its epoch gave it, as whichever version of files had it then."""
+    named = {state.file.sha256: state.file.name for state in delta.files}
+    for state in computed:
+        changes = read_changes(storage, state)
+        for version in VERSIONS:
+            data = seal(FrameKind.DELTA, encode_changes(changes, version))
+            name = named.get(hashlib.sha256(data).hexdigest())
+            if name is not None:
+                storage.put(name, data)
+        if state.file.name not in named.values():
+            storage.delete(state.file.name)
 
 
 def _whole(storage: Storage, delta: EpochDeltas) -> bool:
@@ -161,6 +168,7 @@ def _parent_of(genesis: Genesis, head: Manifest, delta: EpochDeltas, told: Epoch
         deltas=tuple(before for before in head.deltas if before.epoch < delta.epoch),
         pending=told.pending,
         elements=elements_of(genesis, head),
+        mark=f"{delta.parent}/replayed",
     )
 
 

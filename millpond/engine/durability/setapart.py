@@ -50,14 +50,14 @@ def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Change
     return kept, apart
 
 
-def near_changes(storage: Storage, changed: Changes, events: list[int], *, inline: bool) -> UnsyncedChanges:
+def near_changes(storage: Storage, changed: Changes, events: list[int], mark: str, *, inline: bool) -> UnsyncedChanges:
     """Changes of elements with bounded loss on their way: inline if they are few, else in files near the host."""
     if inline:
         return UnsyncedChanges(changed, events)
     met = dict(zip(changed.keys, events, strict=True))
     files = []
     for part in delta_parts(changed):
-        written = write_changes(near_of(storage), FrameKind.DELTA, part)
+        written = write_changes(near_of(storage), FrameKind.DELTA, part, mark)
         files.append(NearFile(written, pack_events(met[key] for key in part.keys)))
         crashpoint("delta.written")
     return UnsyncedChanges(files=tuple(files))

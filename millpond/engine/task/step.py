@@ -206,7 +206,7 @@ class StepRun:
                 self.failures.append(failure)
                 return Changed()
             with self._timed("save"):
-                saved = state.save_by_home(storage, sum(map(len, work)))
+                saved = state.save_by_home(storage, self.epoch.parent.mark, sum(map(len, work)))
         self.timers.append(TaskTimes(state.soonest_us))
         self.gathered = tuple(state.loads)
         return saved
@@ -238,11 +238,11 @@ class StepRun:
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
         with self._timed("save"):
-            saved = state.save(storage, interim if last else {}, sum(map(len, intake.work)))
+            saved = state.save(storage, self.epoch.parent.mark, interim if last else {}, sum(map(len, intake.work)))
         outbox, waiting = delivery.outbox, intake.waiting
         pending: tuple[FileRef, ...] = ()
         if last and (len(outbox) or waiting is not None):
-            pending = (write_pending(storage, self.plan, outbox.messages(waiting)),)
+            pending = (write_pending(storage, self.plan, outbox.messages(waiting), self.epoch.parent.mark),)
             outbox, waiting = Outbox(), None
         with self._timed("reply"):
             outputs = delivery.write_files(storage)

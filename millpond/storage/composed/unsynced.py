@@ -15,7 +15,7 @@ from urllib.parse import quote
 from millpond.crashpoints import crashpoint
 from millpond.errors import MissingError
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.content import NAME_DIGITS
+from millpond.storage.composed.spread import is_by_content
 from millpond.storage.contract import Names, PutOutcome, Storage
 from millpond.storage.door import Door
 
@@ -63,11 +63,10 @@ class NearStorage:
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a name that is free near the host.
 
-        A torn file may be in the way, left by a machine that died: it is replaced, if the name is the data's own.
+        A torn file may be in the way, left by a machine that died: it is replaced, if its name follows from the data.
         """
         outcome = self._near.put(name, data)
-        own = name.endswith(f"/{hashlib.sha256(data).hexdigest()[:NAME_DIGITS]}")
-        if outcome is PutOutcome.PRESENT and own and self._near.get(name) != data:
+        if outcome is PutOutcome.PRESENT and is_by_content(name) and self._near.get(name) != data:
             self._near.delete(name)
             crashpoint("unsynced.replaced")
             return self._near.put(name, data)

@@ -99,7 +99,7 @@ class World:
         parts = []
         for partition in range(self.layout.partitions):
             own = [key for key in ordered if group_of(key) in self.layout.groups_of(partition)]
-            files = write_delta(self.storage, Changes(own, [changed[key] for key in own])) if own else ()
+            files = write_delta(self.storage, Changes(own, [changed[key] for key in own]), mark="test") if own else ()
             parts.append(Changed(files=files))
         offer = Batch("q", self.batch)
         self.batch += 1
