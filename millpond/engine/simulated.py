@@ -338,7 +338,7 @@ class Simulated(Engine[Fed, pa.Table]):
                 targets = [p for p in everyone if len(layout.instances_of(p))]
             for partition in targets:
                 routed[partition].append((number, self._numbers[entry], group))
-        return [self._batch_of(fed, partition, chosen) for partition, chosen in enumerate(routed)]
+        return [self._batch_of(fed, partition, chosen) for partition, chosen in enumerate(routed) if chosen]
 
     def _group(self, entry: str, arguments: tuple[Any, ...]) -> int:
         compiled = self._plan.program.entries[entry]

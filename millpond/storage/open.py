@@ -1,10 +1,16 @@
-"""From a checkpoint's address to its storage."""
+"""From a checkpoint's address to its storage.
+
+Each kind of storage that keeps files opens its own folders and new ones, and no others: a folder of another kind would
+look empty, and a job would begin anew in it. So before a folder is opened, a look at the names in it tells whose it is.
+Nothing is read, and nothing is written.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from enum import Enum
 from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -12,13 +18,14 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from millpond.errors import StorageError
 from millpond.storage.addresses import identity_of, shown_url
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.backends.layouts import Layout, refuse_other_layouts, refuse_part_of_spread
 from millpond.storage.composed.elements import SCHEME as ELEMENTS
 from millpond.storage.composed.elements import open_elements, read_wishes
 from millpond.storage.composed.layered import layered
+from millpond.storage.composed.spread import MARK as SPREAD_MARK
 from millpond.storage.composed.spread import SCHEME as SPREAD
 from millpond.storage.composed.spread import open_spread, read_roots
 from millpond.storage.contract import Storage, Witnessed, is_name
+from millpond.storage.door import Door, EntryKind, coded, usual_door
 
 ENTRY_POINTS = "millpond.storage"
 """The group of entry points by which a package adds a kind of storage: the name is the scheme."""
@@ -258,8 +265,6 @@ _OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
 }
 
 
-_LAYOUTS = {"file": Layout.FILES, "log": Layout.LOG, "perkey": Layout.PER_KEY, "rocksdb": Layout.ROCKS}
-
 _FORKS = frozenset({"file", "log", "perkey", "memory"})
 
 
@@ -272,4 +277,94 @@ def _unknown(url: str) -> StorageError:
         "spread:///disk1/recs|/disk2/recs or elements:///data/recs|clicks=log:///fast/recs",
         found=ascii(shown_url(url))[:120],
         hint="docs/BACKENDS.md says what each kind takes, and how to write one",
+    )
+
+
+class Layout(Enum):
+    """The kinds of storage that keep files in a folder; the value is how their addresses begin."""
+
+    FILES = ""
+    LOG = "log://"
+    PER_KEY = "perkey://"
+    ROCKS = "rocksdb://"
+
+
+_LAYOUTS = {"file": Layout.FILES, "log": Layout.LOG, "perkey": Layout.PER_KEY, "rocksdb": Layout.ROCKS}
+
+_FOLDERS = frozenset({"manifests", "deltas", "snapshots", "retired", "savepoints"})
+"""Folders of a plain checkpoint; other kinds have the same names in files of their own."""
+
+_PER_KEY = re.compile(rf"(?:{'|'.join(sorted(_FOLDERS))})=2F.*", re.DOTALL)
+_LOG = re.compile(r"log-\d{10}|index-\d{10}-\d{16}|witness")
+_LOG_LOCK = "lock"
+_ROCKS_TURN, _ROCKS_DATABASE = "turn", "db"
+
+
+def refuse_other_layouts(root: str | Path, own: Layout, door: Door | None = None) -> None:
+    """Raise MP358 if a folder was made by another kind of storage, also if by its own kind too."""
+    path = Path(root).absolute()
+    looks = _Looks(path, door or usual_door())
+    found = [layout for layout in Layout if layout is not own and looks.like(layout)]
+    if found:
+        raise _other(path, _WORDS[own], " and of ".join(_WORDS[layout] for layout in found), f"{found[0].value}{path}")
+
+
+def refuse_part_of_spread(root: str | Path, door: Door | None = None) -> None:
+    """Raise MP358 if a folder is a part of a spread storage: most of a checkpoint is elsewhere then."""
+    path = Path(root).absolute()
+    if _Looks(path, door or usual_door()).kind(SPREAD_MARK) is EntryKind.FILE:
+        raise _other(path, "a checkpoint of its own", "a root of a spread storage", "spread:// and all roots of it")
+
+
+class _Looks:
+    """What a look at a folder tells."""
+
+    def __init__(self, path: Path, door: Door) -> None:
+        self._path = path
+        self._door = door
+
+    def like(self, layout: Layout) -> bool:
+        """Say whether a folder looks as if a kind of storage had made it."""
+        match layout:
+            case Layout.FILES:
+                return any(self.kind(name) is EntryKind.FOLDER for name in _FOLDERS)
+            case Layout.LOG:
+                # Looked up first: a folder with a file for each key is long to list.
+                return self.kind(_LOG_LOCK) is EntryKind.FILE and any(map(_LOG.fullmatch, self.names()))
+            case Layout.PER_KEY:
+                return any(map(_PER_KEY.fullmatch, self.names()))
+            case Layout.ROCKS:
+                folder = self.kind(_ROCKS_DATABASE) is EntryKind.FOLDER
+                return folder and self.kind(_ROCKS_TURN) is EntryKind.FILE
+
+    def kind(self, name: str) -> EntryKind | None:
+        """Return what stands under a name in the folder; None if nothing does."""
+        with coded("look up", name):
+            entry = self._door.entry(self._path / name)
+        return None if entry is None else entry.kind
+
+    def names(self) -> Collection[str]:
+        """Return the names in the folder; none if there is no folder."""
+        try:
+            with coded("list", str(self._path), (FileNotFoundError, NotADirectoryError)):
+                return self._door.listdir(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+
+_WORDS = {
+    Layout.FILES: "a plain folder with one file per name",
+    Layout.LOG: "a log",
+    Layout.PER_KEY: "one file per key",
+    Layout.ROCKS: "a RocksDB database",
+}
+
+
+def _other(path: Path, own: str, found: str, address: str) -> StorageError:
+    return StorageError(
+        "MP358",
+        f"{path} was made by another kind of storage",
+        expected=f"a new folder, or the layout of {own}",
+        found=f"the layout of {found}",
+        hint=f"open it by the address that it was made with: {address}; nothing was read or written",
     )

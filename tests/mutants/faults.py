@@ -85,14 +85,14 @@ STORAGE = (
     ),
     mutant(
         "files: a sync that failed is asked for again",
-        "storage/backends/durable.py",
+        "storage/door.py",
         "unit/storage/backends/test_files.py::test_nothing_is_synced_or_put_after_a_failed_sync",
         '            self._failure = f"{name}: {error.strerror}"\n',
         "",
     ),
     mutant(
         "files: a new folder is not synced into its parent",
-        "storage/backends/durable.py",
+        "storage/door.py",
         _POWER,
         "                self._door.sync_folder(folder.parent)\n",
         "                pass\n",

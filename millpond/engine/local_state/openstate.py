@@ -81,11 +81,11 @@ def open_state(
         if store_version == StoreVersion(wanted, None, ours):
             return view
         view.close()
-        if _handed_over(store, store_version, storage, parent, groups):
+        if store_version.whole not in (None, ours) and _handed_over(store, store_version, storage, parent, groups):
             crashpoint("store.advanced")
             continue
         if store_version.stamp != wanted or store_version.whole != ours:
-            _restore(store, store_version, wanted, storage, parent, groups)
+            _restore(store, store_version, wanted, storage, parent, groups, ours)
             crashpoint("store.advanced")
             continue
         lacking = sorted(set(groups) - groups_in(store_version.held or ()))
@@ -103,7 +103,7 @@ def _handed_over(
     store: LocalStore, store_version: StoreVersion, storage: Storage, parent: Parent, groups: Sequence[int]
 ) -> bool:
     """Make a store of other key groups the store of these, if it is of use; say if it was, or if somebody else did."""
-    if store_version.whole in (None, ranges_of(groups)) or not groups:
+    if not groups or store_version.whole is None:
         return False
     before = sorted(groups_in(store_version.whole))
     missing = _missed(store_version, parent, before or groups)
@@ -113,7 +113,8 @@ def _handed_over(
         # It has to be somewhere before it can be given away.
         wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
         return (
-            _advance(store, store_version, wanted, storage, missing, before) or _store_version(store) != store_version
+            _advance(store, store_version, wanted, storage, missing, ranges_of(before))
+            or _store_version(store) != store_version
         )
     return store.hand_over(store_version, groups) or _store_version(store) != store_version
 
@@ -125,15 +126,15 @@ def _restore(
     storage: Storage,
     parent: Parent,
     groups: Sequence[int],
+    ours: Ranges,
 ) -> None:
-    ours = ranges_of(groups)
     if not groups:
         store.rebuild(wanted, (), ours)
         return
     missing = _missed(store_version, parent, groups) if store_version.whole == ours else None
     begun = _CLOCK.ticks()
     if store_version.origin is not None and missing is not None:
-        _advance(store, store_version, wanted, storage, missing, groups)
+        _advance(store, store_version, wanted, storage, missing, ours)
         if store_version.origin.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
             store.note_restored(Restored(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
@@ -155,13 +156,14 @@ def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, 
         return False
     store = LocalStore.at(path)
     store_version = _store_version(store)
-    if _handed_over(store, store_version, storage, parent, groups):
+    ours = ranges_of(groups)
+    if store_version.whole not in (None, ours) and _handed_over(store, store_version, storage, parent, groups):
         store_version = _store_version(store)
     missing = _missed(store_version, parent, groups)
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
-    if store_version.stamp == wanted or store_version.whole != ranges_of(groups) or missing is None:
+    if store_version.stamp == wanted or store_version.whole != ours or missing is None:
         return False
-    advanced = _advance(store, store_version, wanted, storage, missing, groups)
+    advanced = _advance(store, store_version, wanted, storage, missing, ours)
     crashpoint("store.caught_up")
     return advanced
 
@@ -238,9 +240,9 @@ def _advance(
     wanted: Stamp,
     storage: Storage,
     missing: tuple[StateFile, ...],
-    groups: Sequence[int],
+    ours: Ranges,
 ) -> bool:
-    ranges = ranges_of(groups) if store_version.held is None else store_version.held
+    ranges = ours if store_version.held is None else store_version.held
     return store.advance(store_version, wanted, list(_load(storage, missing, ranges)))
 
 

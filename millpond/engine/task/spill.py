@@ -116,7 +116,7 @@ def _run_divided(task: StepRun, cost: _Cost, batches: Iterable[pa.RecordBatch]) 
         for number, rows in enumerate(waiting.portions(plan.memory_bytes)):
             one = StepRun(
                 plan, task.epoch, task.step, task.partition, {} if number else task.counted, where=task.where,
-                portion=number,
+                portion=number, storage=task.storage,
             )  # fmt: skip
             told.append(one.run(rows))
             task.seen = task.seen if number else one.seen

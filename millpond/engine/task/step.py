@@ -73,6 +73,7 @@ class StepRun:
     gathered: tuple[Load, ...] = ()
     timers: list[TaskTimes] = field(default_factory=list)
     portion: int = 0
+    storage: Storage | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
@@ -98,13 +99,13 @@ class StepRun:
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
             if self.plan.durability is Level.REPLAY:
-                batches = log_input(open_storage(self.plan.storage_url), self.epoch, self.partition, batches)
+                batches = log_input(self._storage(), self.epoch, self.partition, batches)
             read_feeds(self.plan, self.epoch, batches, intake)
         else:
             read_messages(self.plan, self.step, batches, intake)
 
     def _work(self, intake: Intake) -> pa.RecordBatch:
-        storage = open_storage(self.plan.storage_url)
+        storage = self._storage()
         with self._timed("open"):
             view = self._open(storage, self.partition)
         self.seen = self._see(view)
@@ -135,6 +136,10 @@ class StepRun:
         if self.step == 0:
             drop_gone(self.plan.local_root, self.epoch.parent, self.plan.layout)
         return told
+
+    def _storage(self) -> Storage:
+        """Return the storage that the task was given, or open it by its address."""
+        return self.storage or open_storage(self.plan.storage_url)
 
     def _busy(self, view: StoreView) -> dict[int, float]:
         """Say how long this task and those of earlier steps were at work; only the last one tells.

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
-from millpond.storage.backends.durable import Durable
 from millpond.storage.contract import COMMITS, Names, PutOutcome, Span, check_name, missing
-from millpond.storage.door import Door, EntryKind, coded, not_plain, usual_door
+from millpond.storage.door import Door, Durable, EntryKind, coded, not_plain, usual_door
 
 STAGING = ".staging"
 STAGING_AGE_MAX_MS = 60 * 60 * 1000

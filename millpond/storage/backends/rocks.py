@@ -25,11 +25,10 @@ from typing import Any
 
 from millpond.clock import Clock, SystemClock
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.remote import need_package
 from millpond.storage.backends.witness import NOWHERE, Place, Witness, needs_witness, rolled_back
 from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, missing
-from millpond.storage.door import Door, coded
+from millpond.storage.door import Door, Durable, coded
 
 TURN, DATABASE = "turn", "db"
 TURN_WAIT_S = 120.0

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
-from millpond.storage.door import Door, coded
+from millpond.storage.door import Door, Durable, coded
 
 WITNESS = "witness"
 """The name of the file."""

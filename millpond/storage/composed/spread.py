@@ -28,7 +28,6 @@ from pathlib import Path
 from millpond.crashpoints import crashpoint
 from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import identity_of, shown_url
-from millpond.storage.backends.layouts import SPREAD_MARK
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, folder_url, missing
 
@@ -39,7 +38,7 @@ WEIGHT_MAX = 1_000_000
 IDENTITY = "spread-identity"
 """In the home: what all marks say."""
 
-MARK = SPREAD_MARK
+MARK = "spread-mark"
 """In every other root."""
 
 MARKED = "spread-marked"

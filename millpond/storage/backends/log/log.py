@@ -30,14 +30,13 @@ from pathlib import Path
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.log.logcompact import collect, compact_all, compact_if_due
 from millpond.storage.backends.log.logindex import Spot
 from millpond.storage.backends.log.logrecord import Record, RecordKind, mark_of, payload_of, record_end
 from millpond.storage.backends.log.logtail import FILE_BYTES_MAX, LogTail, OpenFile, index_name, log_name
 from millpond.storage.backends.witness import NOWHERE, WITNESS, Place, Witness, needs_witness
 from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, folder_url, inside, missing
-from millpond.storage.door import Door, coded, usual_door
+from millpond.storage.door import Door, Durable, coded, usual_door
 
 LOCK = "lock"
 LOCK_WAIT_S = 120.0

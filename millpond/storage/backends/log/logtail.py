@@ -16,7 +16,6 @@ from pathlib import Path
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.log.logindex import LogIndex
 from millpond.storage.backends.log.logrecord import (
     FILE_HEADER_BYTES,
@@ -35,7 +34,7 @@ from millpond.storage.backends.log.logrecord import (
 )
 from millpond.storage.backends.witness import NOWHERE, Place, Witness, rolled_back, unwitnessed
 from millpond.storage.contract import missing
-from millpond.storage.door import Door, coded
+from millpond.storage.door import Door, Durable, coded
 
 FILE_BYTES_MAX = 128 << 20
 """A file that would grow above this is closed and the next one begun; a larger record has a file of its own."""
