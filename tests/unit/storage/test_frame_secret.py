@@ -17,8 +17,17 @@ from millpond.compiler.compile import compile_program
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.frame import FRAME_VERSION, SIGNATURE_BYTES, SIGNED_VERSION, FrameKind, seal, unseal
-from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
+from millpond.storage.frame import (
+    FILE_VARIABLE,
+    FRAME_VERSION,
+    SIGNATURE_BYTES,
+    SIGNED_VERSION,
+    VARIABLE,
+    FrameKind,
+    current_secret,
+    seal,
+    unseal,
+)
 from tests.programs.keyed import Recommender, oracle, random_rows
 from tests.programs.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after
 from tests.sizes import some_of
