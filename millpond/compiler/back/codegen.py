@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 from millpond.compiler.analysis.mutability import is_frozen, items_of
-from millpond.compiler.analysis.sharing import Sharing
 from millpond.compiler.back.assemble import assemble
 from millpond.compiler.back.key_code import ROWS, define, key_tree
 from millpond.compiler.back.rewrite import Loose, Renames, Returns, Rewrite, called, give
@@ -44,7 +43,7 @@ from millpond.compiler.ir.jumps import Branch, Jump
 from millpond.compiler.ir.patterns import VIEWS
 from millpond.compiler.plan.access import THE_KEY
 from millpond.compiler.plan.dispatch import locals_of
-from millpond.compiler.plan.sure_keys import SureKeys
+from millpond.compiler.plan.sure_keys import is_sure_key
 from millpond.state.containers.matrix import Matrix
 from millpond.state.rowentries import end_row
 
@@ -54,10 +53,9 @@ def generate(draft: Draft) -> Draft:
     callees = Callees(draft.program, draft.elements, make_function)
     functions: dict[str, TaskFunction] = {}
     for method in draft.methods:
-        sharing = Sharing(method, method.body, draft.elements)
-        copied = sharing.returned()
+        copied = method.values.returned()
         for number, piece in enumerate(method.pieces):
-            written = _Writer(draft, method, piece, callees, sharing, copied).function(f"{method.name}_{number}")
+            written = _Writer(draft, method, piece, callees, copied).function(f"{method.name}_{number}")
             functions[piece.name] = written
     finders = {
         method.name: key_finder(draft, method, callees)
@@ -78,8 +76,7 @@ def key_finder(draft: Draft, method: Method, callees: Callees) -> KeyFunction:
 def task_tree(draft: Draft, method: Method, piece: Piece, number: int) -> ast.FunctionDef:
     """The generated function of a task as a syntax tree, for showing."""
     callees = Callees(draft.program, draft.elements, make_function)
-    sharing = Sharing(method, method.body, draft.elements)
-    return _Writer(draft, method, piece, callees, sharing, sharing.returned()).tree(f"{method.name}_{number}")
+    return _Writer(draft, method, piece, callees, method.values.returned()).tree(f"{method.name}_{number}")
 
 
 class _Writer:
@@ -89,7 +86,6 @@ class _Writer:
         method: Method,
         piece: Piece,
         callees: Callees,
-        sharing: Sharing,
         copied: frozenset[tuple[int, int]],
     ) -> None:
         self._draft = draft
@@ -109,7 +105,6 @@ class _Writer:
         self._sends = any(way.fan_out for way in piece.exits)
         # The places of returns that give a copy, since what they return may be an object of state.
         self._copied = copied
-        self._sharing = sharing
         self._meets_objects = any(
             self._gives_or_takes_objects(use) for stop in method.stops if stop.top in piece.tops for use in stop.uses
         )
@@ -138,7 +133,6 @@ class _Writer:
         # What only a path without a value for it reads here is nothing of the module.
         nowhere = (names.reads & locals_of(method)) - names.binds - set(piece.inputs)
         self._loose = loose & (touched | carried) | nowhere
-        self._keys = SureKeys(method, draft.elements)
         self._checks: dict[str, str] = {}
 
     def _name(self, wanted: str) -> str:
@@ -335,7 +329,7 @@ class _Writer:
             return []
         stop = next(stop for stop in self._method.stops if stop.top == way.top)
         element = next(use.access.state for use in stop.uses if use.access.mode is Mode.KEYED)
-        if self._keys.is_sure(piece.key, self._draft.elements[element]):
+        if is_sure_key(self._method, piece.key, self._draft.elements[element]):
             return []
         name = self._checks.setdefault(element, self._fresh.fresh("check_key"))
         check = ast.Expr(ast.Call(ast.Name(name, ast.Load()), [ast.Name(piece.key, ast.Load())], []))
@@ -358,7 +352,7 @@ class _Writer:
     def _message(self, way: Exit) -> ast.expr:
         names = self._method.pieces[way.target].inputs
         values: ast.expr = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
-        if not way.fan_out and self._meets_objects and not all(map(self._sharing.is_plain, names)):
+        if not way.fan_out and self._meets_objects and not all(map(self._method.values.types.is_plain, names)):
             # Other rows may change objects of state that are carried, before the message is written.
             values = called(self._names["as_now"], values)
         return ast.Tuple([ast.Constant(way.target), values], ast.Load())
