@@ -1,26 +1,23 @@
-"""What a person sees while epochs go by: one live line in a terminal, nothing elsewhere."""
+"""What epochs and runs did, in figures: for whoever asks the job, for the terminal, notebooks, logs and metrics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
-from rich.console import Console
-from rich.text import Text
-
-from millpond.checkpoint.read.plain import printable
-from millpond.checkpoint.records.manifest import Loss
+from millpond.checkpoint.records.manifest import Loss, Manifest
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.records.times import Times
 from millpond.engine.compute import Committed
 from millpond.engine.elastic.observed import HotKey, TaskLoad
 from millpond.engine.elastic.rebalancer import Rebalanced
 from millpond.engine.messages import BYTES_IN, Found
-from millpond.engine.plan import Level
+from millpond.engine.sequence.rows import IN_SEQUENCE
 from millpond.program.semantics.epoch_time import moment_of
+from millpond.spark.reporting.html import epoch_html, run_html
 
-REPLAY_FACTOR = 4
-REPLAY_BYTES_MIN = 16 * 1024 * 1024
-"""From here on it pays to think about another durability."""
+WAYS = ("keyed", "gathered", "in sequence")
+"""How rows are run (docs/EXACTNESS.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +36,9 @@ class EpochReport:
     group and partition; `skew` is how much more rows the fullest partition had than an even share. `hot_keys` have many
     rows of late. `advice` is what was decided about owners, and what a program can do about keys. `queued_rows` were
     left in the sources by the batch before, None if no source tells.
+    `ways` is how many rows ran in which way: keyed, gathered, in sequence. `checkpoint_bytes` is how large the files
+    are that hold the state after the epoch. `batch` is the number of Spark's batch, as in its
+    `StreamingQueryProgress`; None for epochs that are none.
     """
 
     epoch: int
@@ -74,6 +74,9 @@ class EpochReport:
     hot_keys: tuple[HotKey, ...] = ()
     advice: tuple[str, ...] = ()
     queued_rows: int | None = None
+    ways: dict[str, int] = field(default_factory=dict)
+    checkpoint_bytes: int = 0
+    batch: int | None = None
 
     def rebalanced(self, told: Rebalanced) -> EpochReport:
         """Return the same epoch, with what the rebalancer says of it."""
@@ -83,6 +86,14 @@ class EpochReport:
     def rows_per_second(self) -> float:
         """How fast this epoch went."""
         return self.rows / self.seconds if self.seconds else 0.0
+
+    @property
+    def snapshot_age(self) -> int:
+        """How many epochs were committed since the last snapshot: what a recovery reads besides it."""
+        return self.epoch - self.snapshot_epoch
+
+    def _repr_html_(self) -> str:
+        return epoch_html(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,9 @@ class RunReport:
         """Rows that were fed."""
         return sum(epoch.rows for epoch in self.epochs)
 
+    def _repr_html_(self) -> str:
+        return run_html(self)
+
 
 def report_of(committed: Committed) -> EpochReport:
     """Put an epoch into figures."""
@@ -113,9 +127,10 @@ def report_of(committed: Committed) -> EpochReport:
     if committed.consolidation_s is not None:
         spent["consolidation"] = committed.consolidation_s
     seen = [control.seen for control in committed.controls]
+    rows = _sum(counters, "fed.")
     return EpochReport(
         epoch=outcome.manifest.epoch,
-        rows=_sum(counters, "fed."),
+        rows=rows,
         bad_rows=_sum(counters, "bad."),
         replies=_sum(counters, "replies."),
         entries=counters.get("total.entries", 0),
@@ -140,6 +155,9 @@ def report_of(committed: Committed) -> EpochReport:
         restored=sum(one.found is Found.RESTORED for one in seen),
         restore_seconds=max((one.restore_s for one in seen), default=0.0),
         executors=len({one.where for one in seen if one.where}) or int(bool(seen)),
+        ways=_ways(counters, rows),
+        checkpoint_bytes=_size(outcome.manifest),
+        batch=outcome.manifest.offer.number if isinstance(outcome.manifest.offer, Batch) else None,
     )
 
 
@@ -153,96 +171,13 @@ def _sum(counters: dict[str, int], prefix: str) -> int:
     return sum(count for name, count in counters.items() if name.startswith(prefix))
 
 
-class Progress:
-    """Shows epochs as they commit: number, rows, speed, state size, time of the checkpoint.
+def _ways(counters: dict[str, int], rows: int) -> dict[str, int]:
+    """Return the rows of each way; what is neither gathered nor in sequence is keyed."""
+    sequence = min(rows, counters.get(IN_SEQUENCE, 0))
+    gathered = min(rows - sequence, counters.get("gathered.surveyed", 0))
+    return dict(zip(WAYS, (rows - gathered - sequence, gathered, sequence), strict=True))
 
-    One line, written over again: no thread, nothing to clean up if the process dies.
-    """
 
-    def __init__(self, title: str, *, shown: bool | None = None) -> None:
-        self._console = Console(stderr=True)
-        self._shown = self._console.is_terminal if shown is None else shown
-        self._tells = shown is None
-        self._title = title
-        self._rows = 0
-        self._bad = 0
-        self._late = 0
-        self._open = False
-
-    def epoch(self, report: EpochReport) -> None:
-        """Show an epoch."""
-        self._rows += report.rows
-        self._bad += report.bad_rows
-        self._late += report.late_rows
-        for advice in report.advice:
-            self._advise(advice)
-        if not self._shown:
-            return
-        cells = [
-            f"epoch {report.epoch}",
-            f"{self._rows:,} rows",
-            f"{report.rows_per_second:,.0f} rows/s",
-            f"{report.entries:,} state entries",
-            f"checkpoint {report.commit_seconds * 1000:.0f} ms",
-        ]
-        if report.queued_rows:
-            cells.append(f"{report.queued_rows:,} rows wait")
-        if report.components:
-            cells.append(f"{report.components:,} components, the largest has {report.largest_share:.0%} of the rows")
-        if report.executors > 1:
-            cells.append(f"{report.executors} executors, {report.local_hits} partitions in place")
-        if moved := report.caught_up + report.restored:
-            cells.append(f"{moved} moved in {report.restore_seconds:.1f} s")
-        if report.groups_moved:
-            cells.append(f"{report.groups_moved} key groups on {report.partitions} partitions moved")
-        if report.hot_keys:
-            hottest = report.hot_keys[0]
-            cells.append(f"key {hottest.key} has {hottest.share:.0%} of the rows of {hottest.task}")
-        if report.dirty_keys or report.saved_keys:
-            skipped = f", {report.skipped_saves:,} skipped" if report.skipped_saves else ""
-            cells.append(f"{report.dirty_keys:,} keys dirty, {report.saved_keys:,} saved{skipped}")
-        if report.watermark is not None:
-            cells.append(f"watermark {report.watermark:%Y-%m-%d %H:%M:%S}")
-        if self._late:
-            cells.append(f"{self._late:,} late rows")
-        if self._bad:
-            cells.append(f"{self._bad:,} bad rows")
-        line = Text(printable(f"{self._title}  {' · '.join(cells)}"), no_wrap=True, overflow="ellipsis")
-        line.pad_right(max(0, self._console.width - line.cell_len - 1))
-        self._console.print(line, end="\r")
-        self._open = True
-
-    def _advise(self, advice: str) -> None:
-        """Tell what was decided, to whoever may read it, unless nothing at all is to be shown."""
-        if self._shown or self._tells:
-            self._say(advice)
-
-    def replayed(self, done: int, total: int) -> None:
-        """Tell that epochs are computed again before the run begins."""
-        if self._shown:
-            self._say(f"computing epoch {done + 1} of {total} again from its input")
-
-    def lost(self, loss: Loss) -> None:
-        """Tell what was lost with a host: to whoever may read it, unless nothing at all is to be shown."""
-        if self._shown or self._tells:
-            self._say(f"{loss} (docs/DURABILITY.md)")
-
-    def suggest_level(self, level: Level, bytes_in: int, bytes_changed: int) -> None:
-        """Say if logging rows would write much less than logging changes does, or the other way round."""
-        sizes = {Level.EXACTLY_ONCE: bytes_changed, Level.REPLAY: bytes_in}
-        if level not in sizes or not self._shown:
-            return
-        other = Level.REPLAY if level is Level.EXACTLY_ONCE else Level.EXACTLY_ONCE
-        if sizes[level] > max(REPLAY_BYTES_MIN, REPLAY_FACTOR * sizes[other]):
-            told = f"{bytes_in / 1e6:,.0f} MB of rows changed {bytes_changed / 1e6:,.0f} MB of state"
-            self._say(f'{told}: Durability("{other.value}") would write less (docs/DURABILITY.md)')
-
-    def _say(self, what: str) -> None:
-        # As it is: brackets of a key or a type are no markup.
-        self._console.print(Text(printable(f"{self._title}: {what}")), soft_wrap=True)
-
-    def stop(self) -> None:
-        """Leave the last line on the screen."""
-        if self._open:
-            self._console.print()
-            self._open = False
+def _size(manifest: Manifest) -> int:
+    files = (*manifest.snapshot, *(state for delta in manifest.deltas for state in delta.files))
+    return sum(state.file.size_bytes for state in files)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from millpond.clock import ManualClock
 from millpond.engine.elastic import HotKey
 from millpond.engine.plan import Level
-from millpond.spark.progress import EpochReport, Progress
+from millpond.spark.reporting.progress import Progress
+from millpond.spark.reporting.reports import EpochReport
 
 ODD = ["[/b]", "[red]", "Counter[str]", "\x1b[2J", "a\nb", "\udcff"]
 
@@ -74,4 +76,24 @@ def test_the_level_that_would_write_less_is_suggested(capsys, level, bytes_in, b
     if other:
         assert f"{bytes_in // MB} MB of rows changed {bytes_changed // MB} MB of state" in told
     Progress("Visits", shown=False).suggest_level(level, bytes_in, bytes_changed)
+    assert capsys.readouterr().err == ""
+
+
+def test_outside_of_a_terminal_there_is_a_line_now_and_then(capsys):
+    clock = ManualClock()
+    progress = Progress("Visits", clock=clock)
+    for seconds in (0, 4, 5, 2, 11):
+        clock.sleep(seconds)
+        progress.epoch(report())
+    progress.stop()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" rows ·")[0] for line in lines] == [
+        "Visits: epoch 1 · 10",
+        "Visits: epoch 1 · 40",
+        "Visits: epoch 1 · 50",
+    ]
+
+
+def test_nothing_is_told_if_nothing_is_wanted(capsys):
+    Progress("Visits", shown=False).epoch(report(advice=("move",)))
     assert capsys.readouterr().err == ""
