@@ -275,7 +275,7 @@ class Simulated(Engine[Fed, pa.Table]):
         return {number: row[REPLY] for number, row in self._held() if REPLY in row}
 
     def refusals(self) -> dict[int, str]:
-        """Why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
+        """Say why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
         return {number: row[ABORTED] for number, row in self._held() if row.get(ABORTED) is not None}
 
     def _held(self) -> list[tuple[int, dict[str, Any]]]:
@@ -343,7 +343,7 @@ class Simulated(Engine[Fed, pa.Table]):
                 targets = [p for p in everyone if len(layout.instances_of(p))]
             for partition in targets:
                 routed[partition].append((number, self._numbers[entry], group))
-        return [self._batch_of(fed, partition, chosen) for partition, chosen in enumerate(routed)]
+        return [self._batch_of(fed, partition, chosen) for partition, chosen in enumerate(routed) if chosen]
 
     def _group(self, entry: str, arguments: tuple[Any, ...]) -> int:
         compiled = self._plan.program.entries[entry]

