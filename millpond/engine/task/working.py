@@ -61,7 +61,7 @@ class WorkingState:
         self._keyed: dict[str, KeyedOverlay] = {}
         self._on_demand: dict[tuple[str, int], OnDemandOverlay] = {}
         self._rows: dict[int, Any] = {}
-        self._met = Met()
+        self._met = Met() if plan.bounded_loss else None
         self._guarded: frozenset[str] = frozenset()
         self.loads: list[Load] = []
         # What is kept by access may change when it is only read.
@@ -97,7 +97,7 @@ class WorkingState:
         ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
         self.loads.append(keyed_load(work.task.name, units, self.keyed_overlay(names[0]).groups, codes))
         for name, places in zip(names, ranks, strict=True):
-            if name in self._plan.bounded_loss:
+            if self._met is not None and name in self._plan.bounded_loss:
                 self._met.count(self.keyed_overlay(name).prefetched, places[codes])
         return ranks[0][codes]
 
@@ -238,7 +238,7 @@ class WorkingState:
     def _set_apart(self, storage: Storage, mark: str, rows: int) -> tuple[Changes, UnsyncedChanges]:
         """Return what changed, and what of it stays near the host."""
         changed = self.changes()
-        if not self._plan.bounded_loss:
+        if self._met is None:
             return changed, UnsyncedChanges()
         kept, unsynced = set_apart(changed, self._plan.bounded_loss_indexes)
         return kept, unsynced_changes(
