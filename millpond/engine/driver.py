@@ -8,6 +8,7 @@ due follow in epochs of their own. It is the same on Spark and in the simulator:
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -35,10 +36,12 @@ from millpond.engine.time.timekeeping import Left, Timekeeper
 from millpond.engine.time.timers import due_in_turn, nothing_fed
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
+from millpond.program.settings import settings_marks
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.contract import Storage
 
 _CLOCK = SystemClock()
+_LOG = logging.getLogger("millpond")
 
 
 class Driver(Generic[Rows, Entries]):
@@ -74,6 +77,8 @@ class Driver(Generic[Rows, Entries]):
         self.storage = unsynced if self.level is Level.REPLAY or self._bounded_loss.settings else storage
         schemas = element_schemas(program)
         self.checkpoint = Checkpoint.open(self.storage, schemas, key_groups, instances, evolving=True, keep=keep)
+        self.checkpoint.settings = settings_marks(program.made_of)
+        _tell_changed(program.name, self.checkpoint)
         self._schemas = Schemas(self.checkpoint, program, local_root, shown=shown)
         self._instances = Instances(self.checkpoint, program, instances, local_root, shown=shown)
         self.layout = self._instances.last_layout(partitions, usual_partitions)
@@ -311,3 +316,13 @@ class Driver(Generic[Rows, Entries]):
         seconds = self._consolidation.take_seconds()
         self._consolidation.start(self.checkpoint.parent, self.layout)
         return seconds
+
+
+def _tell_changed(name: str, checkpoint: Checkpoint) -> None:
+    """Say which settings are others than those of the last epoch: rows see them from the next one on."""
+    head = checkpoint.head
+    if head is None or head.settings == checkpoint.settings:
+        return
+    before, now = head.settings, checkpoint.settings
+    changed = sorted(one for one in before.keys() | now.keys() if before.get(one) != now.get(one))
+    _LOG.warning("%s: settings changed since epoch %d: %s", name, head.epoch, ", ".join(changed))

@@ -194,7 +194,7 @@ def alike(frozen, state, wanted):
 
 
 @pytest.mark.parametrize(
-    "count", [6, pytest.param(40, marks=pytest.mark.slow), pytest.param(5_000, marks=pytest.mark.campaign)]
+    "count", [5, pytest.param(20, marks=pytest.mark.slow), pytest.param(5_000, marks=pytest.mark.campaign)]
 )
 @pytest.mark.parametrize("case", ["evolved", "forked", "lazy", "replay", "spread", "tidied", "timed"])
 def test_damage_is_told_or_does_not_matter(tmp_path, case, count):

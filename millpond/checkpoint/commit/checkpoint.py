@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -102,6 +102,8 @@ class Checkpoint:
         self._heads = Heads(storage)
         self._snapshots = Snapshots(storage, genesis.key_groups)
         self._collector = Collector(storage, keep, clock)
+        self.settings: Mapping[str, str] = {}
+        """Marks of the settings that epochs are computed with, by name; whoever computes them says so."""
         self._load_head()
 
     @classmethod
@@ -296,6 +298,7 @@ class Checkpoint:
             elements=None if elements == self._genesis.elements else elements,
             snapshot=snapshot,
             ownership=attempt.ownership,
+            settings=self.settings,
         )
         data = encode_manifest(manifest)
         with attempt.timed("commit_s", self._clock):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from millpond.checkpoint.commit.machine import Head, advance
 from millpond.checkpoint.records.deltas import by_place, merge_segments, write_changes
 from millpond.checkpoint.records.manifest import (
@@ -108,11 +110,12 @@ def next_manifest(
     elements: Elements | None = None,
     snapshot: Snapshot | None = None,
     ownership: Ownership | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Build the manifest of the epoch after `parent`.
 
     `instances` if they are not as many as in the genesis, `elements` if they are not those of the genesis; a `snapshot`
-    if a new one is ready, which must fit; an `ownership` if it was assigned.
+    if a new one is ready, which must fit; an `ownership` if it was assigned; marks of `settings` if there are some.
     """
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for one in work.changed for state in one.files)
@@ -152,6 +155,7 @@ def next_manifest(
         loads=after.loads,
         saves=() if isinstance(offer, Lost) else tuple(save for save in saves if save.epoch > last.epoch),
         ownership=_handed_on(head, offer) if isinstance(offer, Upkeep) else ownership,
+        settings=dict(settings or {}) if not isinstance(offer, Upkeep) else head.settings if head else {},
     )
 
 

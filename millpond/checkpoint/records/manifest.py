@@ -277,7 +277,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
     files of saved keys since the snapshot. `ownership` is who owned which key groups, if that was assigned;
-    epochs without rows hand it on, as they do with `times`.
+    epochs without rows hand it on, as they do with `times`. `settings` are marks of the program's settings by name.
     """
 
     format: int
@@ -301,6 +301,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     loads: tuple[str, ...] = ()
     saves: tuple[SaveRef, ...] = ()
     ownership: Ownership | None = None
+    settings: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)

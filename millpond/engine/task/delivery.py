@@ -285,7 +285,7 @@ class Delivery:
                 out.append(group)
         except TypeError as error:
             unfit = UnfitError(
-                "MP603",
+                "MP227",
                 f"`{after.key[0]}` is used as a key of state, and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],

@@ -30,13 +30,13 @@ from millpond.storage.frame import (
 )
 from tests.programs.keyed import Recommender, oracle, random_rows
 from tests.programs.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after
-from tests.sizes import sized
+from tests.sizes import some_of
 
 NAME = "deltas/some-file"
 SECRET = "00ff" * 16
 OTHER = "00fe" * 16
 IN_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=sized(50, 10)
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=some_of(50)
 )
 
 

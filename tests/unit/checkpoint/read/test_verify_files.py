@@ -24,7 +24,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef, put_content
 from millpond.storage.frame import FrameKind, seal
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.checkpoint.reading_histories import ABSENT, GENESIS, Made, histories, made
 
 KINDS = ("genesis", "manifests", "deltas", "snapshots", "pending")
@@ -59,7 +59,7 @@ def codes(findings) -> set[str]:
 
 
 @given(histories)
-@settings(max_examples=sized(40, 8), deadline=None)
+@settings(max_examples=some_of(40), deadline=None)
 def test_a_whole_checkpoint_is_whole(history):
     checkpoint = made(history, MemoryStorage())
     for findings in (verify(checkpoint.storage), verify(checkpoint.storage, everything=True)):
@@ -294,7 +294,7 @@ def test_what_can_not_be_checked_raises():
 
 
 @given(st.data())
-@settings(max_examples=sized(25, 5), deadline=None)
+@settings(max_examples=some_of(25), deadline=None)
 def test_any_single_change_to_any_file_is_found(data):
     checkpoint = checkpoint_of_all_kinds()
     name = data.draw(st.sampled_from(sorted(checkpoint.storage.list(""))))

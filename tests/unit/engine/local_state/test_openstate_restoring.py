@@ -40,7 +40,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
 from tests.programs.keyed import Recommender, Store, Words, committed_state, fresh_seed, oracle, random_rows
-from tests.sizes import compile_once
+from tests.sizes import compile_once, some_of
 
 GROUPS = 12
 ELEMENTS = tuple(ElementSchema(name, "map", "partitioned", "", "int", "int") for name in "ab")
@@ -255,13 +255,13 @@ class Interleaved(RuleBasedStateMachine):
         assert state == self.model == read_state(self.world.storage)
 
 
-Interleaved.TestCase.settings = settings(max_examples=10, stateful_step_count=20, deadline=None)
+Interleaved.TestCase.settings = settings(max_examples=some_of(10), stateful_step_count=20, deadline=None)
 test_any_interleaving_reads_as_a_dict = Interleaved.TestCase
 
 
 @pytest.mark.slow
 class TestMuchLonger(Interleaved.TestCase):
-    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=some_of(150), stateful_step_count=40, deadline=None)
 
 
 @pytest.fixture

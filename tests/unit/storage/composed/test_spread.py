@@ -27,7 +27,7 @@ from millpond.storage.composed.spread import MARK, Root, SpreadStorage, open_spr
 from millpond.storage.content import get_content, put_content
 from millpond.storage.contract import PutOutcome
 from millpond.storage.open import open_storage, opens_elsewhere, register_backend
-from tests.sizes import sized
+from tests.sizes import some_of
 
 ELEMENTS = (ElementSchema("seen", "map", "partitioned", "", "str", "int"),)
 
@@ -59,7 +59,7 @@ def code_of(call):
 weights = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1, max_size=5)
 
 
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(weights)
 def test_each_root_gets_its_share(chosen):
     disks = Disks()
@@ -72,7 +72,7 @@ def test_each_root_gets_its_share(chosen):
         assert abs(chosen_roots[label] - 1000 * share) < 4 * (1000 * share * (1 - share)) ** 0.5 + 5
 
 
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(weights, st.sampled_from("ghi"), st.integers(1, 9))
 def test_a_new_root_takes_files_from_others_and_moves_none_between_them(before, label, weight):
     disks = Disks()
@@ -82,7 +82,7 @@ def test_a_new_root_takes_files_from_others_and_moves_none_between_them(before, 
         assert now in {was, label}
 
 
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(weights, st.integers(1, 20))
 def test_more_weight_moves_files_to_that_root_alone(before, more):
     disks = Disks()
@@ -92,7 +92,7 @@ def test_more_weight_moves_files_to_that_root_alone(before, more):
         assert new._ranked(name)[0].shown in {old._ranked(name)[0].shown, grown}
 
 
-@settings(max_examples=20)
+@settings(max_examples=some_of(20))
 @given(
     st.lists(
         st.tuples(
