@@ -33,6 +33,7 @@ _SCALARS: Final = (*_NUMBERS, str, bytes)
 _WHOLE: Final = (list, tuple, set, frozenset, deque)
 _CONTAINERS: Final = (*_WHOLE, dict)
 _UNIONS: Final = (Union, types.UnionType)
+_FILLED: Final = (list, set, dict, Iterator)
 _ROUNDS: Final = 12
 
 _CALLS: Final[Mapping[Any, Any]] = {
@@ -102,16 +103,18 @@ class Types:
         """Whether a variable holds nothing but values that can't be changed."""
         return is_frozen(self.of(variable))
 
-    def is_walked_freely(self, variable: str) -> bool:
-        """Whether a value can be walked through any number of times: no iterator, no object of unknown type."""
-        hint = self.of(variable)
-        kinds = get_args(hint) if get_origin(hint) in _UNIONS else (hint,)
-        return all(is_frozen(kind) or (get_origin(kind) or kind) in _CONTAINERS for kind in kinds)
-
     def fits(self, variable: str, hint: Any) -> bool:
         """Whether a variable surely holds nothing but values of a type."""
         known = self._known.get(variable, _ANY)
         return known.sure and is_of(known.hint, hint)
+
+    def result_of(self, instrs: Sequence[Instr]) -> Any:
+        """The type of what further instructions give, the last one as a whole."""
+        found = Types.__new__(Types)
+        vars(found).update(vars(self), _known=dict(self._known), _contents=None)
+        for one in instrs:
+            found._known[one.out] = found._result(one)  # noqa: SLF001
+        return found.of(instrs[-1].out) if instrs else UNKNOWN
 
     # --- all variables
 
@@ -132,7 +135,7 @@ class Types:
         whole = together(found)
         if self._contents is not None:
             return whole
-        if get_origin(whole.hint) not in (list, set, dict) or not self._is_own(made):
+        if get_origin(whole.hint) not in _FILLED or not self._is_own(made):
             return whole
         if name in self._shown:
             return Type(_of(get_origin(whole.hint), UNKNOWN), sure=False)
@@ -147,7 +150,7 @@ class Types:
         one = self._flat.instrs[number]
         whole = self._result(one)
         kind = get_origin(whole.hint)
-        if self._contents is None or kind not in (list, set, dict) or not self._is_own([number]) or one.op is Op.COPY:
+        if self._contents is None or kind not in _FILLED or not self._is_own([number]) or one.op is Op.COPY:
             return whole
         obj = Obj(MADE, "", number)
         if obj in self._escaped:
@@ -293,11 +296,9 @@ class Types:
                 return Type(dict[Any, Any], sure=False)
             keys, values = together(given[::2]), together(given[1::2])
             return Type(types.GenericAlias(dict, (keys.hint, values.hint)), keys.sure and values.sure)
-        if one.name == "generator":
-            return _ANY
         parts = [Type(part_of(k.hint, "item"), k.sure) if at in one.stars else k for at, k in enumerate(given)]
         item = together(parts)
-        kind = {"set": set, "tuple": tuple}.get(one.name, list)
+        kind: Any = {"set": set, "tuple": tuple, "generator": Iterator}.get(one.name, list)
         whole = (item.hint, ...) if kind is tuple else (item.hint,)
         return Type(types.GenericAlias(kind, whole), item.sure)
 
@@ -348,12 +349,12 @@ class Types:
             return _copied(list if meaning is sorted else meaning, given)
         if meaning is enumerate and given:
             item = Type(part_of(given[0].hint, "item"), given[0].sure)
-            return Type(_of(list, types.GenericAlias(tuple, (int, item.hint))), item.sure)
+            return Type(_of(Iterator, types.GenericAlias(tuple, (int, item.hint))), item.sure)
         if meaning is zip:
             parts = [part_of(kind.hint, "item") for kind in given]
-            return Type(_of(list, types.GenericAlias(tuple, tuple(parts))), all(kind.sure for kind in given))
+            return Type(_of(Iterator, types.GenericAlias(tuple, tuple(parts))), all(kind.sure for kind in given))
         if meaning is reversed and given:
-            return _copied(list, given)
+            return _copied(Iterator, given)
         if isinstance(meaning, type) and is_made_of_fields(meaning):
             return Type(meaning, self._is_filled(one, meaning))
         return Type(returned(meaning), sure=False)
@@ -398,6 +399,12 @@ class Types:
         return Type(owner.hint, owner.sure) if name == "copy" and origin in _CONTAINERS else _ANY
 
 
+def walked_freely(hint: Any) -> bool:
+    """Whether values of a type can be walked through any number of times: no iterators, no objects of unknown type."""
+    kinds = get_args(hint) if get_origin(hint) in _UNIONS else (hint,)
+    return all(is_frozen(kind) or (get_origin(kind) or kind) in _CONTAINERS for kind in kinds)
+
+
 def _of(kind: Any, *parts: Any) -> Any:
     return types.GenericAlias(kind, parts if kind is not dict or len(parts) == 2 else (UNKNOWN, UNKNOWN))
 
@@ -437,7 +444,7 @@ def part_of(hint: Any, step: str | int) -> Any:
         if step == "item":
             return joined(list(arguments)) if arguments else UNKNOWN
         return arguments[step] if isinstance(step, int) and -len(arguments) <= step < len(arguments) else UNKNOWN
-    return arguments[0] if get_origin(hint) in _CONTAINERS and arguments else UNKNOWN
+    return arguments[0] if get_origin(hint) in (*_CONTAINERS, Iterator) and arguments else UNKNOWN
 
 
 def is_of(found: Any, hint: Any) -> bool:

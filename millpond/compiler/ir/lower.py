@@ -20,6 +20,7 @@ from millpond.compiler.front.scope import MISSING, Names, arguments_of
 from millpond.compiler.ir.jumps import Branch, Jump
 from millpond.compiler.ir.model import NOTHING, Flat, Instr, Op, moved
 from millpond.compiler.ir.patterns import Sites
+from millpond.errors import ProgramError
 from millpond.program import Element
 
 _SIGNS: Final[Mapping[type[ast.AST], str]] = {
@@ -60,12 +61,22 @@ def lower(method: Method, statements: Sequence[ast.stmt], elements: Mapping[str,
     return _Lowering(method, sites).run(statements)
 
 
+def lower_expression(method: Method, node: ast.expr, elements: Mapping[str, Element]) -> list[Instr]:
+    """Write a single expression as instructions, the last of which gives its value; none for a part of an access."""
+    try:
+        sites = {id(site.node): site for site in Sites(method, elements).of(node)}
+    except ProgramError:
+        return []
+    return _Lowering(method, sites, "%").expression(node)
+
+
 class _Lowering:
-    def __init__(self, method: Method, sites: Mapping[int, Site]) -> None:
+    def __init__(self, method: Method, sites: Mapping[int, Site], mark: str = "") -> None:
+        self._mark_of = mark
         self._method = method
         self._sites = sites
         self._out: list[Instr] = []
-        self._values: dict[int, str] = {}
+        self._values: dict[int, tuple[ast.AST, str]] = {}
         self._labels: list[int] = []
         self._tops: dict[int, int] = {}
         self._loops: list[tuple[int, int]] = []
@@ -83,6 +94,11 @@ class _Lowering:
         self._tops[len(statements)] = len(self._out)
         return Flat(tuple(one if one.target < 0 else moved(one, self._goal(one)) for one in self._out), self._values)
 
+    def expression(self, node: ast.expr) -> list[Instr]:
+        """Write an expression."""
+        self._emit(Op.COPY, [self._value(node)], node)
+        return self._out
+
     def _goal(self, instr: Instr) -> int:
         return self._tops[instr.target] if isinstance(instr.node, Branch | Jump) else self._labels[instr.target]
 
@@ -98,7 +114,7 @@ class _Lowering:
 
     def _temp(self, name: str = "") -> str:
         self._number += 1
-        return f"{name}%{self._number}"
+        return f"{name}%{self._mark_of}{self._number}"
 
     def _label(self) -> int:
         self._labels.append(-1)
@@ -361,7 +377,7 @@ class _Lowering:
 
     def _value(self, node: ast.expr) -> str:
         found = self._expression(node)
-        self._values[id(node)] = found
+        self._values[id(node)] = node, found
         return found
 
     def _expression(self, node: ast.expr) -> str:  # noqa: C901, PLR0912 - one case per kind

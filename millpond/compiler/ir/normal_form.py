@@ -11,9 +11,10 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, get_args
 
-from millpond.compiler.analysis.kinds import Kinds
+from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.mutability import kind_of
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Site
@@ -64,10 +65,12 @@ class _Normaliser:
         used = {node.id for node in ast.walk(method.tree) if isinstance(node, ast.Name)}
         self._names = FreshNames(used | method.scope.locals | method.scope.module.keys())
         self._frozen = frozen_parameters(method)
-        sites = {id(site.node): site for part in method.tree.body for site in self._sites.of(part)}
-        self._kinds = Kinds(method, method.tree.body, sites, elements)
         # Keys that were computed already: the variable by the key's text, with the names that the text reads.
         self._known: dict[str, tuple[str, frozenset[str]]] = {}
+
+    @cached_property
+    def _kinds(self) -> Hints:
+        return Hints(self._method, self._method.tree.body, self._elements)
 
     def body(self) -> tuple[tuple[ast.stmt, ...], tuple[Loop, ...]]:
         """The statements of the method, normalised, and the loops that became jumps."""
