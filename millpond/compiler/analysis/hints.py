@@ -37,6 +37,13 @@ class Hints:
             return self.of(node.id)
         return self._types.result_of(lower_expression(self._method, node, self._elements))
 
+    def is_sure(self, node: ast.expr) -> bool:
+        """Whether the type of an expression is more than said."""
+        variables = self._named.get(node.id, []) if isinstance(node, ast.Name) else []
+        if self._flat.knows(node):
+            variables = [self._flat.of(node)]
+        return (bool(variables) and all(map(self._types.is_sure, variables))) or isinstance(node, ast.Constant)
+
     def is_plain(self, name: str) -> bool:
         """Whether a variable holds nothing but values that can't be changed."""
         return is_frozen(self.of(name))

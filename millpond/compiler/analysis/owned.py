@@ -18,10 +18,10 @@ from functools import cached_property
 from typing import Any, Final, get_args, get_origin
 
 from millpond.compiler.analysis.effects import Result
-from millpond.compiler.analysis.mutability import is_frozen
+from millpond.compiler.analysis.mutability import is_frozen, without_none
 from millpond.compiler.analysis.objs import COLUMN, MADE, STATE, Obj
 from millpond.compiler.analysis.record_types import fields_of, has_code, remembers, sets_plainly
-from millpond.compiler.analysis.types import is_of, part_of
+from millpond.compiler.analysis.types import PAIRED, is_of, part_of
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.ir.model import Instr, Op
 from millpond.program import Element
@@ -30,7 +30,7 @@ from millpond.state.containers.counter import Counter
 from millpond.state.containers.matrix import Matrix
 from millpond.state.containers.value import Value
 
-_CONTAINERS: Final = (list, set, dict, deque)
+_CONTAINERS: Final = (list, set, deque, *PAIRED)
 _PUTTING: Final = (Op.SET_ITEM, Op.SET_ATTRIBUTE, Op.METHOD, Op.AUGMENT, Op.CALL)
 
 
@@ -107,9 +107,13 @@ class _Proof:
         return None
 
     def _first(self, obj: Obj) -> ast.AST:
-        """Where an object is put that has no place of its own."""
+        """Where an object is put that has no place of its own, or else where it is first met."""
         places = sorted(self._points.puts.get(obj, ()))
-        return self._flat.instrs[places[-1]].node if places else self._method.tree
+        if places:
+            return self._flat.instrs[places[-1]].node
+        reach, of = self._points.reach, self._points.of
+        met = (one.node for one in self._flat.instrs if any(obj in reach(of(name)) for name in one.args))
+        return next(met, self._method.tree)
 
     def _is_owned(self, obj: Obj) -> bool:
         """Whether an object that gets into state was made for its one place, or is there already."""
@@ -165,9 +169,9 @@ class _Proof:
 
     def _is_field(self, one: Instr) -> bool:
         """Whether an attribute is a declared field of what its owner is, which no code stands before."""
-        hint = self._types.of(one.args[0])
+        hint = without_none(self._types.of(one.args[0]))
         if not isinstance(hint, type) or one.name not in fields_of(hint):
-            return is_frozen(hint) or (get_origin(hint) or hint) in (list, dict, set)
+            return is_frozen(hint) or (get_origin(hint) or hint) in (list, set, *PAIRED)
         return one.op is Op.ATTRIBUTE or sets_plainly(hint)
 
     # --- types
@@ -210,13 +214,13 @@ class _Proof:
 
     def _may_put(self, one: Instr) -> bool:
         """Whether what is put into an object of state fits that object's type."""
-        whole = self._types.of(one.args[0])
+        whole = without_none(self._types.of(one.args[0]))
         match one.op:
             case Op.SET_ATTRIBUTE:
                 hint = fields_of(whole).get(one.name) if isinstance(whole, type) else None
                 return hint is not None and self._types.fits(one.args[1], hint)
             case Op.SET_ITEM:
-                keyed = get_origin(whole) is not dict or self._types.fits(one.args[2], get_args(whole)[0])
+                keyed = get_origin(whole) not in PAIRED or self._types.fits(one.args[2], get_args(whole)[0])
                 return keyed and self._fits_item(one.args[1], whole)
             case Op.AUGMENT:
                 return self._types.is_sure(one.out) and self._types.of(one.out) == whole
@@ -227,7 +231,7 @@ class _Proof:
         rest = one.args[1:]
         if effect.puts == "items":
             return all(self._fits_items(name, whole) for name in rest)
-        if get_origin(whole) is dict:
+        if get_origin(whole) in PAIRED:
             return len(rest) == 2 and self._types.fits(rest[0], get_args(whole)[0]) and self._fits_item(rest[1], whole)
         return bool(rest) and self._fits_item(rest[-1], whole)
 

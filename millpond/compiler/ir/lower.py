@@ -318,9 +318,9 @@ class _Lowering:
             case ast.Subscript(value=owner, slice=ast.Slice()):
                 self._emit(Op.METHOD, [self._value(owner), value], target, name="extend")
             case ast.Subscript(value=owner, slice=place):
-                self._emit(Op.SET_ITEM, [self._value(owner), value, self._value(place)], target, "")
+                self._emit(Op.SET_ITEM, [self._value(owner), value, self._value(place)], self._at, "")
             case ast.Attribute(value=owner, attr=name):
-                self._emit(Op.SET_ATTRIBUTE, [self._value(owner), value], target, "", name=name)
+                self._emit(Op.SET_ATTRIBUTE, [self._value(owner), value], self._at, "", name=name)
 
     def _augment(self, node: ast.AugAssign) -> None:
         target, sign = node.target, _SIGNS[type(node.op)]
@@ -344,9 +344,9 @@ class _Lowering:
         if site is not None:
             self._emit(Op.STATE, [*key, added], node, "", name=site.operations[-1], site=site)
         elif isinstance(target, ast.Subscript):
-            self._emit(Op.SET_ITEM, [owner, added, place], target, "")
+            self._emit(Op.SET_ITEM, [owner, added, place], node, "")
         else:
-            self._emit(Op.SET_ATTRIBUTE, [owner, added], target, "", name=target.attr)
+            self._emit(Op.SET_ATTRIBUTE, [owner, added], node, "", name=target.attr)
 
     # --- accesses to state
 

@@ -215,7 +215,8 @@ class _Normaliser:
         """Whether the key of an access is of its type whatever the row, so that it may be asked for early."""
         if site.key is None:
             return True
-        told = [self._kinds.hint(part) for part in (site.key.elts if isinstance(site.key, ast.Tuple) else [site.key])]
+        parts = site.key.elts if isinstance(site.key, ast.Tuple) else [site.key]
+        told = [self._kinds.hint(part) for part in parts if self._kinds.is_sure(part)]
         wanted = self._elements[site.element].type.key_hint
         return [kind_of(hint) for hint in told] == list(get_args(wanted) or (wanted,))
 
