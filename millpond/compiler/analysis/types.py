@@ -224,7 +224,8 @@ class Types:
             case Op.OUTER:
                 return Type(outer_hint(one.meaning), is_frozen(type(one.meaning)))
             case Op.COPY:
-                return self._type(one.args[0])
+                # What is not true is not what an `or` gives, unless it is the last.
+                return self._owner(one.args[0]) if one.name == "or" else self._type(one.args[0])
             case Op.OPERATE:
                 return self._operated(one)
             case Op.AUGMENT:

@@ -411,7 +411,7 @@ class _Lowering:
                 parts = [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
                 return self._emit(Op.OPERATE, [self._value(one) for one in parts], node, name="text")
             case ast.BoolOp(values=values):
-                return self._choice(node, values)
+                return self._choice(node, values, "or" if isinstance(node.op, ast.Or) else "")
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen(node, test, body, orelse)
             case ast.NamedExpr(target=target, value=value):
@@ -469,11 +469,12 @@ class _Lowering:
         stars = frozenset(at + len(called) for at in stars)
         return self._emit(Op.CALL, called + args, node, meaning=meaning, stars=stars, words=words)
 
-    def _choice(self, node: ast.AST, values: Sequence[ast.expr]) -> str:
+    def _choice(self, node: ast.AST, values: Sequence[ast.expr], name: str) -> str:
         out, end = self._temp(), self._label()
         for value in values:
-            self._emit(Op.COPY, [self._value(value)], value, out)
-            if value is not values[-1]:
+            last = value is values[-1]
+            self._emit(Op.COPY, [self._value(value)], value, out, name="" if last else name)
+            if not last:
                 self._branch([out], end, node)
         self._mark(end)
         return out
