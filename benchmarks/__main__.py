@@ -24,6 +24,7 @@ from benchmarks import (
     sliding,
     snapshots,
     transfers,
+    value_copies,
     word_count,
 )
 from benchmarks.report import BenchmarkError, Teller, json_line
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "word_count": word_count,
     "latency": latency,
     "compile_time": compile_time,
+    "value_copies": value_copies,
     "backends": backends,
     "transfers": transfers,
     "any_method": any_method,
