@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from millpond.compiler.direct import DirectCode
 from millpond.compiler.routing import argument_hash
 from millpond.engine.task.working import WorkingState
 from millpond.errors import EpochError
@@ -19,6 +22,7 @@ from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType
 from millpond.state.journal import Journal
 from millpond.state.sequence.aged import SequenceAged
+from millpond.state.sequence.entries import Entries
 from millpond.state.sequence.overlay import SequenceOverlay
 from millpond.state.sequence.timers import SequenceTimers
 from millpond.state.timers import DUE, TimersType
@@ -85,10 +89,26 @@ class SequenceState(WorkingState):
                 containers[name] = self._add(name, self._plan.layout.group_of(THE_KEY) if element.type.single else None)
         self._journal.overlays = self._overlays
         self._given = {**containers, JOURNAL: self._journal}
+        self._direct = {name: one for name, held in containers.items() if (one := self._reachable(held)) is not None}
         vars(self.program).update(self._given)
         self.ends: list[Ending] = [one.ending for one in self._overlays if one.ending is not None]
         self.begins = self._meet if self._instances else None
+        self._methods: dict[str, Callable[..., Any]] = {}
         self._points = {name: entry.point for name, entry in self._plan.program.entries.items()}
+
+    def method(self, name: str, function: Callable[..., Any], codes: Mapping[str, DirectCode]) -> Callable[..., Any]:
+        """Return the method of an entry point over the state at hand; `codes` are those of it and of its helpers."""
+        if name not in self._methods:
+            reached = {name: overlay.reached for name, overlay in self._direct.items()}
+            for one, code in codes.items():
+                if one == name:
+                    function = code.bound(function, reached)
+                elif one not in self._given:
+                    helper = inspect.getattr_static(type(self.program), one)
+                    self._given[one] = types.MethodType(code.bound(helper, reached), self.program)
+            vars(self.program).update(self._given)
+            self._methods[name] = function
+        return self._methods[name]
 
     def _add(self, name: str, group: int | None) -> Any:
         overlay = self._make_whole(name, group)
@@ -97,6 +117,12 @@ class SequenceState(WorkingState):
             overlay.container.clock = adding_now_us(overlay.container.place)
             overlay.container.know(self._plan.windows_since(name))
         return overlay.container
+
+    def _reachable(self, container: Any) -> SequenceOverlay | None:
+        """Return the overlay of a container that is its entries."""
+        return next(
+            (one for one in self._overlays if one.entries is container and isinstance(container, Entries)), None
+        )
 
     def _make_whole(self, name: str, group: int | None) -> SequenceOverlay:
         element = self._plan.program.elements[name].type
@@ -145,7 +171,7 @@ class SequenceState(WorkingState):
 
     def changes(self) -> Changes:
         """All that differs from the parent, in the order of the store keys."""
-        return Changes.joined(overlay.changes() for overlay in self._overlays)
+        return Changes.sorted(overlay.changes() for overlay in self._overlays)
 
     @property
     def soonest_us(self) -> int | None:

@@ -7,6 +7,9 @@ type that does not fit, is touched: it becomes a value when the row ends, as in 
 from __future__ import annotations
 
 import copy
+import datetime
+import enum
+import uuid
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, Protocol, Self
@@ -41,6 +44,14 @@ _get = dict.get
 _getitem = dict.__getitem__
 _setitem = dict.__setitem__
 _contains = dict.__contains__
+
+
+_EXACT: Final = frozenset((int, str, bytes, bool, datetime.date, uuid.UUID))
+
+
+def exact_type(hint: Any) -> type | None:
+    """Return the type of keys that are what they must be if they are of it and found; None if more is to be seen."""
+    return hint if hint in _EXACT or (isinstance(hint, type) and issubclass(hint, enum.Enum)) else None
 
 
 class Entries(Map[Any, Any]):
@@ -244,19 +255,21 @@ class Objects(Entries):
 
 
 class Held(Entries):
-    """Entries that hold all that the base has."""
+    """Entries that hold all that the base has; a key that is met counts as asked for."""
 
     __slots__ = ()
 
     def __contains__(self, key: object) -> bool:
-        if type(key) is not self.exact:
+        if type(key) is not self.exact or key not in self.asked:
             self.keys_codec.check(key)
+            self.asked.setdefault(key)
         return _contains(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the entry, or `default`."""
-        if type(key) is not self.exact:
+        if type(key) is not self.exact or key not in self.asked:
             self.keys_codec.check(key)
+            self.asked.setdefault(key)
         return _get(self, key, default)
 
     def __missing__(self, key: Any) -> Any:

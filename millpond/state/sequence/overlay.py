@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import compress
 from operator import ne
-from typing import Any, Final, get_origin
+from typing import Any, Final
 
 from millpond.keygroups import stable_hash
 from millpond.state.changes import Changes
@@ -16,9 +17,11 @@ from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.state.sequence.entries import HOLDING, NOTING, Counts, Entries, Hidden, Numbers, Objects
-from millpond.state.units import store_keys_of
+from millpond.state.sequence.entries import HOLDING, NOTING, Counts, Entries, Hidden, Numbers, Objects, exact_type
+from millpond.state.units import in_store_order, store_keys_of
 
+_contains = dict.__contains__
+_getitem = dict.__getitem__
 _NOTHING: Final[frozenset[type]] = frozenset()
 
 
@@ -50,6 +53,7 @@ class SequenceOverlay:
         # What entries were, as bytes, None for none: since it began, and since each part of a row began inside.
         self._frames: list[dict[Any, bytes | None]] = []
         self._begun = False
+        self._free = [True]
         self.growth = 0
         self.entries = self._make()
         self.container = self._wrap()
@@ -66,8 +70,7 @@ class SequenceOverlay:
         else:
             made = Objects() if element.holds_objects else Hidden()
         made.source, made.keys_codec, made.values_codec = self, element.keys, values
-        hint = element.key_hint
-        made.exact = (tuple if element.single else None) if get_origin(hint) is tuple else hint
+        made.exact = tuple if element.single else exact_type(element.key_hint)
         # Of what the container itself makes nothing is looked at.
         made.allowed = values.scalars or _NOTHING
         made.touched, made.asked = {}, self._before
@@ -86,6 +89,22 @@ class SequenceOverlay:
     def ending(self) -> tuple[Any, Any] | None:
         """What is touched, and what makes values of it when a row ends."""
         return None if self._kind is Hidden else (self.entries.touched, self.entries.end_row)
+
+    @property
+    def reached(self) -> dict[str, Any]:
+        """What code uses that reaches entries directly; `free` is true while nothing has to be noted before a touch."""
+        entries = self.entries
+        return {
+            "raw": entries,
+            "get": dict.get.__get__(entries),
+            "has": dict.__contains__.__get__(entries),
+            "set": dict.__setitem__,
+            "key": entries.exact,
+            "allowed": entries.allowed,
+            "asked": entries.asked,
+            "mark": entries.touched.setdefault,
+            "free": self._free,
+        }
 
     # --- reading
 
@@ -170,6 +189,7 @@ class SequenceOverlay:
     def _switch(self) -> None:
         """Let entries tell what they were, or no longer; the object stays the one that user code holds."""
         kind = self._kind
+        self._free[:] = [] if self._frames else [True]
         self.entries.__class__ = NOTING[kind] if self._frames else HOLDING[kind] if self._all_loaded else kind
 
     def note(self, unit: Any) -> None:
@@ -212,18 +232,22 @@ class SequenceOverlay:
     # --- what changed
 
     def changes(self) -> Changes:
-        """Return what differs from the base, unordered."""
+        """Return what differs from the base, in store order; that of tombstones is behind it."""
         entries = self.entries
-        live = list(entries.units())
-        keys = self._keys(live)
+        held = list(entries.units())
+        keys, live = self._in_store_order(held)
         self._find_overwritten(live)
         before = list(map(self._before.__getitem__, live))
-        values: list[bytes | None] = [
-            *self._element.values.encode_many([dict.__getitem__(entries, unit) for unit in live])
-        ]
+        values: list[bytes | None] = [*self._element.values.encode_many(list(map(partial(_getitem, entries), live)))]
         changed = list(map(ne, values, before))
-        gone = [unit for unit, old in self._before.items() if old is not None and not dict.__contains__(entries, unit)]
+        gone = [unit for unit, old in self._before.items() if old is not None and not _contains(entries, unit)]
         self.growth = before.count(None) - len(gone)
         return Changes(
             [*compress(keys, changed), *self._keys(gone)], [*compress(values, changed), *([None] * len(gone))]
         )
+
+    def _in_store_order(self, units: list[Any]) -> tuple[list[bytes], list[Any]]:
+        if self._group is None:
+            placed = in_store_order(self._index, self._element.keys, units, self._key_groups)
+            return placed.keys, placed.units
+        return self._keys(units), units
