@@ -215,15 +215,17 @@ class _Direct(ast.NodeTransformer):
             return self.generic_visit(node)
         test, key = self._key(element, key)
         slow, default = _call(node.func, key, *rest), rest[0] if rest else ast.Constant(None)
-        tests = [test, *self._free(element), *self._marked(element, key)]
+        tests = [test, *self._touched(element, key)]
         nothing, held = _name(f"{_BEGIN}missing"), f"{_BEGIN}t"
         found = ast.NamedExpr(ast.Name(held, ast.Store()), _call(_name(element.name("get")), key, nothing))
         there = ast.Compare(found, [ast.IsNot()], [nothing])
-        if not self._is_bound(default, key):
+        if element.holds_objects or not self._is_bound(default, key):
             fast: ast.expr = _call(_name(element.name("get")), key, default)
-            return self._either(node, [*tests, _asked(element, key)], fast, slow)
+            return self._either(
+                node, [*tests, *([] if element.holds_objects else [_in(element, "asked", key)])], fast, slow
+            )
         # Most entries are there, and each look costs more than all else.
-        fast = ast.IfExp(there, _name(held), ast.IfExp(_asked(element, key), default, slow))
+        fast = ast.IfExp(there, _name(held), ast.IfExp(_in(element, "asked", key), default, slow))
         return self._either(node, tests, fast, slow)
 
     def _is_bound(self, default: ast.expr, key: ast.expr) -> bool:
@@ -231,19 +233,18 @@ class _Direct(ast.NodeTransformer):
         names = {node.id for node in ast.walk(default) if isinstance(node, ast.Name)}
         return names <= self._bound | ({key.id} if isinstance(key, ast.Name) else set())
 
-    def _free(self, element: Plain) -> list[ast.expr]:
-        """Return what looks whether a touch need not be noted before."""
-        return [_name(element.name("free"))] if element.holds_objects else []
-
-    def _marked(self, element: Plain, key: ast.expr) -> list[ast.expr]:
-        """Return what marks an entry as touched."""
+    def _touched(self, element: Plain, key: ast.expr) -> list[ast.expr]:
+        """Return what looks whether it is noted what an object was, and marks it as touched then."""
+        if not element.holds_objects:
+            return []
         marked = ast.Compare(_call(_name(element.name("mark")), key), [ast.Is()], [ast.Constant(None)])
-        return [marked] if element.holds_objects else []
+        return [_name(element.name("free")), _in(element, "noted", key), marked]
 
     def _either(self, node: ast.AST, tests: list[ast.expr], fast: ast.expr, slow: ast.expr) -> ast.AST:
         self.count += 1
         test = ast.BoolOp(ast.And(), tests) if len(tests) > 1 else tests[0]
-        return _at(ast.IfExp(test, fast, slow), node)
+        made: ast.AST = _at(ast.IfExp(test, fast, slow), node)
+        return made
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """Rewrite `self.m[k]` where it is read."""
@@ -254,7 +255,7 @@ class _Direct(ast.NodeTransformer):
         nothing, held = _name(f"{_BEGIN}missing"), f"{_BEGIN}t"
         found = ast.NamedExpr(ast.Name(held, ast.Store()), _call(_name(element.name("get")), key, nothing))
         there = ast.Compare(found, [ast.IsNot()], [nothing])
-        tests = [test, *self._free(element), there, *self._marked(element, key)]
+        tests = [test, *self._touched(element, key), there]
         return self._either(node, tests, _name(held), ast.Subscript(node.value, key, ast.Load()))
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -266,7 +267,9 @@ class _Direct(ast.NodeTransformer):
                     test, key = self._key(element, left)
                     has: ast.expr = _call(_name(element.name("has")), key)
                     fast = has if isinstance(how, ast.In) else ast.UnaryOp(ast.Not(), has)
-                    return self._either(node, [test, _asked(element, key)], fast, ast.Compare(key, [how], [owner]))
+                    return self._either(
+                        node, [test, _in(element, "asked", key)], fast, ast.Compare(key, [how], [owner])
+                    )
         return self.generic_visit(node)
 
     # --- writing
@@ -308,9 +311,18 @@ class _Direct(ast.NodeTransformer):
         if element.scalars:
             kind = _call(_name(f"{_BEGIN}type"), _name(value))
             tests.append(ast.Compare(kind, [ast.In()], [_name(element.name("allowed"))]))
-        met = ast.BoolOp(ast.Or(), [_call(_name(element.name("has")), key), _asked(element, key)])
-        tests += [_name(element.name("free")), met]
+        tests += [_name(element.name("free"))]
         fast: list[ast.stmt] = []
+        if element.holds_objects:
+            tests.append(_in(element, "noted", key))
+        else:
+            # Whatever is written over is noted.
+            was, nothing = f"{_BEGIN}t", _name(f"{_BEGIN}missing")
+            found = ast.NamedExpr(ast.Name(was, ast.Store()), _call(_name(element.name("get")), key, nothing))
+            there = ast.Compare(found, [ast.IsNot()], [nothing])
+            tests.append(ast.BoolOp(ast.Or(), [there, _in(element, "asked", key)]))
+            noted = ast.Tuple([key, _name(was)], ast.Load())
+            fast.append(ast.Expr(_call(_name(element.name("log")), noted)))
         if not element.scalars:
             fast.append(ast.Expr(_call(_name(element.name("mark")), key)))
         fast.append(ast.Expr(_call(_name(element.name("set")), _name(element.name("raw")), key, _name(value))))
@@ -326,9 +338,9 @@ def _call(function: ast.expr, *arguments: ast.expr) -> ast.Call:
     return ast.Call(function, list(arguments), [])
 
 
-def _asked(element: Plain, key: ast.expr) -> ast.expr:
-    """Return what looks whether a key was met before: then it is checked, and read if there is such an entry."""
-    return ast.Compare(key, [ast.In()], [_name(element.name("asked"))])
+def _in(element: Plain, what: str, key: ast.expr) -> ast.expr:
+    """Return what looks for a key among those that were asked for, which are checked and read, or those of notes."""
+    return ast.Compare(key, [ast.In()], [_name(element.name(what))])
 
 
 _SHORT: Final = (ast.Name, ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.UnaryOp, ast.unaryop, ast.expr_context)

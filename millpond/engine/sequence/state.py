@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from millpond.checkpoint.records.deltas import write_delta
+from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.work import Changed, Parent
 from millpond.compiler.direct import DirectCode
 from millpond.compiler.routing import argument_hash
+from millpond.compiler.sequence import as_function
+from millpond.crashpoints import crashpoint
+from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.task.working import WorkingState
 from millpond.errors import EpochError
 from millpond.ids import InstanceId, KeyGroup
@@ -23,9 +30,10 @@ from millpond.state.expiry import AgedType
 from millpond.state.journal import Journal
 from millpond.state.sequence.aged import SequenceAged
 from millpond.state.sequence.entries import Entries
-from millpond.state.sequence.overlay import SequenceOverlay
+from millpond.state.sequence.overlay import ENTRY_BYTES, OBJECTS_BY_BYTES, SequenceOverlay
 from millpond.state.sequence.timers import SequenceTimers
 from millpond.state.timers import DUE, TimersType
+from millpond.storage.contract import Storage
 from millpond.windowing.element import Windows
 
 Ending = tuple[Any, Callable[[], None]]
@@ -68,9 +76,16 @@ class SequenceState(WorkingState):
     `ends` is what ends a row, `begins` what begins one: if there is partial state, the instance that it meets.
     """
 
-    def prepare(self, rows: int, held: int) -> None:
-        """Make the program, for so many rows over a checkpoint that holds about so many entries."""
-        self._small = held <= _FEW + _MANY_FOR_A_ROW * rows
+    def prepare(self, parent: Parent, base: Spilled) -> None:
+        """Make the program, over what a checkpoint holds and what was put down of it."""
+        files = [*parent.snapshot, *(file for epoch in parent.deltas for file in epoch.files)]
+        self._held: float = sum(file.entries for file in files)
+        stored_bytes = sum(file.file.size_bytes for file in files)
+        limit = self._plan.memory_bytes
+        if limit and self._held * ENTRY_BYTES + OBJECTS_BY_BYTES * stored_bytes > limit:
+            # All of it has no room.
+            self._held = math.inf
+        self._spilled = base
         self._journal = SequenceJournal()
         shipped = self._plan.program.shipped
         assert shipped is not None
@@ -102,7 +117,7 @@ class SequenceState(WorkingState):
             reached = {name: overlay.reached for name, overlay in self._direct.items()}
             for one, code in codes.items():
                 if one == name:
-                    function = code.bound(function, reached)
+                    function = code.bound(as_function(function), reached)
                 elif one not in self._given:
                     helper = inspect.getattr_static(type(self.program), one)
                     self._given[one] = types.MethodType(code.bound(helper, reached), self.program)
@@ -131,7 +146,7 @@ class SequenceState(WorkingState):
             return SequenceAged(element, index, self._view, key_groups, group, self._aging(name), self._journal)
         if isinstance(element, TimersType):
             return SequenceTimers(element, index, self._plan.element_index(name + DUE), self._view, key_groups)
-        return SequenceOverlay(element, index, self._view, key_groups, group, small=self._small)
+        return SequenceOverlay(element, index, self._view, key_groups, group, held=self._held)
 
     @property
     def overlays(self) -> Sequence[SequenceOverlay]:
@@ -171,7 +186,36 @@ class SequenceState(WorkingState):
 
     def changes(self) -> Changes:
         """All that differs from the parent, in the order of the store keys."""
+        if not self._spilled.used:
+            return self._changes()
+        self._put_down()
+        return Changes.sorted(self._spilled.portions(_PORTION_ENTRIES))
+
+    def _changes(self) -> Changes:
         return Changes.sorted(overlay.changes() for overlay in self._overlays)
+
+    def make_room(self) -> None:
+        """Put entries down, between two rows, if they take more memory than they may."""
+        limit = self._plan.memory_bytes
+        if limit and sum(overlay.size_bytes for overlay in self._overlays) > limit:
+            self._put_down()
+
+    def _put_down(self) -> None:
+        self._spilled.put(self._changes())
+        for overlay in self._overlays:
+            overlay.forget()
+
+    def save_by_home(self, storage: Storage, rows: int) -> Changed:
+        """Write what changed, files for each partition that owns some of it; what was put down by the portion."""
+        if not self._spilled.used or self._plan.bounded_loss:
+            return super().save_by_home(storage, rows)
+        self._put_down()
+        files: list[StateFile] = []
+        for changes in self._spilled.portions(_PORTION_ENTRIES):
+            for part in self._by_home(changes):
+                files += write_delta(self._place(storage), part)
+                crashpoint("delta.written")
+        return Changed(files=tuple(files), growth=self._growth())
 
     @property
     def soonest_us(self) -> int | None:
@@ -183,6 +227,5 @@ class SequenceState(WorkingState):
         return sum(overlay.growth for overlay in self._overlays)
 
 
-_FEW = 4096
-_MANY_FOR_A_ROW = 4
-"""To read an entry by itself costs about four times what it costs in a walk over all of them."""
+_PORTION_ENTRIES = 200_000
+"""So many changes are in memory at once when they are written."""

@@ -149,6 +149,11 @@ class ValueCodec:
             return
         self.encode_many((value,))
 
+    def renew_coded(self, value: Any) -> tuple[Any, bytes]:
+        """Return a value that can be changed as `renew` does, and its encoding."""
+        data = self.encode(value)
+        return (self.decode(data) if self._set_of is None else self.renew(value)), data
+
     def renew(self, value: Any) -> Any:
         """Return the value as it comes back from a checkpoint: checked, and made of objects that nobody else has.
 
