@@ -203,9 +203,9 @@ class _Direct(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Rewrite `self.m.get(k)` and `self.m.get(k, default)`."""
         match node:
-            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[key], keywords=[]):
+            case ast.Call(func=ast.Attribute(value=owner, attr="get" | "pop" as how), args=[key], keywords=[]):
                 rest = list[ast.expr]()
-            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[key, default], keywords=[]):
+            case ast.Call(func=ast.Attribute(value=owner, attr="get" | "pop" as how), args=[key, default], keywords=[]):
                 rest = [default]
             case _:
                 return self.generic_visit(node)
@@ -214,6 +214,11 @@ class _Direct(ast.NodeTransformer):
         if element is None or isinstance(key, ast.Starred) or not all(map(_is_short, rest)):
             return self.generic_visit(node)
         test, key = self._key(element, key)
+        if how == "pop":
+            tests = [test, _name(element.name("free")), *self._changing(element, key)]
+            return self._either(
+                node, tests, _call(_name(element.name("pop")), key, *rest), _call(node.func, key, *rest)
+            )
         slow, default = _call(node.func, key, *rest), rest[0] if rest else ast.Constant(None)
         tests = [test, *self._touched(element, key)]
         nothing, held = _name(f"{_BEGIN}missing"), f"{_BEGIN}t"
@@ -238,7 +243,30 @@ class _Direct(ast.NodeTransformer):
         if not element.holds_objects:
             return []
         marked = ast.Compare(_call(_name(element.name("mark")), key), [ast.Is()], [ast.Constant(None)])
-        return [_name(element.name("free")), _in(element, "noted", key), marked]
+        return [_name(element.name("free")), self._noted(element, key), marked]
+
+    def _noted(self, element: Plain, key: ast.expr) -> ast.expr:
+        """Return what looks whether it is noted what an object was, and notes it where that is known."""
+        note, nothing, has = _name(element.name("note")), _name(f"{_BEGIN}missing"), _name(element.name("has"))
+        code = _call(note, key, _call(_name(element.name("code")), key))
+        coded = [_in(element, "coded", key), _call(has, key), ast.Compare(code, [ast.IsNot()], [ast.Constant(None)])]
+        gone = ast.Compare(_call(note, key, nothing), [ast.Is()], [nothing])
+        absent = [_in(element, "asked", key), ast.UnaryOp(ast.Not(), _call(has, key)), gone]
+        ways = [_in(element, "noted", key), ast.BoolOp(ast.And(), coded), ast.BoolOp(ast.And(), absent)]
+        return ast.BoolOp(ast.Or(), ways)
+
+    def _changing(self, element: Plain, key: ast.expr) -> list[ast.expr]:
+        """Return what looks whether an entry was met, and notes what it is."""
+        if element.holds_objects:
+            return [self._noted(element, key)]
+        was, nothing = f"{_BEGIN}t", _name(f"{_BEGIN}missing")
+        found = ast.NamedExpr(ast.Name(was, ast.Store()), _call(_name(element.name("get")), key, nothing))
+        there = ast.Compare(found, [ast.IsNot()], [nothing])
+        noted = _call(_name(element.name("log")), ast.Tuple([key, _name(was)], ast.Load()))
+        return [
+            ast.BoolOp(ast.Or(), [there, _in(element, "asked", key)]),
+            ast.Compare(noted, [ast.Is()], [ast.Constant(None)]),
+        ]
 
     def _either(self, node: ast.AST, tests: list[ast.expr], fast: ast.expr, slow: ast.expr) -> ast.AST:
         self.count += 1
@@ -311,18 +339,8 @@ class _Direct(ast.NodeTransformer):
         if element.scalars:
             kind = _call(_name(f"{_BEGIN}type"), _name(value))
             tests.append(ast.Compare(kind, [ast.In()], [_name(element.name("allowed"))]))
-        tests += [_name(element.name("free"))]
+        tests += [_name(element.name("free")), *self._changing(element, key)]
         fast: list[ast.stmt] = []
-        if element.holds_objects:
-            tests.append(_in(element, "noted", key))
-        else:
-            # Whatever is written over is noted.
-            was, nothing = f"{_BEGIN}t", _name(f"{_BEGIN}missing")
-            found = ast.NamedExpr(ast.Name(was, ast.Store()), _call(_name(element.name("get")), key, nothing))
-            there = ast.Compare(found, [ast.IsNot()], [nothing])
-            tests.append(ast.BoolOp(ast.Or(), [there, _in(element, "asked", key)]))
-            noted = ast.Tuple([key, _name(was)], ast.Load())
-            fast.append(ast.Expr(_call(_name(element.name("log")), noted)))
         if not element.scalars:
             fast.append(ast.Expr(_call(_name(element.name("mark")), key)))
         fast.append(ast.Expr(_call(_name(element.name("set")), _name(element.name("raw")), key, _name(value))))

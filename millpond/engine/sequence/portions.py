@@ -22,8 +22,8 @@ from millpond.engine.task.ordering import source_ranks
 PLACE: Final = ("ord", "feed", "src", "pos")
 """What says where a row stands, the most significant first; a column that all rows have alike is left out."""
 
-PORTION_ROWS: Final = 1 << 16
-"""So many rows are in memory at once, as objects of Python."""
+PORTION_ROWS: Final = 1 << 17
+"""So many rows are held at once, and so many can be undone."""
 
 
 class UnorderedError(Exception):

@@ -188,7 +188,7 @@ class SequenceState(WorkingState):
         """All that differs from the parent, in the order of the store keys."""
         if not self._spilled.used:
             return self._changes()
-        self._put_down()
+        self.put_down()
         return Changes.sorted(self._spilled.portions(_PORTION_ENTRIES))
 
     def _changes(self) -> Changes:
@@ -198,9 +198,10 @@ class SequenceState(WorkingState):
         """Put entries down, between two rows, if they take more memory than they may."""
         limit = self._plan.memory_bytes
         if limit and sum(overlay.size_bytes for overlay in self._overlays) > limit:
-            self._put_down()
+            self.put_down()
 
-    def _put_down(self) -> None:
+    def put_down(self) -> None:
+        """Hold nothing any more: what changed is put down, and all is read again when it is touched."""
         self._spilled.put(self._changes())
         for overlay in self._overlays:
             overlay.forget()
@@ -209,7 +210,7 @@ class SequenceState(WorkingState):
         """Write what changed, files for each partition that owns some of it; what was put down by the portion."""
         if not self._spilled.used or self._plan.bounded_loss:
             return super().save_by_home(storage, rows)
-        self._put_down()
+        self.put_down()
         files: list[StateFile] = []
         for changes in self._spilled.portions(_PORTION_ENTRIES):
             for part in self._by_home(changes):

@@ -10,10 +10,12 @@ import copy
 import datetime
 import enum
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
+from sys import getrefcount
 from typing import Any, Final, Protocol, Self
 
+from millpond.state.codec.canonical import UNFIT
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.keyforms import in_key_order
 from millpond.state.codec.valuecodec import ValueCodec
@@ -250,7 +252,8 @@ class Hidden(Entries):
 class Objects(Hidden):
     """Entries whose values are handed out and can be changed: whatever is read is touched, too.
 
-    `coded` is what entries were as bytes when the row ended that touched them last.
+    `coded` is what entries were as bytes when the row ended that touched them last; of those that are gone it says
+    nothing.
     """
 
     coded: dict[Any, bytes]
@@ -287,3 +290,41 @@ class Objects(Hidden):
         found = super()._ordered()
         self.touched.update(dict.fromkeys(found))
         return found
+
+
+class Lists(Objects):
+    """Entries that are lists of scalars: if nobody else has one, no change of it can be noticed elsewhere."""
+
+    flat: tuple[Callable[[Any], bytes], type, frozenset[type]]
+
+    __slots__ = ("flat",)
+
+    def end_row(self) -> None:
+        """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
+        encode, kind, items = self.flat
+        coded = self.coded
+        try:
+            for key in self.touched:
+                value = _get(self, key, MISSING)
+                if value is MISSING:
+                    continue
+                coded[key] = data = encode(value)
+                if type(value) is not kind or not items.issuperset(map(type, value)):
+                    self.values_codec.check(value)
+                if getrefcount(value) > _ALONE:
+                    _setitem(self, key, self.values_codec.decode(data))
+        except UNFIT:
+            self.values_codec.check(value)
+            raise
+        finally:
+            self.touched.clear()
+
+
+def _references() -> int:
+    """Count what refers to a value that is in a dict alone, and in a variable of whoever asks."""
+    held = {"a": []}
+    value = held["a"]
+    return getrefcount(value)
+
+
+_ALONE: Final = _references()

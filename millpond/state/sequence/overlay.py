@@ -21,7 +21,7 @@ from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.state.sequence.entries import UNREAD, Counts, Entries, Hidden, Numbers, Objects, exact_type
+from millpond.state.sequence.entries import UNREAD, Counts, Entries, Hidden, Lists, Numbers, Objects, exact_type
 from millpond.state.units import in_store_order, store_keys_of
 
 _contains = dict.__contains__
@@ -83,9 +83,11 @@ class SequenceOverlay:
         elif values.immutable:
             made = Entries()
         else:
-            made = Objects() if element.holds_objects else Hidden()
+            made = Hidden() if not element.holds_objects else Lists() if values.flat else Objects()
         if isinstance(made, Objects):
             made.coded = {}
+        if isinstance(made, Lists) and values.flat is not None:
+            made.flat = values.flat
         made.source, made.keys_codec, made.values_codec = self, element.keys, values
         made.exact = tuple if element.single else exact_type(element.key_hint)
         # Of what the container itself makes nothing is looked at.
@@ -119,6 +121,10 @@ class SequenceOverlay:
             "allowed": entries.allowed,
             "asked": entries.asked,
             "noted": self._noted,
+            "note": self._noted.setdefault,
+            "coded": entries.coded if isinstance(entries, Objects) else {},
+            "code": entries.coded.get if isinstance(entries, Objects) else None,
+            "pop": dict.pop.__get__(entries),
             "log": self._log.append,
             "mark": entries.touched.setdefault,
             "free": self._free,
@@ -277,10 +283,15 @@ class SequenceOverlay:
     def changes(self) -> Changes:
         """Return what differs from the base, in store order; tombstones are behind it."""
         entries = self.entries
+        entries.end_row()
         keys, live = self._in_store_order(list(entries.units()))
         self._find_overwritten(live)
         before = list(map(self._before.__getitem__, live))
-        values: list[bytes | None] = [*self._element.values.encode_many(list(map(partial(_getitem, entries), live)))]
+        values: list[bytes | None]
+        if isinstance(entries, Objects):
+            values = list(map(entries.coded.get, live, before))
+        else:
+            values = [*self._element.values.encode_many(list(map(partial(_getitem, entries), live)))]
         changed = list(map(ne, values, before))
         gone = [unit for unit, old in self._before.items() if old is not None and not _contains(entries, unit)]
         self.growth += before.count(None) - len(gone)
