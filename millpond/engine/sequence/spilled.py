@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from millpond.state.changes import Changes
 from millpond.state.overlay import Base
-from millpond.storage.diskerrors import coded
+from millpond.storage.door import coded
 
 _CACHE_KB: Final = 16 * 1024
 _SETTINGS: Final = (

@@ -12,9 +12,9 @@ from typing import Any
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Changed, Parent
-from millpond.compiler.direct import DirectCode
-from millpond.compiler.routing import argument_hash
-from millpond.compiler.sequence import as_function
+from millpond.compiler.back.direct import DirectCode
+from millpond.compiler.back.sequence import as_function
+from millpond.compiler.plan.routing import argument_hash
 from millpond.crashpoints import crashpoint
 from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.task.working import WorkingState
@@ -185,7 +185,7 @@ class SequenceState(WorkingState):
         return left.get(name) is not self._given.get(name)
 
     def changes(self) -> Changes:
-        """All that differs from the parent, in the order of the store keys."""
+        """Return all that differs from the parent, in the order of the store keys."""
         if not self._spilled.used:
             return self._changes()
         self.put_down()
@@ -206,15 +206,15 @@ class SequenceState(WorkingState):
         for overlay in self._overlays:
             overlay.forget()
 
-    def save_by_home(self, storage: Storage, rows: int) -> Changed:
+    def save_by_home(self, storage: Storage, mark: str, rows: int) -> Changed:
         """Write what changed, files for each partition that owns some of it; what was put down by the portion."""
         if not self._spilled.used or self._plan.bounded_loss:
-            return super().save_by_home(storage, rows)
+            return super().save_by_home(storage, mark, rows)
         self.put_down()
         files: list[StateFile] = []
         for changes in self._spilled.portions(_PORTION_ENTRIES):
             for part in self._by_home(changes):
-                files += write_delta(self._place(storage), part)
+                files += write_delta(self._place(storage), part, mark)
                 crashpoint("delta.written")
         return Changed(files=tuple(files), growth=self._growth())
 

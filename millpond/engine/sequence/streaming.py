@@ -29,22 +29,20 @@ from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
 
 
-def task_of(
-    plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId, where: str = "", *, ordered: bool = False
-) -> StepRun:
-    """Return the run of a task; of rows in sequence there is one, and they come `ordered` or not."""
-    if plan.in_sequence and partition == HOME and not epoch.continues:
-        return SequenceRun(plan, epoch, step, partition, where=where, ordered=ordered)
-    return StepRun(plan, epoch, step, partition, where=where)
+def task_of(plan: ProgramPlan, epoch: EpochPlan, step: int, partition: PartitionId, where: str) -> StepRun:
+    """Return the run of a task to which rows come in any order; of rows in sequence there is one."""
+    kind = SequenceRun if plan.in_sequence and partition == HOME and not epoch.continues else StepRun
+    return kind(plan, epoch, step, partition, where=where)
 
 
 def run_in_sequence(
     plan: ProgramPlan, epoch: EpochPlan, batches: Iterable[pa.RecordBatch], *, ordered: bool
 ) -> pa.Table:
     """Run an epoch in sequence in this process, with what the other partitions have to do in it."""
-    told = [task_of(plan, epoch, 0, HOME, ordered=ordered).run(batches)]
+    storage = open_storage(plan.storage_url)
+    told = [SequenceRun(plan, epoch, 0, HOME, storage=storage, ordered=ordered).run(batches)]
     others = (PartitionId(number) for number in range(plan.layout.partitions) if number != HOME)
-    told += [StepRun(plan, epoch, 0, partition).run([]) for partition in others]
+    told += [StepRun(plan, epoch, 0, partition, storage=storage).run([]) for partition in others]
     return pa.Table.from_batches(told, schema=MESSAGE_SCHEMA)
 
 
@@ -67,7 +65,7 @@ class SequenceRun(StepRun):
         return in_portions(batches if self.ordered else put_in_order(batches))
 
     def _work(self, intake: Intake) -> pa.RecordBatch:
-        storage = open_storage(self.plan.storage_url)
+        storage = self._storage()
         with self._timed("open"):
             view = self._open(storage, self.partition)
         self.seen = self._see(view)
@@ -89,7 +87,7 @@ class SequenceRun(StepRun):
             if self.failures:
                 return self._report_failure(intake)
             with self._timed("save"):
-                moved = state.save_by_home(storage, rows.count)
+                moved = state.save_by_home(storage, self.epoch.parent.mark, rows.count)
             self.timers.append(TaskTimes(state.soonest_us))
             nothing = WorkingState(plan, self.step, self.partition, view, over=self._over())
             told = self._finish(intake, nothing, delivery, storage, {}, moved, view)
