@@ -27,10 +27,9 @@ from millpond.engine.durability.boundedloss import BoundedLossRun, bounded_loss_
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, replay_lost
 from millpond.engine.local_state.consolidation import Consolidation
-from millpond.engine.local_state.evolving import Schemas, check_elements
 from millpond.engine.local_state.initialstate import Load, check_empty, load_offer, load_work, target_of
 from millpond.engine.local_state.openstate import Restore
-from millpond.engine.local_state.rescaling import Instances, check_instances
+from millpond.engine.local_state.rescaling import Instances, Schemas, check_elements, check_instances
 from millpond.engine.plan import FeedPlan, Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
@@ -214,7 +213,7 @@ class Driver(Generic[Rows, Entries]):
 
         def compute(parent: Parent) -> EpochWork:
             check_empty(self.storage, parent, target.index, name)
-            work = load_work(self._engine.compute_load(target, load.entries))
+            work = load_work(self._engine.compute_load(replace(target, mark=parent.mark), load.entries))
             return self.times.noted(work, target.moment_us, plan.element_indexes)
 
         self._settle()
@@ -292,7 +291,7 @@ class Driver(Generic[Rows, Entries]):
             before = {} if head is None else head.counters
             computed = compute(Request(parent, before, moment, self.times.watermark(), self._last))
             noted = self.times.noted(computed.work, moment, plan.element_indexes, left=left(), ends=ends)
-            return self._bounded_loss.noted(noted)
+            return self._bounded_loss.noted(noted) if self._bounded_loss.settings else noted
 
         outcome = self.checkpoint.run_epoch(
             offer,
@@ -305,7 +304,8 @@ class Driver(Generic[Rows, Entries]):
         )
         if outcome.result is EpochResult.COMMITTED:
             assert computed is not None
-            self._bounded_loss.committed(outcome, self.checkpoint.head_hash, moment)
+            if self._bounded_loss.settings:
+                self._bounded_loss.committed(outcome, self.checkpoint.head_hash, moment)
             seconds = _CLOCK.ticks() - begun
             self._engine.on_commit(Committed(outcome, computed.controls, seconds, self._consolidate()))
         return outcome

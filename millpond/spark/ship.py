@@ -102,7 +102,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _may_stay(name: str, member: Any) -> bool:
-    """Whether a member of a class is code that nobody calls without naming it."""
+    """Say whether a member of a class is code that nobody calls without naming it."""
     dunder = name.startswith("__") and name.endswith("__")
     return not dunder and isinstance(member, types.FunctionType | staticmethod | classmethod | property)
 
@@ -134,7 +134,7 @@ def _resolve_hints(kind: type) -> None:
 
 
 def _is_text(hint: Any) -> bool:
-    """Whether a hint is text, or has text in it; named tuples keep text as references."""
+    """Say whether a hint is text, or has text in it; named tuples keep text as references."""
     return isinstance(hint, str | typing.ForwardRef) or any(map(_is_text, typing.get_args(hint)))
 
 
@@ -165,7 +165,7 @@ def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
 
 
 def _needed(program: type[ProgramBase]) -> frozenset[str]:
-    """The names that rows may ask a program for, if its class travels."""
+    """Return the names that rows may ask a program for, if its class travels."""
     points = program.entries().values()
     reached = (names_in_reach(program, point.function) for point in points)
     return frozenset(point.name for point in points).union(*reached)
