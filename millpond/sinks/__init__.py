@@ -8,7 +8,9 @@ In reading order: `tokens`, `protocol`, `disk`, `parquet`, `memory`, `console`, 
 
 from __future__ import annotations
 
+from millpond.sinks.kafka.sink import kafka
 from millpond.sinks.protocol import Sink, SinkDescription, Staged, StagedFile
+from millpond.sinks.tables.jdbc import jdbc
 from millpond.sinks.tokens import Token
 
-__all__ = ["Sink", "SinkDescription", "Staged", "StagedFile", "Token"]
+__all__ = ["Sink", "SinkDescription", "Staged", "StagedFile", "Token", "jdbc", "kafka"]

@@ -284,7 +284,7 @@ class Job:
         plan = self._driver.plan(feeds, self._store_root, tuned.steps, tuned.memory_bytes, self._restore)
         sinks = {plan.name: (sink, plan) for feed in (*self._feeds, *handlers) for sink, plan in feed.sinks}
         waiting, frames = self._work.checkpoint_area(self._local_root), ReplyFrames(self._spark, self._work)
-        publisher = Publisher(self._driver.checkpoint.genesis, sinks, waiting, frames)
+        publisher = Publisher(self._driver.checkpoint.genesis, sinks, waiting, frames, frames.tasks)
         sources = tuple(feed.signature for feed in self._feeds)
         self._engine.feed(tuple(self._feeds), handlers)
         self._driver.start(self._engine, plan, publisher, sources, self._loads)
