@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from millpond.sinks.kafka.sink import kafka
 from millpond.sinks.protocol import Sink, SinkDescription, Staged, StagedFile
+from millpond.sinks.tables.delta import delta
+from millpond.sinks.tables.iceberg import iceberg
 from millpond.sinks.tables.jdbc import jdbc
 from millpond.sinks.tokens import Token
 
-__all__ = ["Sink", "SinkDescription", "Staged", "StagedFile", "Token", "jdbc", "kafka"]
+__all__ = ["Sink", "SinkDescription", "Staged", "StagedFile", "Token", "delta", "iceberg", "jdbc", "kafka"]

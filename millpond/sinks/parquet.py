@@ -74,7 +74,7 @@ class ParquetSink(Sink):
 
 def parquet(path: str | Path) -> ParquetSink:
     """Write replies to a directory of Parquet files, exactly once; readers never see an uncommitted epoch."""
-    folder = path if isinstance(path, Path) else _folder_in(path)
+    folder = path if isinstance(path, Path) else folder_in(path)
     if folder is None:
         raise FeedError(
             "MP502",
@@ -86,7 +86,7 @@ def parquet(path: str | Path) -> ParquetSink:
     return ParquetSink(str(folder.absolute()))
 
 
-def _folder_in(text: str) -> Path | None:
+def folder_in(text: str) -> Path | None:
     """Return the folder that a text names; None if it is an address of something else, or may be a mistyped one."""
     plain = text.removeprefix("file://").removeprefix("file:")
     if plain != text and ("?" in plain or "#" in plain or (text.startswith("file://") and not plain.startswith("/"))):
