@@ -144,6 +144,19 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
     return found
 
 
+def entry_of(method: Callable[..., Any]) -> EntryPoint:
+    """Return the entry point that a method of a program is: `entry_of(Shop.order)`."""
+    if not getattr(method, MARK, False) or not inspect.isfunction(method):
+        raise ProgramError(
+            "MP813",
+            "this is not an entry point",
+            expected="a method marked @entry, as its class has it: Shop.order",
+            found=repr(method)[:80],
+        )
+    owner = type(method.__qualname__.rpartition(".")[0].rpartition(".")[2] or "Program", (), {})
+    return _read(owner, method.__name__, as_written(method))
+
+
 def _is_marked(member: staticmethod[..., Any] | classmethod[Any, ..., Any]) -> bool:
     """Return whether a static or class method is marked, in whichever order its decorators are."""
     return bool(getattr(member, MARK, False) or getattr(member.__func__, MARK, False))
