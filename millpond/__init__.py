@@ -14,6 +14,7 @@ from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state, windows
+from millpond.front.opened import open  # noqa: A004
 from millpond.front.program import Program
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
@@ -71,6 +72,7 @@ __all__ = [
     "merges",
     "on_timer",
     "on_window",
+    "open",
     "parquet",
     "read_changes",
     "read_state",

@@ -7,32 +7,32 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from millpond.compiler.access import classify
-from millpond.compiler.aliases import check_aliases
-from millpond.compiler.ambient import set_ambient
-from millpond.compiler.callees import OURS, helper_function
-from millpond.compiler.cfg import build_cfgs
-from millpond.compiler.codegen import generate
+from millpond.compiler.analysis.liveness import find_live
+from millpond.compiler.analysis.outside.check import check_outside
+from millpond.compiler.analysis.owned import find_owned
+from millpond.compiler.analysis.reaching import find_reaching
+from millpond.compiler.analysis.sets.order import check_set_order
+from millpond.compiler.analysis.sets.sights import find_set_sights
+from millpond.compiler.back.codegen import generate
+from millpond.compiler.back.sequence import check_sequence
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.diagnostics import refuse
-from millpond.compiler.dispatch import dispatch
 from millpond.compiler.draft import Draft, Method
-from millpond.compiler.fanout import find_fan_outs
-from millpond.compiler.gather import UNCUT, both, describe, gather, touched_by
-from millpond.compiler.inline import inline
-from millpond.compiler.keysets import find_key_sets
-from millpond.compiler.liveness import find_live
-from millpond.compiler.normalise import normalise
-from millpond.compiler.outside import check_outside
-from millpond.compiler.owned import find_owned
-from millpond.compiler.reaching import find_reaching
-from millpond.compiler.restrict import restrict
-from millpond.compiler.sequence import check_sequence
-from millpond.compiler.setorder import check_set_order
-from millpond.compiler.setsights import find_set_sights
-from millpond.compiler.source import read_sources
-from millpond.compiler.split import split
-from millpond.compiler.stratify import OrderError, stratify
+from millpond.compiler.front.ambient import set_ambient
+from millpond.compiler.front.callees import OURS, helper_function
+from millpond.compiler.front.inlining.inline import inline
+from millpond.compiler.front.restrict import restrict
+from millpond.compiler.front.source import read_sources
+from millpond.compiler.ir.cfg import build_cfgs
+from millpond.compiler.ir.normal_form import normalise
+from millpond.compiler.plan.access import classify
+from millpond.compiler.plan.aliases import check_aliases
+from millpond.compiler.plan.dispatch import dispatch
+from millpond.compiler.plan.fan_out import find_fan_outs
+from millpond.compiler.plan.gather import UNCUT, both, describe, gather, touched_by
+from millpond.compiler.plan.key_slice.key_sets import find_key_sets
+from millpond.compiler.plan.split import split
+from millpond.compiler.plan.stratify import OrderError, stratify
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.entries import abstract_methods

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from millpond.compiler.compiled import CompiledProgram
-from millpond.compiler.flow import Loop
-from millpond.compiler.scope import Scope
+from millpond.compiler.front.scope import Scope
+from millpond.compiler.ir.jumps import Loop
 from millpond.errors import SourcePlace
 from millpond.graph.model import Access, Dispatch, Mode, Touch
 from millpond.program import Element, EntryPoint, ProgramBase

@@ -35,7 +35,7 @@ from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
-from millpond.compiler.routing import argument_hash
+from millpond.compiler.plan.routing import argument_hash
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.compute import Computed, Engine, Reported, Request, work_of_messages, work_of_rows
 from millpond.engine.driver import Driver

@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from millpond.compiler.access import classify
-from millpond.compiler.cfg import build_cfgs
-from millpond.compiler.codegen import generate, task_tree
+from millpond.compiler.plan.access import classify
+from millpond.compiler.ir.cfg import build_cfgs
+from millpond.compiler.back.codegen import generate, task_tree
 from millpond.compiler.compile import compile_program, draft_program
-from millpond.compiler.dispatch import dispatch, locals_of
+from millpond.compiler.plan.dispatch import dispatch, locals_of
 from millpond.compiler.draft import PARAMETER, UNBOUND, Definition, Draft, Method, Point
 from millpond.compiler.explain import explain
-from millpond.compiler.flow import text, text_lines
-from millpond.compiler.keycode import key_tree
-from millpond.compiler.keysets import find_key_sets
-from millpond.compiler.liveness import find_live
-from millpond.compiler.normalise import normalise
-from millpond.compiler.reaching import find_reaching
-from millpond.compiler.split import split
-from millpond.compiler.stratify import stratify
+from millpond.compiler.ir.jumps import text, text_lines
+from millpond.compiler.back.key_code import key_tree
+from millpond.compiler.plan.key_slice.key_sets import find_key_sets
+from millpond.compiler.analysis.liveness import find_live
+from millpond.compiler.ir.normal_form import normalise
+from millpond.compiler.analysis.reaching import find_reaching
+from millpond.compiler.plan.split import split
+from millpond.compiler.plan.stratify import stratify
 from millpond.errors import MillpondError
 from millpond.program import ProgramBase
 

@@ -50,6 +50,10 @@ class Pieces:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the room that pieces take."""
         self._held.close()
 
     def load(
@@ -59,10 +63,12 @@ class Pieces:
         for state_file in files:
             if state_file.file.name in self._places:
                 continue
-            places = self._places[state_file.file.name] = {}
+            places: dict[Cut, tuple[int, int]] = {}
             for cut, changes in cuts_of(read_changes(self._storage, state_file)):
                 if (elements is None or cut[0] in elements) and (groups is None or cut[1] in groups):
                     places[cut] = self._keep(changes)
+            # Only now: a file that could not be read is read again by whoever asks again.
+            self._places[state_file.file.name] = places
             self._told(state_file.file.size_bytes)
 
     def _keep(self, changes: Changes) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.compiler.compiled import CompiledEntry
-from millpond.compiler.routing import hashed_parameters
+from millpond.compiler.plan.routing import hashed_parameters
 from millpond.engine.plan import FeedPlan, Order, ProgramPlan
 from millpond.engine.sequence.ways import HOME
 from millpond.engine.task.intake import UNPARSED, feed_column, keep_column, unparsed_column

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from millpond.compiler import compile_program
-from millpond.compiler.sharing import Sharing
+from millpond.compiler.analysis.sharing import Sharing
 from millpond.errors import ProgramError
 from tests.golden.programs import load, program_in
 

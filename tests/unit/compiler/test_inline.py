@@ -9,7 +9,7 @@ import pytest
 
 from millpond.compiler import compile_program
 from millpond.compiler.compile import draft_program
-from millpond.compiler.inline import CALLS_MAX, inline
+from millpond.compiler.front.inlining.inline import CALLS_MAX, inline
 from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
 from tests.golden.programs import HEAD, load, program_in
