@@ -3,7 +3,8 @@
 What is shipped uses this protocol and nothing else, so a sink of your own can do all that these do; docs/SINKS.md is
 the tutorial, and `millpond.testing.sinks` tests yours.
 
-In reading order: `tokens`, `protocol`, `disk`, `parquet`, `memory`, `console`, `functions`.
+In reading order: `tokens`, `protocol`, `disk`, `parquet`, `dataset`, `memory`, `console`, `functions`, `missing`,
+`kafka/`, `tables/`.
 """
 
 from __future__ import annotations

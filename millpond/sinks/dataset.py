@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.protocol import Sink, SinkDescription, Staged
 from millpond.sinks.tokens import Token
 from millpond.storage.addresses import shown_url
@@ -103,7 +103,7 @@ def parted(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
 
     if missing := [name for name in columns if name not in rows.column_names]:
-        raise FeedError(
+        raise SinkError(
             "MP803",
             "a sink names columns that its rows do not have",
             expected=f"some of {', '.join(rows.column_names)}",

@@ -60,7 +60,7 @@ def whole_token(token: Token, staged: Staged) -> Token:
 
 
 def _takes_token(function: Callable[..., None]) -> bool:
-    """Whether a function can be called with a third argument."""
+    """Say whether a function can be called with a third argument."""
     try:
         inspect.signature(function).bind(None, 0, None)
     except (TypeError, ValueError):

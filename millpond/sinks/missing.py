@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from millpond.errors import SetupError
+from millpond.errors import SinkError
 
 
 def client(module: str, extra: str) -> ModuleType:
@@ -17,7 +17,7 @@ def client(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise SetupError(
+        raise SinkError(
             "MP802",
             f"the package that this sink needs is missing: {module.partition('.')[0]}",
             expected=f"pip install 'millpond[{extra}]', in the driver's environment and the workers'",

@@ -13,15 +13,15 @@ import pytest
 from benchmarks.brokers import KafkaServer
 from millpond.spark.session import local_session
 
-IVY = "MILLPOND_TEST_IVY"
-"""Where the jars of connectors are kept, set by the script; without it there are none."""
+CONNECTORS = "MILLPOND_TEST_CONNECTORS"
+"""Set by the script that has put the connectors beside Spark's own jars."""
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/connectors" in str(item.path):
             item.add_marker(pytest.mark.spark)
-            if IVY not in os.environ:
+            if CONNECTORS not in os.environ:
                 item.add_marker(
                     pytest.mark.skip(reason=f"Spark {pyspark.__version__} has no connector: make connectors")
                 )
@@ -36,12 +36,6 @@ def broker(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark():
-    packages = [f"org.apache.spark:spark-{name}_2.13:{pyspark.__version__}" for name in ("sql-kafka-0-10", "avro")]
-    conf = {
-        "spark.jars.packages": ",".join(packages),
-        "spark.jars.ivy": os.environ[IVY],
-        "spark.sql.session.timeZone": "UTC",
-    }
-    session = local_session("connectors", cores=2, conf=conf)
+    session = local_session("connectors", cores=2, conf={"spark.sql.session.timeZone": "UTC"})
     yield session
     session.stop()

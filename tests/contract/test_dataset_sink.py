@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import foreach_epoch, parquet
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks import Token
+from millpond.sinks.missing import client
 from millpond.storage.open import open_storage
 from millpond.testing.sinks import check_sink
 from tests.contract.conftest import s3_url
@@ -81,7 +82,7 @@ def test_notes_of_earlier_epochs_go(tmp_path):
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         parquet(tmp_path / "out", partition_by=["day"]).publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
     assert caught.value.code == "MP803"
 
@@ -97,3 +98,9 @@ def test_a_function_with_three_parameters_gets_the_token(tmp_path):
     assert tokens[0] == tokens[1] != tokens[2] == tokens[3]
     assert all(Token.parse(str(token)) == token for token in tokens)
     assert given[2][:2] == (2, 1)
+
+
+def test_a_client_that_is_not_installed_is_named_with_its_extra():
+    with pytest.raises(SinkError, match=r"pip install 'millpond\[kafka\]'") as caught:
+        client("no_such_client", "kafka")
+    assert caught.value.code == "MP802"

@@ -10,7 +10,7 @@ import threading
 import psycopg
 import pytest
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks import Token, jdbc
 from millpond.testing.sinks import check_sink
 from tests.contract.stages import staged
@@ -112,7 +112,7 @@ def test_rows_that_the_table_refuses_leave_nothing_behind(url, table, tmp_path):
         database.execute(f'CREATE TABLE "{table}" (n bigint CHECK (n < 3))')
     sink = jdbc(url, table)
     files = staged(tmp_path, TOKEN, {"n": [1]}, {"n": [3]})
-    with pytest.raises(FeedError, match="violates check constraint") as caught:
+    with pytest.raises(SinkError, match="violates check constraint") as caught:
         sink.publish(TOKEN, files)
     assert caught.value.code == "MP806"
     assert rows_of(url, table) == []
@@ -121,7 +121,7 @@ def test_rows_that_the_table_refuses_leave_nothing_behind(url, table, tmp_path):
 
 def test_a_server_that_is_away_is_told_without_its_password():
     sink = jdbc("postgresql://me:hunter2@127.0.0.1:1/shop", "t")
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         sink.recover(TOKEN, [])
     assert caught.value.code == "MP806"
     assert "hunter2" not in str(caught.value) + repr(sink) + repr(sink.describe())
@@ -137,13 +137,13 @@ def test_a_server_that_is_away_is_told_without_its_password():
     ],
 )
 def test_a_mode_that_does_not_go_with_its_key_is_refused(how, code):
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         jdbc("postgresql://h/d", "t", **how)
     assert caught.value.code == code
 
 
 def test_other_databases_are_refused_without_their_password():
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         jdbc("jdbc:mysql://me:hunter2@h/d", "t")
     assert caught.value.code == "MP807"
     assert "hunter2" not in str(caught.value)
@@ -154,6 +154,6 @@ def test_other_databases_are_refused_without_their_password():
 )
 def test_rows_without_their_key_are_refused(url, table, tmp_path, table_of_rows, code):
     sink = jdbc(url, table, mode="upsert", key=["k"])
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         sink.publish(TOKEN, staged(tmp_path, TOKEN, table_of_rows))
     assert caught.value.code in {code, "MP806"}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks import Token, kafka
 from millpond.sinks.kafka import transactions
 from millpond.testing.sinks import check_sink
@@ -54,7 +54,7 @@ def test_some_columns_as_json(servers, tmp_path):
 
 def test_a_column_that_is_not_there_is_named(servers, tmp_path):
     sink = kafka(servers, topic_name(), key="usr")
-    with pytest.raises(FeedError, match="usr") as caught:
+    with pytest.raises(SinkError, match="usr") as caught:
         sink.publish(TOKEN, staged(tmp_path, TOKEN, {"user": [1]}))
     assert caught.value.code == "MP803"
 
@@ -64,7 +64,7 @@ def test_an_overtaken_driver_is_fenced_and_told_so(servers, tmp_path):
     first, second = kafka(servers, topic), kafka(servers, topic)
     first.recover(TOKEN, [])
     second.recover(TOKEN, [])
-    with pytest.raises(FeedError, match="another driver") as caught:
+    with pytest.raises(SinkError, match="another driver") as caught:
         first.publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
     assert caught.value.code == "MP801"
     second.publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
@@ -102,7 +102,7 @@ def test_tokens_are_written_with_the_rows_and_only_of_the_last_epoch(servers, tm
 def test_a_broker_that_is_away_is_told_with_a_code(tmp_path, exactly_once):
     quick = {"socket.timeout.ms": 1000, "message.timeout.ms": 1000}
     sink = kafka("127.0.0.1:1", "t", exactly_once=exactly_once, timeout_seconds=1, options=quick)
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         sink.publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
     assert caught.value.code == "MP800"
     assert "the epoch is committed" in str(caught.value)

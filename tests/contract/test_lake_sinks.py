@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks import Token, delta, iceberg
 from millpond.testing.sinks import check_sink
 from tests.contract.stages import staged
@@ -155,7 +155,7 @@ def test_drivers_of_two_jobs_that_race_write_both(lake, tmp_path):
 def test_rows_of_another_kind_are_refused_and_leave_nothing(lake, tmp_path):
     lake.sink().publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
     token = of_epoch(TOKEN, 2)
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SinkError) as caught:
         lake.sink().publish(token, staged(tmp_path, token, {"n": ["text"]}))
     assert caught.value.code in {"MP808", "MP809"}
     assert lake.rows() == [{"n": 1}]

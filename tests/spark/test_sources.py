@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from millpond import EventTime, Map, Partitioned, Program, entry, memory
-from millpond.errors import FeedError, ProgramError
+from millpond.errors import FeedError, SourceError
 from millpond.program.entries import entry_of
 from millpond.sources import kafka
 from millpond.spark.feeds.kafkarows import rows_of_records
@@ -132,19 +132,19 @@ def test_the_time_of_a_record_is_one_word(spark, tmp_path):
     ("method", "form", "code"), [(Orders.order, "avro", "MP810"), (Orders.wrong, "raw", "MP811")], ids=str
 )
 def test_what_can_not_be_read_is_said_before_anything_runs(spark, method, form, code):
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SourceError) as caught:
         rows_of_records(records(spark, b"{}"), entry_of(method), form)
     assert caught.value.code == code
 
 
 def test_a_method_that_is_no_entry_point_is_refused(spark):
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(SourceError) as caught:
         kafka(spark, "h:1", "t", entry=len)
     assert caught.value.code == "MP813"
 
 
 def test_a_spark_without_the_connector_says_which_one_it_needs(spark):
-    with pytest.raises(FeedError) as caught:
+    with pytest.raises(SourceError) as caught:
         kafka(spark, "127.0.0.1:1", "t", entry=Orders.order)
     assert caught.value.code == "MP812"
     assert f"spark-sql-kafka-0-10_2.13:{spark.version}" in str(caught.value)

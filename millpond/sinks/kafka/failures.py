@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.missing import client
 from millpond.storage.addresses import scrubbed
 
@@ -22,18 +22,18 @@ def speaking(doing: str, topic: str) -> Iterator[None]:
         raise refusal(error.args[0], doing, topic) from error
 
 
-def refusal(error: Any, doing: str, topic: str) -> FeedError:
+def refusal(error: Any, doing: str, topic: str) -> SinkError:
     """Return the coded error for one of Kafka."""
     codes = client("confluent_kafka", "kafka").KafkaError
     if error.code() in {codes._FENCED, codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
-        return FeedError(
+        return SinkError(
             "MP801",
             f"another driver publishes to topic {topic} for this checkpoint",
             expected="one running job for each checkpoint",
             found=f"Kafka has fenced this one: {scrubbed(error.str())}",
             hint="stop one of the two; nothing was published twice, and the epoch is committed",
         )
-    return FeedError(
+    return SinkError(
         "MP800",
         f"Kafka can't {doing} topic {topic}",
         found=f"{error.name()}: {scrubbed(error.str())}"[:300],
@@ -41,7 +41,7 @@ def refusal(error: Any, doing: str, topic: str) -> FeedError:
     )
 
 
-def as_text(error: FeedError) -> str:
+def as_text(error: SinkError) -> str:
     """Return an error as text, to be told by a task."""
     return json.dumps([error.code, error.summary, error.expected, error.found, error.hint])
 
@@ -52,4 +52,4 @@ def number_told(text: str) -> int:
     if isinstance(told, int):
         return told
     code, summary, expected, found, hint = told
-    raise FeedError(code, summary, expected=expected, found=found, hint=hint)
+    raise SinkError(code, summary, expected=expected, found=found, hint=hint)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ class Records:
         value = (self.value,) if isinstance(self.value, str) else self.value or ()
         named = [*value, *(column for _, column in self.headers), *(() if self.key is None else (self.key,))]
         if missing := sorted(set(named) - set(columns)):
-            raise FeedError(
+            raise SinkError(
                 "MP803",
                 "a sink names columns that its rows do not have",
                 expected=f"some of {', '.join(columns)}",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.kafka.failures import number_told
 from millpond.sinks.kafka.records import Records
 from millpond.sinks.kafka.tokenlog import make_topic, tokens_out
@@ -81,7 +81,7 @@ class KafkaSink(Sink):
             tokens = {text for text in known if Token.parse(text).epoch == token.epoch}
             try:
                 own.write(missing, tokens)
-            except FeedError:
+            except SinkError:
                 del self._writers[token.writer]
                 raise
             self._out[own.key] = tokens | {str(file.token) for file in missing}

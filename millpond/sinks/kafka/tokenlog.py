@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.kafka.failures import refusal, speaking
 from millpond.sinks.missing import client
 
@@ -90,7 +90,7 @@ def _read(reads: Any, place: Any, end: int, timeout_s: float) -> dict[str, set[s
             at = record.offset() + 1
             out[record.key().decode()] = set(json.loads(record.value()))
         if waited > timeout_s:
-            raise FeedError(
+            raise SinkError(
                 "MP800",
                 f"Kafka can't read topic {place.topic}",
                 expected=f"its records up to offset {end}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.kafka.failures import as_text, refusal, speaking
 from millpond.sinks.kafka.records import Record, Records
 from millpond.sinks.kafka.tokenlog import record_of, tokens_out
@@ -125,7 +125,7 @@ def write_apart(
         found = out.get(own.key, known)
         if missing := [file for file in files if str(file.token) not in found]:
             own.write(missing, {text for text in found if Token.parse(text).epoch == files[0].token.epoch})
-    except FeedError as error:
+    except SinkError as error:
         return as_text(error)
     return str(end)
 
@@ -141,7 +141,7 @@ def write_plainly(topic: Topic, files: Sequence[StagedFile]) -> str:
             producer.flush()
         if failed:
             raise refusal(failed[0], "write to", topic.name)
-    except FeedError as error:
+    except SinkError as error:
         return as_text(error)
     return "0"
 

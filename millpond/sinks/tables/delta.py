@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.missing import client
 from millpond.sinks.parquet import ParquetSink, folder_in
 from millpond.sinks.protocol import Sink, SinkDescription, Staged
@@ -60,7 +60,7 @@ class DeltaSink(Sink):
                 # Another commit came first: maybe that of the same files, by another driver.
                 if attempt == ATTEMPTS - 1:
                     raise self._refused(error) from error
-            except FeedError:
+            except SinkError:
                 raise
             except Exception as error:
                 if table is None and self._open() is not None:
@@ -110,7 +110,7 @@ class DeltaSink(Sink):
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def _is_named(self, table: Any, staged: Staged) -> bool:
-        """Whether the files can be files of the table as they are."""
+        """Say whether the files can be files of the table as they are."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -126,8 +126,8 @@ class DeltaSink(Sink):
             plain and not checked and all(_types(pq.read_schema(file.path)) == _types(columns) for file in staged.files)
         )
 
-    def _refused(self, error: Exception) -> FeedError:
-        return FeedError(
+    def _refused(self, error: Exception) -> SinkError:
+        return SinkError(
             "MP808",
             f"the Delta table at {shown_url(self.url)} can't take these rows",
             found=scrubbed(str(error))[:300],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import Sink, SinkDescription, Staged
 from millpond.sinks.tables.marks import ATTEMPTS, Mark, mark_of, mark_of_staged
@@ -60,7 +60,7 @@ class IcebergSink(Sink):
                 # Another commit came first: maybe that of the same rows, by another driver.
                 if attempt == ATTEMPTS - 1:
                     raise self._refused(error) from error
-            except FeedError:
+            except SinkError:
                 raise
             except Exception as error:
                 raise self._refused(error) from error
@@ -106,8 +106,8 @@ class IcebergSink(Sink):
             changes.set_properties({_property(token): json.dumps(told)})
             crashpoint("table.staged")
 
-    def _refused(self, error: Exception) -> FeedError:
-        return FeedError(
+    def _refused(self, error: Exception) -> SinkError:
+        return SinkError(
             "MP809",
             f"the Iceberg table {self.table} can't take these rows",
             found=f"{type(error).__name__}: {scrubbed(str(error))}"[:300],

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from millpond.crashpoints import crashpoint
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import Sink, SinkDescription, Staged
 from millpond.sinks.tables.rows import Mode, check_mode, last_of_each, nested_as_json
@@ -116,7 +116,7 @@ class TableSink(Sink):
             with psycopg.connect(self.url, connect_timeout=30) as database:
                 yield database
         except psycopg.Error as error:
-            raise FeedError(
+            raise SinkError(
                 "MP806",
                 f"the database can't take rows for table {'.'.join(self.table)}",
                 found=scrubbed(str(error)).strip()[:300],
@@ -134,7 +134,7 @@ def jdbc(url: str, table: str, *, mode: Mode = "append", key: Sequence[str] = ()
     client("psycopg", "postgres")
     address = url.removeprefix("jdbc:")
     if not address.startswith(("postgresql://", "postgres://")):
-        raise FeedError(
+        raise SinkError(
             "MP807",
             "no table can be written to at this address",
             expected="postgresql://user:password@host/database, with or without jdbc: before it",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from millpond.errors import FeedError
+from millpond.errors import SinkError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ def check_mode(mode: str, key: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of the key; MP804 if mode and key do not go together."""
     fits = (mode == "append" and not key) or (mode == "upsert" and bool(key))
     if not fits or len(set(key)) != len(key) or isinstance(key, str):
-        raise FeedError(
+        raise SinkError(
             "MP804",
             "a table sink needs a mode, and a key if it has to find rows by it",
             expected='mode="append" without a key, or mode="upsert" with key=["column", ...]',
@@ -40,7 +40,7 @@ def check_key(table: pa.Table, key: Sequence[str]) -> None:
     """Refuse rows without the columns of the key, or with a null in one: no row could be found by it."""
     missing = [name for name in key if name not in table.column_names]
     if missing:
-        raise FeedError(
+        raise SinkError(
             "MP803",
             "a sink names columns that its rows do not have",
             expected=f"some of {', '.join(table.column_names)}",
@@ -48,7 +48,7 @@ def check_key(table: pa.Table, key: Sequence[str]) -> None:
             hint="`keep` of feed() says which columns stay beside the reply",
         )
     if nulls := [name for name in key if table.column(name).null_count]:
-        raise FeedError(
+        raise SinkError(
             "MP805",
             "a row has no value in a column of the key by which it would be found",
             expected=f"a value in each of {', '.join(key)}",

@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from millpond.engine.arrowtypes import arrow_type, bare_hint
 from millpond.engine.task.intake import UNPARSED
-from millpond.errors import FeedError
+from millpond.errors import SourceError
 from millpond.program.columntypes import optional
 from millpond.program.entries import EntryPoint, entry_of
 from millpond.spark.feeds.columntypes import spark_of
@@ -57,7 +57,7 @@ def rows_of_records(records: DataFrame, point: EntryPoint, format: str) -> DataF
         return _parsed(records, point)
     if format == "raw":
         return _raw(records, point)
-    raise FeedError(
+    raise SourceError(
         "MP810",
         "records of Kafka can't be read in this format",
         expected='"json" or "raw"',
@@ -89,7 +89,7 @@ def _raw(records: DataFrame, point: EntryPoint) -> DataFrame:
         if name in PLACE or name in {"headers", "timestamp"}:
             continue
         if name not in {"key", "value"} or bare_hint(hint) not in (bytes, str):
-            raise FeedError(
+            raise SourceError(
                 "MP811",
                 f"parameter `{name}` of `{point.name}` can't be given a raw record",
                 expected="parameters named value and key, of bytes or str, or topic, partition, offset, timestamp",
@@ -114,8 +114,8 @@ def _with_place(records: DataFrame, columns: Mapping[str, Column], wrong: Column
     return records.select(*columns.values(), *beside, bytes_)
 
 
-def _no_connector(spark: SparkSession) -> FeedError:
-    return FeedError(
+def _no_connector(spark: SparkSession) -> SourceError:
+    return SourceError(
         "MP812",
         "this Spark has no connector for Kafka",
         expected=f"spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, set before the "
