@@ -77,8 +77,26 @@ def _column(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def _objects(batch: pa.RecordBatch, names: Sequence[str], encode: Any) -> list[bytes]:
-    columns = (_column(batch, name) for name in names)
-    return [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+    """Return each row as a JSON object: texts of columns, joined by Arrow."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts: list[Any] = []
+    for at, name in enumerate(names):
+        head = f"{',' if at else '{'}{encode(name).decode()}:"
+        parts += [pa.scalar(head), _texts(batch.column(name), encode)]
+    joined = pc.binary_join_element_wise(*parts, pa.scalar("}"), pa.scalar(""))
+    return joined.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _texts(column: pa.Array, encode: Any) -> pa.Array:
+    """Return the values of a column as JSON."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(column.type):
+        return pc.fill_null(column.cast(pa.string()), "null")
+    return pa.array([encode(value) for value in column.to_pylist()], pa.binary()).cast(pa.string())
 
 
 def _raw(values: Sequence[Any]) -> list[bytes | None]:
