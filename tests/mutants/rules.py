@@ -28,7 +28,7 @@ RULES = (
         "guards: nobody looks whether a variable holds a key",
         "compiler/back/codegen.py",
         "regression/test_guarded_keys.py::test_a_row_that_reaches_it_fails_at_its_line_as_in_plain_python",
-        "        if self._keys.is_sure(piece.key, self._draft.elements[element]):\n",
+        "        if is_sure_key(self._method, piece.key, self._draft.elements[element]):\n",
         "        if piece.key:\n",
     ),
     mutant(
@@ -40,7 +40,7 @@ RULES = (
     ),
     mutant(
         "undo: entries that a raising row touched stay as it left them",
-        "engine/task/undoing.py",
+        "engine/task/inorder.py",
         _RAISING,
         "            overlay.restore({unit: known[unit] for unit in units})\n",
         "            overlay.restore({})\n",

@@ -24,7 +24,7 @@ VALUES = (
     ),
     mutant(
         "values: a plain row ends with the objects that it has",
-        "state/checked.py",
+        "state/containers/element.py",
         f"{_VALUES}test_plain_python_holds_values",
         "        if self.renews:\n            dict.__setitem__(self, key, self.value_codec.renew(value))\n",
         "        if self.renews:\n            self.value_codec.renew(value)\n",
@@ -54,8 +54,8 @@ VALUES = (
         "values: whatever a method puts into state counts as its own",
         "compiler/analysis/owned.py",
         _CUTS,
-        "        return next((node for node in self._nodes if not self._is_fine(node)), None)\n",
-        "        return None\n",
+        "            if not self._is_owned(obj):\n",
+        "            if obj not in self._stored:\n",
     ),
     mutant(
         "values: what an object computed once outlives the row",
