@@ -13,6 +13,7 @@ def staged(folder, token, *tables):
     files = []
     for number, table in enumerate(tables):
         path = folder / f"{token.epoch:010}-{token.checkpoint[:8]}-{number:05}.parquet"
-        pq.write_table(pa.table(table), path)
-        files.append(StagedFile(token.of_file(path.name), path, pa.table(table).num_rows))
+        rows = table if isinstance(table, pa.Table) else pa.table(table)
+        pq.write_table(rows, path)
+        files.append(StagedFile(token.of_file(path.name), path, rows.num_rows))
     return Staged(tuple(files))

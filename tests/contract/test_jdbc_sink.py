@@ -10,6 +10,7 @@ import threading
 import psycopg
 import pytest
 
+from millpond.engine.publish.deadletters import BadRow, letter_table
 from millpond.errors import SinkError
 from millpond.sinks import Token, jdbc
 from millpond.testing.sinks import check_sink
@@ -88,6 +89,13 @@ def test_types_arrive_as_they_are(url, table, tmp_path):
     sink = jdbc(url, table)
     sink.publish(TOKEN, staged(tmp_path, TOKEN, {name: [value] for name, value in row.items()}))
     assert rows_of(url, table) == [row]
+
+
+def test_dead_letters_are_taken(url, table, tmp_path):
+    bad = [BadRow(0, "no such item", '{"n": 1}', 0, "topic 0", at) for at in (1, 2)]
+    letters = letter_table(bad, "add", "add", 1, ordered=False)
+    jdbc(url, table).publish(TOKEN, staged(tmp_path, TOKEN, letters))
+    assert rows_of(url, table) == letters.to_pylist()
 
 
 def test_two_drivers_with_the_same_epoch_write_it_once(url, table, tmp_path):

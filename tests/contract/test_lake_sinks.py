@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
+from millpond.engine.publish.deadletters import DEAD_LETTER_SCHEMA, BadRow, letter_table
 from millpond.errors import SinkError
 from millpond.sinks import Token, delta, iceberg
 from millpond.testing.sinks import check_sink
@@ -102,6 +103,17 @@ def test_an_epoch_that_comes_again_with_other_files_after_a_repair_is_new(lake, 
     assert not sink.recover(of_epoch(TOKEN, 2), [file.token for file in files.files])
     sink.publish(of_epoch(TOKEN, 2), files)
     assert sorted(row["n"] for row in lake.rows()) == [1, 2, 3, 4]
+
+
+def test_dead_letters_are_taken_and_given_again(lake, tmp_path):
+    bad = [BadRow(0, "no such item", '{"n": 1}', 0, "topic 0", at) for at in (1, 2)]
+    letters = letter_table(bad, "add", "add", 1, ordered=False)
+    sink = lake.sink()
+    assert sink.held(DEAD_LETTER_SCHEMA) is None
+    sink.publish(TOKEN, staged(tmp_path, TOKEN, letters))
+    held = sink.held(DEAD_LETTER_SCHEMA)
+    assert held.schema == DEAD_LETTER_SCHEMA
+    assert held.to_pylist() == letters.to_pylist()
 
 
 def test_an_epoch_is_one_commit(lake, tmp_path):

@@ -14,7 +14,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import SinkError
@@ -25,6 +25,9 @@ from millpond.sinks.tables.marks import ATTEMPTS, Mark, mark_of, mark_of_staged
 from millpond.sinks.tables.rows import Mode, check_mode, last_of_each
 from millpond.sinks.tokens import Token
 from millpond.storage.addresses import scrubbed, shown_url
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PLAIN_WRITER = 2
 """Tables of this version for writers, or below, ask for nothing that files of rows do not have by themselves."""
@@ -74,6 +77,11 @@ class DeltaSink(Sink):
         """Tell whether the table has these files, all of them or none."""
         table = self._open() if files else None
         return files if table is not None and _held(table, token) == mark_of(token, files) else ()
+
+    def held(self, schema: pa.Schema) -> pa.Table | None:
+        """Return all rows of the table, if it is there."""
+        table = self._open()
+        return None if table is None else table.to_pyarrow_table(columns=schema.names).cast(schema)
 
     @property
     def _folder(self) -> Path | None:

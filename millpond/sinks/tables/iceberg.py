@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import SinkError
@@ -20,6 +20,9 @@ from millpond.sinks.tables.marks import ATTEMPTS, Mark, mark_of, mark_of_staged
 from millpond.sinks.tables.rows import Mode, check_mode, last_of_each
 from millpond.sinks.tokens import Token
 from millpond.storage.addresses import scrubbed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _RETRIES = "commit.retry.num-retries"
 
@@ -75,6 +78,11 @@ class IcebergSink(Sink):
         except Exception as error:
             raise self._refused(error) from error
         return files if table is not None and _held(table, token) == mark_of(token, files) else ()
+
+    def held(self, schema: pa.Schema) -> pa.Table | None:
+        """Return all rows of the table, if it is there."""
+        table = self._open()
+        return None if table is None else table.scan(selected_fields=tuple(schema.names)).to_arrow().cast(schema)
 
     def _open(self) -> Any:
         known = client("pyiceberg.exceptions", "iceberg")
