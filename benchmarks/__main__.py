@@ -21,6 +21,7 @@ from benchmarks import (
     recovery,
     restore,
     shared_windows,
+    sinks,
     sliding,
     snapshots,
     transfers,
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "recovery": recovery,
     "raising_rows": raising_rows,
     "elastic": elastic,
+    "sinks": sinks,
 }
 
 

@@ -26,6 +26,8 @@ FAMILIES = {
     "ConnectError": "MP6",
     "ElasticError": "MP6",
     "SetupError": "MP7",
+    "SinkError": "MP80",
+    "SourceError": "MP81",
     "ReadError": "MP83",
     "MetricsError": "MP84",
 }

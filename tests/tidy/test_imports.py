@@ -28,6 +28,7 @@ ROOMS = (
     "engine",
     "testing",
     "spark",
+    "sources",
     "front",
     "cli",
 )
