@@ -13,6 +13,8 @@ TYPED := $(wildcard millpond examples benchmarks)
 PYTEST_ARGS ?=
 # The oldest that pyproject.toml allows, up to the one before that of .venv, which all other tests run on.
 SPARK_VERSIONS ?= 4.1 4.2
+# Besides that of .venv; those that are not on hand are named and left out.
+PYTHON_VERSIONS ?= 3.12 3.13 3.14
 # The same hashes of texts in every process, so the same order of every set: a run of all tests is the same each time.
 PYTEST := PYTHONHASHSEED=0 $(PYTHON) -m pytest -q
 # make crash SEED=7 ONLY=values: the seed that a campaign printed, and one of scripts/campaigns.toml alone
@@ -55,8 +57,9 @@ crash: $(READY) $(CLASSES) ## Try to break it: the campaigns of scripts/campaign
 connect: $(READY) $(CLASSES) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
 	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
 
-versions: $(READY) ## Run the main paths on each minor version of Spark that pyproject.toml allows, classic and through Connect
+versions: $(READY) ## Run the main paths on each Spark and each Python that docs/VERSIONS.md names, classic and through Connect
 	@for version in $(SPARK_VERSIONS); do sh scripts/versions.sh $$version $(PYTEST_ARGS) || exit 1; done
+	@for version in $(PYTHON_VERSIONS); do sh scripts/pythons.sh $$version $(PYTEST_ARGS) || exit 1; done
 
 mutants: $(READY) ## Test the tests: break the package by hand in more than ninety ways, each must be caught by its test
 	@$(PYTEST) -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)

@@ -16,6 +16,7 @@ from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state, windows
 from millpond.front.opened import open  # noqa: A004
 from millpond.front.program import Program
+from millpond.front.session import local_session
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.durability import BoundedLoss
@@ -67,6 +68,7 @@ __all__ = [
     "entry",
     "foreach_epoch",
     "fork",
+    "local_session",
     "memory",
     "merged",
     "merges",

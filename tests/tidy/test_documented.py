@@ -25,6 +25,7 @@ FAMILIES = {
     "SetupError": "MP7",
     "ReadError": "MP83",
     "MetricsError": "MP84",
+    "ConnectorError": "MP84",
 }
 
 CODE = re.compile(r"MP\d{3}")
