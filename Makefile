@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash connect versions mutants audit docs clean lint types unit whole spark
+.PHONY: help run check test bench crash connect versions mutants audit docs package clean lint types unit whole spark
 
 # Running needs Millpond alone; all else needs the tools of tests, too.
 RUNS := .venv/.runs
@@ -20,6 +20,8 @@ PYTEST := PYTHONHASHSEED=0 $(PYTHON) -m pytest -q
 # make crash SEED=7 ONLY=values: the seed that a campaign printed, and one of scripts/campaigns.toml alone
 SEED ?=
 ONLY ?=
+# make package TAG=v0.2.0: the version that must be built
+TAG ?=
 # Tests start very many processes: without byte code each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -67,9 +69,13 @@ mutants: $(READY) ## Test the tests: break the package by hand in more than nine
 audit: $(READY) ## Look for unsafe code (bandit) and for known weaknesses of what is installed (pip-audit, needs a network)
 	@sh scripts/audit.sh
 
-docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml, and draw docs/pictures
+docs: $(READY) ## Write docs/ERRORS.md anew from the code, draw docs/pictures, and build the site of the documentation
 	@$(PYTHON) scripts/errors_page.py
 	@$(PYTHON) scripts/window_pictures.py
+	@$(PYTHON) scripts/site.py build/site
+
+package: $(READY) ## Build the sdist and the wheel into dist/, and look into them; with TAG=v0.2.0, only that version
+	@$(PYTHON) scripts/package.py --tag "$(TAG)"
 
 clean: ## Remove caches and what runs left behind; .venv stays
 	@rm -rf build dist out artifacts spark-warehouse metastore_db derby.log *.egg-info

@@ -37,7 +37,7 @@ from millpond.state.containers.set import Set
 from millpond.state.containers.value import Value
 from millpond.state.containers.vector import Vector
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not TYPE_CHECKING:  # Type checkers know which names there are.
 
