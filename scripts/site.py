@@ -24,6 +24,8 @@ OTHER = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
+CONTAINERS = "Map Counter Set Value List Vector Matrix"
+
 REFERENCE = {
     "programs": (
         "Programs",
@@ -41,7 +43,7 @@ REFERENCE = {
     ),
     "state": (
         "State and sinks",
-        "Map Counter Set Value List Vector Matrix open read_state read_changes fork parquet memory console foreach_epoch",
+        f"{CONTAINERS} open read_state read_changes fork parquet memory console foreach_epoch",
         ["millpond.front.opened.OpenCheckpoint", "millpond.front.tables.StateTable", "millpond.sinks.protocol"],
     ),
     "windows": ("Windows", "windows", ["millpond.windowing"]),

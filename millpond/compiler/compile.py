@@ -37,6 +37,7 @@ from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.entries import abstract_methods
 from millpond.program.places import signature_place
+from millpond.program.settings import configured
 
 Pass = Callable[[Draft], Draft]
 
@@ -79,7 +80,21 @@ _UNGATHERED: Final = frozenset(("MP180", "MP181", "MP183"))
 _UNSEEN: Final = frozenset(
     (
         *("MP111", "MP112", "MP113", "MP115", "MP116", "MP119", "MP123", "MP124", "MP127", "MP128", "MP129", "MP130"),
-        *("MP131", "MP132", "MP133", "MP137", "MP138", "MP145", "MP170", "MP171", "MP172", "MP173", "MP174", "MP175"),
+        *(
+            "MP131",
+            "MP132",
+            "MP133",
+            "MP137",
+            "MP138",
+            "MP141",
+            "MP145",
+            "MP170",
+            "MP171",
+            "MP172",
+            "MP173",
+            "MP174",
+            "MP175",
+        ),
     )
 )
 """Where the compiler can't see which state is touched, or when. What of it no run could do is told by the check of
@@ -97,6 +112,7 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
     their keys follow from their arguments; those that can't either run in sequence, and the others are compiled as if
     these were not there.
     """
+    program = configured(program)
     _check_names(program)
     _check_whole(program)
     ways = _Ways(dict.fromkeys(uncut, UNCUT))
@@ -137,6 +153,8 @@ class _Ways:
         slow = failure.refused()
         for method in slow:
             before = self._disordered.get(method.name)
+            # What refuses several is told of each at its own line.
+            error = failure.own(method)
             told = both(before, error) if before is not None and error.code in _UNGATHERED else error
             if method.point.way is not None:
                 failure.error = told
@@ -183,6 +201,15 @@ class _FailedPassError(Exception):
             return sorted(named, key=lambda method: method.point.way is None)[-1:]
         alone = [method for method in methods if self._refuses(method, frozenset((self.error.code,)))]
         return alone or [method for method in methods if any(map(method.source.holds, self.error.places))]
+
+    def own(self, method: Method) -> ProgramError:
+        """Return what the pass says of one entry point alone, if it refuses it for the same reason."""
+        gathered = {name: why for name, why in self._draft.gathered.items() if name == method.name}
+        try:
+            self._run(replace(self._draft, methods=(method,), gathered=gathered))
+        except ProgramError as error:
+            return error if error.code == self.error.code else self.error
+        return self.error
 
     def _refuses(self, method: Method, codes: frozenset[str]) -> bool:
         try:

@@ -72,7 +72,7 @@ def entry_columns(reader: ElementReader) -> tuple[pa.Schema, Column | None, Colu
 
 
 def entry_batches(reader: ElementReader, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
-    """Entries as batches of an element's table."""
+    """Yield entries as batches of an element's table."""
     schema, key, value = entry_columns(reader)
     for some in _chunks(entries):
         arrays = [pa.array([entry.instance for entry in some], pa.int32())] if reader.partial else []
@@ -118,7 +118,7 @@ def _column(name: str, hint: Any) -> Column:
 
 
 def _columnar(hint: Any) -> bool:
-    """Whether every value of a type has its place in a column of its own type."""
+    """Say whether every value of a type has its place in a column of its own type."""
     hint = bare_hint(hint)
     if hint in _SCALARS:
         return True
@@ -134,7 +134,7 @@ def _columnar(hint: Any) -> bool:
 
 
 def fits_column(hint: Any) -> bool:
-    """Whether values of a program's own type have a column: classes are structs."""
+    """Say whether values of a program's own type have a column: classes are structs."""
     return not any(True for _ in without_column(hint))
 
 

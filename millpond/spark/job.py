@@ -8,9 +8,9 @@ job.start().awaitTermination()
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Never, TypeAlias
+from typing import Any, Never, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from millpond.engine.time.declared import EventTime
 from millpond.errors import FeedError, MillpondError
 from millpond.lengths import Length
 from millpond.program.program import ProgramBase
+from millpond.program.settings import configured
 from millpond.sinks.protocol import Sink
 from millpond.spark.engine import Batch, SparkEngine
 from millpond.spark.feeds.eventtime import with_event_time
@@ -70,11 +71,14 @@ class Job:
         progress: bool | None = None,
         durability: Durability | None = None,
         tuning: Tuning | None = None,
+        settings: Mapping[str, Any] | None = None,
         **old: Never,
     ) -> None:
         records = {"durability": (Durability, durability), "tuning": (Tuning, tuning)}
-        check_call("Program.on", old, ("checkpoint", "partitions", "local_root", "progress", *records), records)
-        self._spark, self._program, one_host = spark, compile_program(program), checked_host(spark)
+        taken = ("checkpoint", "partitions", "local_root", "progress", "settings", *records)
+        check_call("Program.on", old, taken, records)
+        self._spark, one_host = spark, checked_host(spark)
+        self._program = compile_program(configured(program, settings))
         kept, tuned = durability or Durability(), tuning or Tuning()
         self._restore, self._tuning = kept.restore, tuned
         storage = open_storage(str(checkpoint))

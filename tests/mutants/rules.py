@@ -40,7 +40,7 @@ RULES = (
     ),
     mutant(
         "undo: entries that a raising row touched stay as it left them",
-        "engine/task/undoing.py",
+        "engine/task/inorder.py",
         _RAISING,
         "            overlay.restore({unit: known[unit] for unit in units})\n",
         "            overlay.restore({})\n",

@@ -24,7 +24,7 @@ VALUES = (
     ),
     mutant(
         "values: a plain row ends with the objects that it has",
-        "state/checked.py",
+        "state/containers/element.py",
         f"{_VALUES}test_plain_python_holds_values",
         "        if self.renews:\n            dict.__setitem__(self, key, self.value_codec.renew(value))\n",
         "        if self.renews:\n            self.value_codec.renew(value)\n",

@@ -79,11 +79,11 @@ class Pieces:
         return at, len(data)
 
     def cuts(self, files: Iterable[StateFile]) -> list[Cut]:
-        """The elements and key groups that files speak of, in order."""
+        """Return the elements and key groups that files speak of, in order."""
         return sorted({cut for state_file in files for cut in self._places[state_file.file.name]})
 
     def changes(self, state_file: StateFile, cut: Cut) -> Changes:
-        """What a file says of an element and a key group."""
+        """Return what a file says of an element and a key group."""
         place = self._places[state_file.file.name].get(cut)
         if place is None:
             return Changes([], [])
@@ -93,7 +93,7 @@ class Pieces:
         return decode_changes(data, state_file.file.name)
 
     def state(self, files: Iterable[StateFile], cut: Cut) -> dict[bytes, bytes]:
-        """The entries of an element and a key group by store key, after files were applied in order."""
+        """Return the entries of an element and a key group by store key, after files were applied in order."""
         state: dict[bytes, bytes] = {}
         for state_file in files:
             apply(state, self.changes(state_file, cut))

@@ -38,7 +38,7 @@ class TypedReader(ElementReader):
         return self.element.type.values
 
     def store_key(self, key: Any, instance: int | None = None) -> bytes:
-        """Where an entry is stored; a key of another type than declared is refused."""
+        """Say where an entry is stored; a key of another type than declared is refused."""
         if self.keyed:
             return store_keys_of(self.index, self.codec, [key], self.layout.key_groups)[0]
         unit = self.codec.encode(key)

@@ -189,10 +189,11 @@ def _suspends(tree: ast.FunctionDef, node: ast.AST) -> bool:
     """Whether a `yield` belongs to a method itself, not to a function inside it."""
 
     def own(at: ast.AST) -> Iterator[ast.AST]:
+        if isinstance(at, ast.FunctionDef | ast.Lambda):
+            return
         yield at
         for child in ast.iter_child_nodes(at):
-            if not isinstance(child, ast.FunctionDef | ast.Lambda):
-                yield from own(child)
+            yield from own(child)
 
     return any(one is node for statement in tree.body for one in own(statement))
 

@@ -211,11 +211,12 @@ class _Classifier:
             if any(entry.writes for entry in table):
                 raise refuse(
                     "MP141",
-                    "each() is used to change state",
+                    "each() changes all instances",
                     self.method.source,
                     site.node,
                     expected="an operation that changes nothing",
-                    hint=f"change the instance that the record meets: self.{site.element} without each()",
+                    hint=f"change the instance that the record meets, if that is meant: self.{site.element} without "
+                    "each(); epochs without such rows are as fast as without them",
                 )
             return Use(site, Access(site.element, Mode.GLOBAL, writes=False), None)
         if element.partial:

@@ -144,7 +144,7 @@ class SequenceState(WorkingState):
         return left.get(name) is not self._given.get(name)
 
     def changes(self) -> Changes:
-        """All that differs from the parent, in the order of the store keys."""
+        """Return all that differs from the parent, in the order of the store keys."""
         return Changes.joined(overlay.changes() for overlay in self._overlays)
 
     @property

@@ -14,7 +14,7 @@ from millpond.compiler.compiled import KeySets
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.program.semantics.epoch_time import epoch_time
 from tests.golden.programs import load, program_in
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.compiler.keyprograms import (
     HEAD,
     TookTooLong,
@@ -25,7 +25,7 @@ from tests.unit.compiler.keyprograms import (
     touched,
 )
 
-PROGRAMS = sized(100, 20)
+PROGRAMS = some_of(100)
 ROWS = 6
 
 

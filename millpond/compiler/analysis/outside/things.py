@@ -234,7 +234,10 @@ def _attributes(value: Any) -> dict[str, Any]:
     held = getattr(value, "__dict__", None)
     if not isinstance(held, dict):
         return {}
-    return {**held, "value": held.get("_value_")} if isinstance(value, enum.Enum) else held
+    if not isinstance(value, enum.Enum):
+        return held
+    # Its class is no part of a member, although Python keeps it there.
+    return {**{name: one for name, one in held.items() if name != "__objclass__"}, "value": held.get("_value_")}
 
 
 def _is_code(value: Any) -> bool:
@@ -255,8 +258,7 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(value, list | tuple | set | frozenset | collections.deque):
         yield from value
     elif type(value).__module__ != "builtins" and not isinstance(value, ClassAttributes):
-        held = getattr(value, "__dict__", None)
-        yield from held.values() if isinstance(held, dict) else ()
+        yield from _attributes(value).values()
         names = (name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()))
         yield from (getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name))
 

@@ -17,17 +17,26 @@ from millpond.compiler.compile import compile_program
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.frame import FRAME_VERSION, SIGNATURE_BYTES, SIGNED_VERSION, FrameKind, seal, unseal
-from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
+from millpond.storage.frame import (
+    FILE_VARIABLE,
+    FRAME_VERSION,
+    SIGNATURE_BYTES,
+    SIGNED_VERSION,
+    VARIABLE,
+    FrameKind,
+    current_secret,
+    seal,
+    unseal,
+)
 from tests.programs.keyed import Recommender, oracle, random_rows
 from tests.programs.ledger import BATCHES, MemorySink, open_ledger, run_batch, state_after
-from tests.sizes import sized
+from tests.sizes import some_of
 
 NAME = "deltas/some-file"
 SECRET = "00ff" * 16
 OTHER = "00fe" * 16
 IN_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=sized(50, 10)
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=some_of(50)
 )
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.engine.elastic.sketch import Sketch
+from millpond.engine.elastic.loadmetrics import Sketch
 
 ADDED = st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(1, 50)), max_size=80)
 

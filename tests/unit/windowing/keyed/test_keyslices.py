@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from millpond.windowing import aggregate, days, sliding, tumbling
-from millpond.windowing.keyed.keyblocks import spots_over
-from millpond.windowing.keyed.keyslices import KeySlices
+from millpond.windowing.keyed.keyslices import KeySlices, spots_over
 from millpond.windowing.kinds.grids import Regular
 from millpond.windowing.kinds.periodic import TIME, Periodic
 from tests.lengths import us

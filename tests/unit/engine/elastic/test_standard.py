@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from millpond.engine.elastic import Observed
-from millpond.engine.elastic.moves import Move, Weighed
+from millpond.engine.elastic.standard import Move, Weighed
 from millpond.keygroups import Layout
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.engine.elastic import Observed, TaskLoad
-from millpond.engine.elastic.places import REPORTS, UNEVEN, WORTH, Loads, PartitionLoads, keep_places, relieved
 from millpond.keygroups import Layout
+from millpond.spark.placement.placement import REPORTS, UNEVEN, WORTH, Loads, PartitionLoads, keep_places, relieved
 
 PARTITIONS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 1000)), min_size=1, max_size=16)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.engine.gathered.components import connected, neighbours, packed
+from millpond.engine.gathered.gatheredplacement import connected, neighbours, packed
 
 
 def labels_by_search(count, edges):

@@ -24,9 +24,8 @@ from millpond.checkpoint.records.manifest import ElementSchema, StateFile
 from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import read_state
 from millpond.checkpoint.snapshots import compaction, snapshots
-from millpond.engine.local_state import openstate, restoring
-from millpond.engine.local_state.openstate import open_state, store_path
-from millpond.engine.local_state.restoring import Restoring, kept_names, range_starts
+from millpond.engine.local_state import openstate
+from millpond.engine.local_state.openstate import Restoring, kept_names, open_state, range_starts, store_path
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import StateError, StorageError
@@ -41,7 +40,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef
 from tests.programs.keyed import Recommender, Store, Words, committed_state, fresh_seed, oracle, random_rows
-from tests.sizes import compile_once
+from tests.sizes import compile_once, some_of
 
 GROUPS = 12
 ELEMENTS = tuple(ElementSchema(name, "map", "partitioned", "", "int", "int") for name in "ab")
@@ -77,9 +76,9 @@ def failure_of(call):
 def small_files():
     """Chunks of a few entries, snapshots every few epochs, and no state so small that it is restored at once."""
     stack = ExitStack()
-    for module in (deltas, compaction, restoring):
+    for module in (deltas, compaction, openstate):
         stack.enter_context(patch.object(module, "FILE_BYTES", SMALL_FILE))
-    stack.enter_context(patch.object(restoring, "KEPT_BYTES_MAX", SMALL_FILE))
+    stack.enter_context(patch.object(openstate, "KEPT_BYTES_MAX", SMALL_FILE))
     stack.enter_context(patch.object(snapshots, "DELTA_EPOCHS_MAX", 3))
     stack.enter_context(patch.object(openstate, "AT_ONCE_BYTES_MAX", 0))
     return stack
@@ -100,7 +99,7 @@ class World:
         parts = []
         for partition in range(self.layout.partitions):
             own = [key for key in ordered if group_of(key) in self.layout.groups_of(partition)]
-            files = write_delta(self.storage, Changes(own, [changed[key] for key in own])) if own else ()
+            files = write_delta(self.storage, Changes(own, [changed[key] for key in own]), mark="test") if own else ()
             parts.append(Changed(files=files))
         offer = Batch("q", self.batch)
         self.batch += 1
@@ -256,13 +255,13 @@ class Interleaved(RuleBasedStateMachine):
         assert state == self.model == read_state(self.world.storage)
 
 
-Interleaved.TestCase.settings = settings(max_examples=10, stateful_step_count=20, deadline=None)
+Interleaved.TestCase.settings = settings(max_examples=some_of(10), stateful_step_count=20, deadline=None)
 test_any_interleaving_reads_as_a_dict = Interleaved.TestCase
 
 
 @pytest.mark.slow
 class TestMuchLonger(Interleaved.TestCase):
-    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=some_of(150), stateful_step_count=40, deadline=None)
 
 
 @pytest.fixture
@@ -473,10 +472,10 @@ import os, random, signal, sys
 from unittest.mock import patch
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.engine.local_state.openstate import open_state
-from millpond.engine.local_state.restoring import Restoring
+from millpond.engine.local_state.openstate import Restoring
 from millpond.state.local.storekey import group_of
 from millpond.storage.open import open_storage
-from tests.unit.engine.local_state.test_restoring import ELEMENTS, GROUPS, World, small_files
+from tests.unit.engine.local_state.test_openstate_restoring import ELEMENTS, GROUPS, World, small_files
 
 folder, how, seed = sys.argv[1:]
 read = Restoring.read

@@ -14,7 +14,7 @@ from millpond import windowing as w
 from millpond.compiler.compiled import Added
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
-from millpond.engine.task import windowadds
+from millpond.engine.task import inorder
 from millpond.engine.task.columns import ListColumn, column_of, numbers_of
 from millpond.engine.time.eventtime import FeedTime
 from millpond.errors import MillpondError
@@ -88,7 +88,7 @@ def taken(monkeypatch):
 
 def run(directory, rows, *, least=0, policy=BadRows.SKIP, partitions=2):
     """What is held and told, with and without rows that are added at once."""
-    windowadds.ROWS_MIN, usual = least, windowadds.ROWS_MIN
+    inorder.ROWS_MIN, usual = least, inorder.ROWS_MIN
     times = FeedTime(disorder_us=SECOND, idle_us=1)
     try:
         simulated = Simulated(COMPILED, directory, partitions, key_groups=8, bad_rows=policy, event_time=times)
@@ -98,7 +98,7 @@ def run(directory, rows, *, least=0, policy=BadRows.SKIP, partitions=2):
         with epoch_time(START + SECOND):
             simulated.epoch([("read", ("z", 1.0))], [10_000 * SECOND])
     finally:
-        windowadds.ROWS_MIN = usual
+        inorder.ROWS_MIN = usual
     told = fired_by(simulated, ("spans", "both", "visits", "waits"))
     assert any(told.values())
     return held, told, dict(counters), {name: sink.rows() for name, sink in simulated.dead_letters.items()}
@@ -113,7 +113,7 @@ FLOATS = [at * 0.1 for at in range(200)]
 
 @pytest.mark.parametrize("name", ["read", "visit", "wait"])
 def test_rows_are_added_at_once(tmp_path, taken, name):
-    many = run(tmp_path / "columns", rows_of(name, FLOATS), least=windowadds.ROWS_MIN, partitions=1)
+    many = run(tmp_path / "columns", rows_of(name, FLOATS), least=inorder.ROWS_MIN, partitions=1)
     assert taken == [True]
     assert run(tmp_path / "rows", rows_of(name, FLOATS), least=10**9, partitions=1) == many
     assert len(taken) == 1
@@ -126,8 +126,8 @@ def test_parts_of_tuples_are_added_at_once(tmp_path, taken):
 
 
 def test_few_rows_of_a_key_go_one_by_one(tmp_path, taken):
-    run(tmp_path, rows_of("read", FLOATS[:20]), least=windowadds.ROWS_MIN)
-    run(tmp_path / "keys", [("read", (f"k{at}", 1.0)) for at in range(300)], least=windowadds.ROWS_MIN)
+    run(tmp_path, rows_of("read", FLOATS[:20]), least=inorder.ROWS_MIN)
+    run(tmp_path / "keys", [("read", (f"k{at}", 1.0)) for at in range(300)], least=inorder.ROWS_MIN)
     assert taken == []
 
 
