@@ -104,7 +104,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return importlib.util.spec_from_loader(fullname, self, origin=source.file, is_package=source.package)
 
     def is_package(self, fullname: str) -> bool:
-        """Whether a module has others in it."""
+        """Tell whether a module has others in it."""
         return self._sources[fullname].package
 
     def get_source(self, fullname: str) -> str:

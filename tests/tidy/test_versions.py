@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
-import pytest
-
-from millpond.errors import ConnectorError
-from millpond.spark.connectors import CONNECTORS, coordinates, settings_of
+from millpond.spark.connectors import CONNECTORS
 from tests.tidy.tree import ROOT
 
 PAGE = (ROOT / "docs" / "VERSIONS.md").read_text(encoding="utf-8")
@@ -46,15 +43,3 @@ def test_each_python_is_declared_and_tested():
     declared = [one.split(":: ")[-1] for one in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", one)]
     assert declared == list(by)
     assert PROJECT["requires-python"] == f">={declared[0]}"
-
-
-def test_connectors_that_are_wanted_together_are_joined():
-    said = settings_of("4.1.4", ["delta", "iceberg"])
-    assert said["spark.jars.packages"] == ",".join(coordinates("4.1.4", ["delta", "iceberg"]))
-    assert said["spark.sql.extensions"].count(",") == 1
-
-
-@pytest.mark.parametrize("spark", ["4.3.0", "5.0.0", "4.2.1"])
-def test_a_connector_that_does_not_exist_is_refused_with_the_spark_that_has_it(spark):
-    with pytest.raises(ConnectorError, match=r"MP845[\s\S]*pyspark==4.1"):
-        coordinates(spark, ["iceberg"])

@@ -53,16 +53,16 @@ def test_a_job_without_a_group_gets_one_and_the_thread_is_as_before():
 
 def test_the_group_of_a_query_stays_since_spark_stops_it_by_that():
     context = Context(**{"spark.jobGroup.id": "run-7", "spark.job.description": "batch 3"})
-    seen = []
+    seen = {}
 
     def fail():
         with named(Session(context), "Visits, epoch 1, step 0"):
-            seen.append(dict(context.properties))
+            seen.update(context.properties)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert seen == [{"spark.jobGroup.id": "run-7", "spark.job.description": "Visits, epoch 1, step 0"}]
+    assert seen == {"spark.jobGroup.id": "run-7", "spark.job.description": "Visits, epoch 1, step 0"}
     assert context.properties == {"spark.jobGroup.id": "run-7", "spark.job.description": "batch 3"}
 
 
