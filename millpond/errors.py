@@ -174,6 +174,10 @@ class MetricsError(MillpondError):
     """MP84x: what a job tells can't be shown where it was asked for."""
 
 
+class ConnectorError(MillpondError):
+    """MP845, 846: Spark has no connector as it was asked for."""
+
+
 class Passing(BaseException):
     """What tells nothing of the row that is at work: nobody may catch it who catches whatever rows raise."""
 

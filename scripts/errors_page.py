@@ -32,10 +32,10 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "state that is opened, and metrics", "ReadError"),
+    ("MP8", "open state and metrics", "ReadError"),
 )
 
-ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError",)}
+ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError")}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {

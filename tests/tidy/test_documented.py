@@ -30,6 +30,7 @@ FAMILIES = {
     "SourceError": "MP81",
     "ReadError": "MP83",
     "MetricsError": "MP84",
+    "ConnectorError": "MP84",
 }
 
 CODE = re.compile(r"MP\d{3}")
