@@ -23,11 +23,14 @@ FAMILIES = {
     "ConnectError": "MP6",
     "ElasticError": "MP6",
     "SetupError": "MP7",
+    "LoopError": "MP8",
 }
 
 CODE = re.compile(r"MP\d{3}")
 NO_VERB = re.compile(r"(The|An?|What|Whether|Which|When|Where|Why|How|All|One|Each|Every|Entries|So) ")
-VERBS_IN = frozenset({"cli", "front", "graph", "keygroups", "program", "sinks", "spelling", "state", "testing"})
+VERBS_IN = frozenset(
+    {"cli", "front", "graph", "keygroups", "loops", "program", "sinks", "spelling", "state", "testing"}
+)
 """Rooms whose functions say what they do by a verb."""
 # A heading, a row of a table, or an item of a list that begins with the code.
 EXPLAINED = re.compile(r"^[#|*\-\s]*`?(MP\d{3})\b", re.MULTILINE)
