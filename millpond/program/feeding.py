@@ -36,11 +36,15 @@ class HandlerOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class _Handler:
-    """What it may name; how long its windows wait for late rows, None for timers; if some end with a row."""
+    """What it may name; how long its windows wait for late rows, None for timers; if some end with a row.
+
+    One that `corrects` puts right itself what it fed, when its windows are emitted again.
+    """
 
     names: frozenset[str]
     lateness_us: int | None
     untimed: bool
+    corrects: bool
 
 
 _KNOWN: Final = WeakKeyDictionary[type, Mapping[str, HandlerOrder]]()
@@ -57,7 +61,9 @@ def handler_orders(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
 def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
     elements: Mapping[str, Any] = program.elements()
     handlers = {
-        name: _Handler(frozenset(names_reached(program, element.handler)), element.lateness_us, element.untimed)
+        name: _Handler(
+            frozenset(names_reached(program, element.handler)), element.lateness_us, element.untimed, element.corrects
+        )
         for name, element in elements.items()
         if hasattr(element, HANDLER)
     }
@@ -218,7 +224,8 @@ def _wait(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> int:
 
 def _is_final(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> bool:
     """Return whether windows are emitted once, for good: what their handler adds or sets could not be taken back."""
-    return handlers[name].lateness_us is not None and bool(fed[name])
+    one = handlers[name]
+    return one.lateness_us is not None and bool(fed[name]) and not one.corrects
 
 
 def _endless(program: type, name: str, handler: Any) -> WindowError:

@@ -56,6 +56,9 @@ class TimerElement(Element):
     untimed = False
     """Whether some of them end with a row and not at a time."""
 
+    corrects = False
+    """Whether the handler itself puts right what it fed, when late rows correct its windows."""
+
     def __init__(self, handler: Callable[..., Any]) -> None:
         super().__init__(Map[int, int], Distribution.PARTITIONED, None)
         # Hints may name what comes later in the module, so they are read when the type is asked for.
