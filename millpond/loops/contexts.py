@@ -293,10 +293,10 @@ class Context:
         self.steps += 1
         if not known and vars(one):
             self._keys[key] = one
-            if vars(one).keys() <= set(self._shape.persistent):
-                self._quiet.add(key)
-            else:
+            if self._shape.has_state(one):
                 self._quiet.discard(key)
+            else:
+                self._quiet.add(key)
 
 
 def run_loop(

@@ -46,7 +46,7 @@ class LoopKind:
         shape = LoopShape.of(loop)
         self.module = loop.__module__
         self._names = tuple(columns)
-        self._row = namedtuple("Row", self._names, rename=True)  # type: ignore[misc]
+        self._row = namedtuple("Row", self._names, rename=True)  # type: ignore[misc] # noqa: PYI024
         self._bare = bare
         hints = shape.attribute_hints
         kept = tuple(hint for name, hint in zip(shape.attributes, hints, strict=True) if name in shape.persistent)
@@ -58,8 +58,9 @@ class LoopKind:
             int, bool, _DICT[key, attributes], _LIST[key], _DICT[key, _LIST[shape.message_hint]], _DICT[str, Any]
         ]
         self.carried_type = _DICT[key, _TUPLE[kept] if kept else _TUPLE[()]]
-        self.result_names, self._result_parts = _columns_of(shape.result_hint)
-        self.result_hints = (key, *self._result_parts)
+        self.result_names, parts = _columns_of(shape.result_hint)
+        self._wide = typing.get_origin(key) is tuple
+        self.result_hints = (*(typing.get_args(key) if self._wide else (key,)), *parts)
         # Whoever names a condition or an aggregate that is not there is told before any row comes.
         Context(loop, self.until, synchrony)
 
@@ -101,11 +102,12 @@ class LoopKind:
     def parts(self, result: Any) -> list[tuple[Any, ...]]:
         """Return the rows of what `finalize` gave."""
         many = result if isinstance(result, list) else [result]
-        return [tuple(one) if self._named else (one,) for one in many]
+        return [tuple(one) if self.result_names != (VALUE,) else (one,) for one in many]
 
-    @property
-    def _named(self) -> bool:
-        return self.result_names != (VALUE,)
+    def keyed(self, key: Any, result: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a key: the parts of the key, and those of each of its results."""
+        own = key if self._wide else (key,)
+        return [(*own, *parts) for parts in self.parts(result)]
 
 
 class LoopIteration:
@@ -126,7 +128,7 @@ class LoopIteration:
     def rows(self) -> list[tuple[Any, ...]]:
         """Return a row for each result: the key, and the parts of the result."""
         found = self._context.results()
-        return [(key, *parts) for key, result in found.items() for parts in self._kind.parts(result)]
+        return [row for key, result in found.items() for row in self._kind.keyed(key, result)]
 
     def persisted(self) -> Any:
         """Return the persistent attributes of all keys."""

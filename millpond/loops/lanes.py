@@ -31,7 +31,9 @@ TELL, CORRECT = "tell", "correct"
 class Iteration(Protocol):
     """The iteration of one window."""
 
-    ended: bool
+    @property
+    def ended(self) -> bool:
+        """Whether only results are left."""
 
     def advance(self, budget: int | None) -> int:
         """Run rounds up to a budget, and return how many there were."""

@@ -61,6 +61,11 @@ class Declared:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
+    @property
+    def default(self) -> Any:
+        """The value that a key begins with."""
+        return self._default if self._factory is None else self._factory()
+
     def __get__(self, loop: Any, owner: type | None = None) -> Any:
         if loop is None:
             return self
@@ -207,6 +212,7 @@ class LoopShape:
     persistent: tuple[str, ...]
     combine: Combiner | None
     aggregators: Mapping[str, Combiner]
+    defaults: Mapping[str, Declared]
 
     @staticmethod
     def of(loop: type[Loop]) -> LoopShape:
@@ -258,6 +264,11 @@ class LoopShape:
             found=f"`{found}` without one",
         )
 
+    def has_state(self, one: Loop) -> bool:
+        """Say whether a key has loop state: an attribute that differs from its default."""
+        found = ((name, value) for name, value in vars(one).items() if name not in self.persistent)
+        return any(name not in self.attributes or value != self.defaults[name].default for name, value in found)
+
     def values(self, one: Loop) -> tuple[Any, ...]:
         """Return the attributes of a key as they are stored, and refuse others."""
         strange = sorted(vars(one).keys() - set(self.attributes))
@@ -292,4 +303,5 @@ def _shape(loop: type[Loop]) -> LoopShape:
         tuple(sorted(name for name, one in found.items() if one.persists)),
         None if own is None else combiner(cast("object", own)),
         {name: combiner(one) for name, one in loop.aggregators.items()},
+        found,
     )

@@ -9,6 +9,7 @@ epoch, so a long iteration does not stop the stream.
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from typing import Any, Final
 
 from millpond.errors import LoopError
@@ -20,7 +21,7 @@ from millpond.loops.lanes import SHARED, Bounds, Entered, Kind, Lane, entered, n
 from millpond.program.declare import Partitioned
 from millpond.program.entries import HANDLER, entry
 from millpond.program.program import ProgramBase
-from millpond.program.timers import on_timer
+from millpond.program.timers import going_on, on_timer
 from millpond.program.windows import correcting, on_window
 from millpond.state.containers.map import Map
 from millpond.windowing.aggregates.aggregates import Aggregate
@@ -56,6 +57,45 @@ def gathered_rows(row_type: Any) -> Aggregate:
     return Aggregate("gathered_rows", lift, combine, lower, (), commutative=True, partial_type=kind, reads=("row",))
 
 
+@dataclass(frozen=True)
+class _Intake:
+    """Puts the rows of a window that is over into its lane."""
+
+    kind: Kind
+    shares: bool
+
+    def lane(self, one: ClosedWindow) -> Bounds:
+        """Return the lane of a window."""
+        return SHARED if self.shares else _bounds(one)
+
+    def __call__(self, held: Entered | None, shard: int, one: ClosedWindow) -> Entered:
+        return entered(held, _bounds(one), shard, self.kind.pack(one["rows"]))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Takes the turn of a lane: what it holds then, the rows that leave, and when its next turn is."""
+
+    kind: Kind
+    budget: int | None
+    late_us: int
+    shares: bool
+
+    def __call__(
+        self, held: Entered, lane: tuple[Any, ...] | None, at: datetime.datetime
+    ) -> tuple[Entered, tuple[Any, ...], list[tuple[Any, ...]], datetime.datetime | None]:
+        last = None if lane is None else Lane(*lane)
+        until = microseconds(at)
+        done = turn(self.kind, held, last, self.budget, until=until, lateness=self.late_us, shares=self.shares)
+        rows = [(*bounds_of(window), *row, *((change,) if self.late_us else ())) for window, change, row in done.rows]
+        following = at if done.more else _moment(next_turn(done.entered, self.late_us), at)
+        return done.entered, tuple(done.lane), rows, following
+
+
+def _bounds(one: ClosedWindow) -> Bounds:
+    return microseconds(one.begin), microseconds(one.end)
+
+
 def loop_program(
     kind: Kind, window: Any, *, lateness: Length = _NO_TIME, budget: int | None = None
 ) -> type[ProgramBase]:
@@ -74,18 +114,7 @@ def loop_program(
     late_us = length_us(lateness, "lateness", _bad_lateness)
     shares = kind.persists or budget is not None
 
-    def bounds(one: ClosedWindow) -> Bounds:
-        return microseconds(one.begin), microseconds(one.end)
-
-    def lane_of(one: ClosedWindow) -> Bounds:
-        return SHARED if shares else bounds(one)
-
-    def worked(held: Entered, lane: tuple[Any, ...] | None, at: datetime.datetime) -> tuple[Any, ...]:
-        last = None if lane is None else Lane(*lane)
-        done = turn(kind, held, last, budget, until=microseconds(at), lateness=late_us, shares=shares)
-        rows = [(*bounds_of(window), *row, *((change,) if late_us else ())) for window, change, row in done.rows]
-        following = at if done.more else _moment(next_turn(done.entered, late_us), at)
-        return done.entered, tuple(done.lane), rows, following
+    intake, work = _Intake(kind, shares), _Work(kind, budget, late_us, shares)
 
     class Looped(ProgramBase):
         entered = Partitioned(Map[_TUPLE[int, int], _DICT[_TUPLE[int, int], _TUPLE[bool, _DICT[int, bytes]]]])
@@ -109,15 +138,15 @@ def loop_program(
         @on_window(window, lateness=lateness, rows=gathered_rows(kind.row_type))
         def gathered(self, shard: int, closed: list[ClosedWindow]) -> None:
             for one in closed:
-                lane = lane_of(one)
-                self.entered[lane] = entered(self.entered.get(lane), bounds(one), shard, kind.pack(one["rows"]))
+                lane = intake.lane(one)
+                self.entered[lane] = intake(self.entered.get(lane), shard, one)
                 self.turns.set(lane, one.end)
 
         correcting(gathered)
 
         @on_timer
         def turns(self, lane: tuple[int, int], at: datetime.datetime) -> Any:
-            held, state, rows, following = worked(self.entered.get(lane, {}), self.lanes.get(lane), at)
+            held, state, rows, following = work(self.entered.get(lane, {}), self.lanes.get(lane), at)
             if held or shares:
                 self.entered[lane] = held
                 self.lanes[lane] = state
@@ -127,6 +156,8 @@ def loop_program(
             if following is not None:
                 self.turns.set(lane, following)
             return rows
+
+        going_on(turns)
 
     # The program is of the package of what it iterates: of its own code, the compiler looks into every function.
     Looped.__module__ = kind.module

@@ -38,13 +38,15 @@ class HandlerOrder(NamedTuple):
 class _Handler:
     """What it may name; how long its windows wait for late rows, None for timers; if some end with a row.
 
-    One that `corrects` puts right itself what it fed, when its windows are emitted again.
+    One that `corrects` puts right itself what it fed, when its windows are emitted again; one that `goes_on` fires
+    after the end of time, too.
     """
 
     names: frozenset[str]
     lateness_us: int | None
     untimed: bool
     corrects: bool
+    goes_on: bool
 
 
 _KNOWN: Final = WeakKeyDictionary[type, Mapping[str, HandlerOrder]]()
@@ -62,7 +64,11 @@ def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
     elements: Mapping[str, Any] = program.elements()
     handlers = {
         name: _Handler(
-            frozenset(names_reached(program, element.handler)), element.lateness_us, element.untimed, element.corrects
+            frozenset(names_reached(program, element.handler)),
+            element.lateness_us,
+            element.untimed,
+            element.corrects,
+            element.goes_on,
         )
         for name, element in elements.items()
         if hasattr(element, HANDLER)
@@ -99,6 +105,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
             strict=cyclic or len(groups[name]) > 1,
             cyclic=cyclic,
             again=handler.lateness_us is None and name in reached(fed, name),
+            go_on=handler.goes_on,
         )
         found[name] = HandlerOrder(place, name in by_rows, _is_final(handlers, fed, name))
     return found
@@ -181,6 +188,8 @@ def _groups(handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner
 def _tell_apart(
     handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner: Edges, one: str, other: str
 ) -> bool:
+    if handlers[one].goes_on or handlers[other].goes_on:
+        return False  # It takes all that is there, and puts it in order itself.
     state = {name for name, element in elements.items() if not hasattr(element, HANDLER)}
     if handlers[one].names & handlers[other].names & state or inner[one] & inner[other]:
         return True
