@@ -28,8 +28,8 @@ VALUE: Final = "value"
 class LoopKind:
     """A loop over the keys of windows, with the types of keys and rows.
 
-    `columns` are the names of a row's columns with their types: rows that `entry` gets are named tuples of them. With
-    one column only and `bare`, a row is the value itself.
+    `columns` are the names of a row's columns with their types: rows that `entry` gets are named tuples of them. The
+    type of messages is that of `step`, unless it is given.
     """
 
     def __init__(
@@ -40,14 +40,13 @@ class LoopKind:
         *,
         key: Any,
         columns: dict[str, Any],
-        bare: bool = False,
+        message: Any = None,
     ) -> None:
         self.loop, self.until, self.synchrony = loop, must_be_condition(until), synchrony
         shape = LoopShape.of(loop)
         self.module = loop.__module__
         self._names = tuple(columns)
         self._row = namedtuple("Row", self._names, rename=True)  # type: ignore[misc] # noqa: PYI024
-        self._bare = bare
         hints = shape.attribute_hints
         kept = tuple(hint for name, hint in zip(shape.attributes, hints, strict=True) if name in shape.persistent)
         self.persists = bool(kept)
@@ -55,7 +54,12 @@ class LoopKind:
         self.row_type = _TUPLE[key, int, _TUPLE[tuple(columns.values()) or (bool,)]]
         attributes = _TUPLE[hints] if hints else _TUPLE[()]
         self.stored_type = _TUPLE[
-            int, bool, _DICT[key, attributes], _LIST[key], _DICT[key, _LIST[shape.message_hint]], _DICT[str, Any]
+            int,
+            bool,
+            _DICT[key, attributes],
+            _LIST[key],
+            _DICT[key, _LIST[message or shape.message_hint]],
+            _DICT[str, Any],
         ]
         self.carried_type = _DICT[key, _TUPLE[kept] if kept else _TUPLE[()]]
         self.result_names, parts = _columns_of(shape.result_hint)
@@ -66,7 +70,7 @@ class LoopKind:
 
     def __reduce__(self) -> tuple[Any, ...]:
         columns = dict(zip(self._names, typing.get_args(typing.get_args(self.row_type)[2]), strict=False))
-        return _again, (self.loop, self.until, self.synchrony, self.key_type, columns, self._bare)
+        return _again, (self.loop, self.until, self.synchrony, self.key_type, columns)
 
     @property
     def _codec(self) -> ValueCodec:
@@ -84,7 +88,7 @@ class LoopKind:
         codec = self._codec
         for shard in sorted(packed):
             for key, _, row in codec.decode(packed[shard]):
-                by_key.setdefault(key, []).append(row[0] if self._bare else self._row(*row))
+                by_key.setdefault(key, []).append(self._row(*row))
         made.enter(by_key.items())
         return LoopIteration(self, made)
 
@@ -160,7 +164,5 @@ def _columns_of(hint: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     return (VALUE,), (hint,)
 
 
-def _again(
-    loop: type[Loop], until: Condition, synchrony: Synchrony, key: Any, columns: dict[str, Any], bare: bool
-) -> LoopKind:
-    return LoopKind(loop, until, synchrony, key=key, columns=columns, bare=bare)
+def _again(loop: type[Loop], until: Condition, synchrony: Synchrony, key: Any, columns: dict[str, Any]) -> LoopKind:
+    return LoopKind(loop, until, synchrony, key=key, columns=columns)

@@ -42,7 +42,7 @@ from millpond.windowing.kinds.grids import Regular
 from millpond.windowing.kinds.periodic import TIME as OVER_TIME
 from millpond.windowing.kinds.periodic import Periodic
 
-KEY, ROW = "loop_key", "loop_row"
+KEY, ROW, MICROS = "loop_key", "loop_row", "loop_micros"
 """The columns that the program is fed."""
 
 _OPTIONAL: Any = typing.Optional
@@ -122,9 +122,9 @@ def loop_job(
 
 def loop_frame(rows: LoopRows, kind: Kind, window: Any, schema: pa.Schema, partitions: int | None) -> DataFrame:
     """Return the results of all windows of a batch as a DataFrame: each window runs in one task."""
-    begin, length = _begins(window, F.unix_micros(F.col(TIME)))
-    fed = rows.fed().select(KEY, ROW, TIME).where(F.col(TIME).isNotNull())
-    spread = fed.select(KEY, ROW, F.unix_micros(TIME).alias(TIME), F.explode(begin).alias(BEGIN))
+    begin, length = _begins(window, F.col(MICROS))
+    fed = rows.fed().where(F.col(TIME).isNotNull()).select(KEY, ROW, F.unix_micros(TIME).alias(MICROS))
+    spread = fed.select(KEY, ROW, MICROS, F.explode(begin).alias(BEGIN))
     if kind.persists:
         routed = spread.repartition(1)
     else:
@@ -160,7 +160,7 @@ def _worker(
     def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, tuple[Any, int, Any]]]:
         for batch in batches:
             keys, rows = read_key(batch.column(KEY)), read_row(batch.column(ROW))
-            times, begins = batch.column(TIME).to_pylist(), batch.column(BEGIN).to_pylist()
+            times, begins = batch.column(MICROS).to_pylist(), batch.column(BEGIN).to_pylist()
             for begin, key, at, row in zip(begins, keys, times, rows, strict=True):
                 yield begin, (key, at, row)
 

@@ -154,6 +154,8 @@ class WindowedFrame:
 
     def over(self, window: Window) -> LoopFrame:
         """Lay windows over time, for a loop: `.over(days("Europe/Berlin")).iterate_job(...)`."""
+        if isinstance(self._time_type, T.TimestampNTZType):
+            raise _unfit(self._field(self._time), "time of a loop", "a timestamp with time zone")
         keys = list(zip(self._key_fields, self._keys, strict=True))
         own = {field.name for field in self._key_fields}
         columns = [(self._field(quoted(name)), quoted(name)) for name in self._frame.columns if name not in own]
