@@ -13,6 +13,7 @@ from benchmarks import (
     backends,
     compile_time,
     elastic,
+    graphs,
     keyed_state,
     large_state,
     latency,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "recovery": recovery,
     "raising_rows": raising_rows,
     "elastic": elastic,
+    "graphs": graphs,
 }
 
 

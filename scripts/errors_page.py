@@ -32,6 +32,7 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
+    ("MP8", "loops and graphs", "LoopError"),
 )
 
 ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError")}
@@ -52,6 +53,7 @@ INTRODUCTIONS = {
         "Nothing of the epoch is committed. MP61x and MP62x are about windows and aggregates, mostly found when they\n"
         "are described; [WINDOWS.md](WINDOWS.md) shows how."
     ),
+    "MP8": "Mostly found when a loop or a graph is described; [LOOPS.md](LOOPS.md) and [GRAPHS.md](GRAPHS.md) show how.",
 }
 
 HEAD = """\

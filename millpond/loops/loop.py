@@ -22,15 +22,13 @@ import datetime
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, cast, overload
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from millpond.errors import LoopError
 from millpond.loops.combining import Combiner, combiner
 from millpond.loops.synchrony import Synchrony, strict
 from millpond.loops.termination import Condition
-
-V = TypeVar("V")
 
 _MISSING: Final[Any] = object()
 _SHAPES: Final = WeakKeyDictionary[type, Any]()
@@ -75,19 +73,11 @@ class Declared:
         return made
 
 
-@overload
-def state(default: V) -> V: ...
-@overload
-def state(*, factory: Callable[[], V]) -> V: ...
 def state(default: Any = _MISSING, *, factory: Any = None) -> Any:
     """Declare what a key knows during an iteration, as `distance: float` with a default. It is gone with that."""
     return Declared(default, factory, persists=False)
 
 
-@overload
-def persistent(default: V) -> V: ...
-@overload
-def persistent(*, factory: Callable[[], V]) -> V: ...
 def persistent(default: Any = _MISSING, *, factory: Any = None) -> Any:
     """Declare state of a key that goes on from window to window; such windows run in the order of event time."""
     return Declared(default, factory, persists=True)

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from millpond.errors import LoopError
+from millpond.loops import Loop, fixpoint, state
+from millpond.loops.kinds import LoopKind
 from millpond.loops.program import gathered_rows, loop_program
 from millpond.testing import assert_equals_plain, at, crash, lost_local_state, simulate, torn_write
 from millpond.windowing import sliding, tumbling
@@ -130,6 +132,28 @@ def test_gathered_rows_are_all_there_however_they_are_combined():
     for number in range(1000):
         chunks = rows.combine(chunks, rows.lift({"row": number}))
     assert len(chunks) <= 10
+
+
+class Untyped(Loop):
+    x = state(0)
+
+    def finalize(self) -> int:
+        return 1
+
+
+class Unnamed(Loop):
+    def step(self, messages: list[int]) -> None:
+        pass
+
+    def finalize(self) -> tuple[int, int]:
+        return 1, 2
+
+
+@pytest.mark.parametrize("loop", [Untyped, Unnamed, Loop])
+def test_types_that_are_missing_are_asked_for(loop):
+    with pytest.raises(LoopError) as caught:
+        LoopKind(loop, fixpoint(), key=int, columns={"target": int})
+    assert caught.value.code == "MP855"
 
 
 @pytest.mark.parametrize("budget", [0, -1, 1.5, True])
