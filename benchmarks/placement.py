@@ -20,7 +20,7 @@ from benchmarks.report import BenchmarkError, Figures, Teller, ratio, rounded
 from benchmarks.spark import cluster, stream
 from millpond import Map, Partitioned, Program, Tuning, entry
 from millpond.checkpoint.recovery import read_state
-from millpond.spark.progress import EpochReport
+from millpond.spark.reporting.reports import EpochReport
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.local.storekey import unit_of

@@ -27,8 +27,7 @@ from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.snapshots.compaction import compact
 from millpond.clock import SystemClock
 from millpond.engine.local_state import openstate
-from millpond.engine.local_state.openstate import Restore, open_state
-from millpond.engine.local_state.restoring import Restoring
+from millpond.engine.local_state.openstate import Restore, Restoring, open_state
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout, hash_ints
 from millpond.state.changes import Changes
@@ -151,7 +150,7 @@ def write_checkpoint(url: str, data: Data, partitions: int) -> Parent:
             for partition in range(partitions):
                 groups = layout.groups_of(PartitionId(partition))
                 own = [key for key in keys if group_of(key) in groups]
-                files = write_delta(storage, Changes(own, [data.value(key, epoch) for key in own]))
+                files = write_delta(storage, Changes(own, [data.value(key, epoch) for key in own]), mark="test")
                 parts.append(Changed(files=files))
             return EpochWork(tuple(parts), (), {})
 

@@ -27,7 +27,7 @@ from benchmarks.spark import stream
 from benchmarks.stage import Stage
 from millpond import Durability, Keep, Map, Partitioned, Program, entry
 from millpond.checkpoint.snapshots import background, snapshots
-from millpond.spark.progress import EpochReport
+from millpond.spark.reporting.reports import EpochReport
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.local.storekey import unit_of

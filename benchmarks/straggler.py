@@ -21,7 +21,7 @@ from benchmarks.spark import stream
 from benchmarks.workload import Input, Work, check_counts
 from millpond import Tuning
 from millpond.engine.elastic import Elastic
-from millpond.spark.progress import EpochReport
+from millpond.spark.reporting.reports import EpochReport
 
 EXECUTORS = 2
 THIEVES = 3

@@ -15,6 +15,7 @@ from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state, windows
 from millpond.front.graphs import graph
+from millpond.front.opened import open  # noqa: A004
 from millpond.front.program import Program
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
@@ -73,6 +74,7 @@ __all__ = [
     "merges",
     "on_timer",
     "on_window",
+    "open",
     "parquet",
     "read_changes",
     "read_state",

@@ -68,11 +68,9 @@ IN_STORAGE = (
 IN_TIDYING = (
     "garbage.listed",
     "garbage.deleted",
-    "garbage.swept",
     "garbage.forgotten",
     "number.retired",
     "number.covered",
-    "name.revived",
 )
 """Epochs that are not kept are deleted: lists, marks, and names that come to life again."""
 

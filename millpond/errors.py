@@ -62,6 +62,10 @@ class MillpondError(Exception):
                 lines.append(f"  {label:<9} {text}")
         return "\n".join(lines)
 
+    def _render_traceback_(self) -> list[str]:
+        # Notebooks ask for it: what they would show is a page of our own lines.
+        return str(self).splitlines()
+
     def placed(self, places: tuple[SourcePlace, ...]) -> MillpondError:
         """Return the same error at these places, if it has none."""
         if self.places or not places:
@@ -152,6 +156,14 @@ class ConnectError(MillpondError):
 
 class ElasticError(MillpondError):
     """MP68x: key groups can't be owned as somebody wants, or an option of elastic jobs is not one."""
+
+
+class ReadError(MillpondError):
+    """MP83x: state that was opened without a job can't be read as it was asked for."""
+
+
+class MetricsError(MillpondError):
+    """MP84x: what a job tells can't be shown where it was asked for."""
 
 
 class Passing(BaseException):

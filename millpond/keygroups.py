@@ -93,18 +93,21 @@ def stable_hash(key: Any) -> int:
     raise StateError(
         "MP202",
         "this value can't be a key",
-        expected="int, str, bytes, bool, date, datetime, UUID, Decimal, Enum, or a tuple or frozen record of them",
+        expected="int, str, bytes, bool, date, datetime, timedelta, UUID, Decimal, Enum, or a tuple or frozen record "
+        "of them",
         found=f"{kind.__name__}: {str(key)[:60]}",
         hint="convert the key to one of these types first",
     )
 
 
 def plain_key(key: Any) -> Any:
-    """Return what counts of a key: the value of an enum, the fields of a record, else the key itself."""
+    """Return what counts of a key: the value of an enum, the fields of a record, microseconds, else the key itself."""
     if isinstance(key, enum.Enum):
         return key.value
     if isinstance(key, tuple):
         return tuple(key)
+    if isinstance(key, datetime.timedelta):
+        return key // _MICROSECOND
     if dataclasses.is_dataclass(key):
         return tuple([getattr(key, field.name) for field in dataclasses.fields(key)])
     return key

@@ -1,9 +1,10 @@
 """Measure the house: its files, lines and folders, files with one importer, and how far one record has to walk.
 
-    .venv/bin/python scripts/house.py
+    .venv/bin/python scripts/house.py [--list]
 
 The walk is that of one row through one simulated epoch: which files of the package its calls go through, and how often
-they go back to a file that was seen before. Prints one JSON line last.
+they go back to a file that was seen before. Prints one JSON line last. With `--list`, the files with one importer and
+the walk, call by call, come first.
 """
 
 from __future__ import annotations
@@ -48,19 +49,19 @@ def importers(files: list[Path]) -> dict[str, set[str]]:
     return found
 
 
-def walk() -> tuple[int, int]:
-    """The files that one row goes through in one simulated epoch, and how often it comes back to one."""
+def walk() -> list[tuple[str, str]]:
+    """Follow one row through one simulated epoch: each change of file, with the function that is called there."""
     from examples.kv_store import KeyValueStore
     from millpond.compiler.compile import compile_program
     from millpond.engine.simulated import Simulated
 
-    files: list[str] = []
+    steps: list[tuple[str, str]] = []
 
     def follow(frame: FrameType, event: str, _: Any) -> None:
         if event == "call":
             file = frame.f_code.co_filename
-            if file.startswith(str(PACKAGE)) and (not files or files[-1] != file):
-                files.append(file)
+            if file.startswith(str(PACKAGE)) and (not steps or steps[-1][0] != file):
+                steps.append((file, frame.f_code.co_qualname))
 
     program = compile_program(KeyValueStore)
     with tempfile.TemporaryDirectory() as folder:
@@ -71,8 +72,7 @@ def walk() -> tuple[int, int]:
             run.epoch([("put", ("b", "2"))])
         finally:
             sys.setprofile(None)
-    different = len(set(files))
-    return different, len(files) - different
+    return steps
 
 
 def main() -> None:
@@ -82,7 +82,8 @@ def main() -> None:
     folders = Counter(file.parent for file in files)
     known = importers(files)
     single = [file for file in files if file.name != "__init__.py" and len(known[module_name(file)]) == 1]
-    seen, returns = walk()
+    steps = walk()
+    seen = len({file for file, _ in steps})
     figures = {
         "files": len(files),
         "lines": sum(lines.values()),
@@ -91,8 +92,14 @@ def main() -> None:
         "largest_folder": max(folders.values()),
         "single_importer_files": len(single),
         "walk_files": seen,
-        "walk_returns": returns,
+        "walk_returns": len(steps) - seen,
     }
+    if "--list" in sys.argv[1:]:
+        for file in single:
+            (importer,) = known[module_name(file)]
+            print(f"{lines[file]:>5}  {file.relative_to(PACKAGE)} <- {importer}")
+        for name, called in steps:
+            print(f"       {Path(name).relative_to(PACKAGE)}  {called}")
     for name, figure in figures.items():
         print(f"{name.replace('_', ' '):>22}  {figure:,}")
     print(json.dumps(figures))

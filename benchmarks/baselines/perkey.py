@@ -12,7 +12,7 @@ from pathlib import Path
 
 from millpond.storage.backends.perkey import file_of_key, key_of_file
 from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, inside, missing
-from millpond.storage.diskerrors import coded
+from millpond.storage.door import coded
 
 
 class FaithfulPerKeyStorage:

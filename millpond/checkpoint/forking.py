@@ -7,15 +7,19 @@ taken over: the first batch of any query is the fork's first one. Bounded runs a
 
 In order: the savepoint in the base, the file that names the base, the manifest, the genesis. A fork without a genesis
 is none: whoever dies before that leaves a folder that nobody opens. Whoever fails takes the savepoint back.
+
+Neither may lie inside the other: what is collected in the outer one could be the inner's.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -49,11 +53,12 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError, MillpondError, StateError
 from millpond.ids import ManifestHash
 from millpond.storage.addresses import shown_url
-from millpond.storage.composed.layered import BASE_NAME, Base, encode_base
+from millpond.storage.composed.elements import SCHEME as ELEMENTS
+from millpond.storage.composed.layered import BASE_NAME, Base, LayeredStorage, encode_base
+from millpond.storage.composed.spread import SCHEME as SPREAD
 from millpond.storage.content import get_content
 from millpond.storage.contract import PutOutcome, Storage
-from millpond.storage.open import forks, holds_password, open_storage
-from millpond.storage.places import overlap, places_behind, places_of
+from millpond.storage.open import folder_of, forks, holds_password, open_storage, roots_of
 
 Told = Callable[[int], None]
 Begun = Callable[[int], Told]
@@ -124,7 +129,7 @@ def fork(
 
 
 def point_of(history: History, which: int | str | None) -> Point:
-    """The state after an epoch, given by its number, by a savepoint or not at all."""
+    """Return the state after an epoch, given by its number, by a savepoint or not at all."""
     if not isinstance(which, str):
         return history.point(which)
     if which.isascii() and which.isdecimal():
@@ -194,7 +199,7 @@ def _held(base: Storage, target: Storage, genesis: Genesis, point: Point, clock:
 
 
 def _is_there(target: Storage, genesis: Genesis) -> bool:
-    """Whether a fork is there although making it failed: a put that raises may have been done."""
+    """Say whether a fork is there although making it failed: a put that raises may have been done."""
     return target.contains(GENESIS_NAME) and decode_genesis(target.get(GENESIS_NAME)).uuid == genesis.uuid
 
 
@@ -230,3 +235,41 @@ def _unfit_epoch(expected: str, found: str, hint: str) -> EpochError:
 
 def _unfit_place(expected: str, found: str, hint: str) -> EpochError:
     return EpochError("MP423", "a fork can't be made here", expected=expected, found=found, hint=hint)
+
+
+Place = tuple[str, PurePosixPath]
+"""A machine or a bucket, and a folder there, with no links on the way."""
+
+_OBJECTS = ("s3://", "gs://", "az://")
+
+
+def places_of(url: str) -> list[Place]:
+    """Return the folders in which the storage at an address keeps its files; none if it keeps them in none."""
+    if url.lower().startswith((f"{SPREAD}://", f"{ELEMENTS}://")):
+        return [place for root in roots_of(url) for place in places_of(root)]
+    folder = folder_of(url)
+    if folder is not None:
+        return [("", PurePosixPath(os.path.realpath(folder)))]
+    if url.lower().startswith(_OBJECTS):
+        parts = urlsplit(url)
+        return [(f"{parts.scheme}://{parts.netloc}?{parts.query}", PurePosixPath("/", parts.path.strip("/")))]
+    return []
+
+
+def places_behind(storage: Storage) -> list[Place]:
+    """Return the places of a storage and of all its bases."""
+    found = places_of(storage.url)
+    while isinstance(storage, LayeredStorage):
+        storage = storage.behind
+        found += places_of(storage.url)
+    return found
+
+
+def overlap(some: Iterable[Place], others: Iterable[Place]) -> bool:
+    """Say whether one of some places lies inside one of others, or is it, or the other way round."""
+    found = list(others)
+    return any(
+        machine == another and (folder.is_relative_to(outer) or outer.is_relative_to(folder))
+        for machine, folder in some
+        for another, outer in found
+    )

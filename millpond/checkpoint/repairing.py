@@ -94,12 +94,12 @@ def repair(storage: Storage, to: int | None = None, *, begun: Begun = lambda _si
 
 
 def _readable(history: History, damaged: set[str]) -> dict[int, Manifest]:
-    """The manifests that can be believed; a file under a name that no manifest has is none."""
+    """Return the manifests that can be believed; a file under a name that no manifest has is none."""
     return {epoch: history.manifest(epoch)[0] for epoch in history.epochs if manifest_name(epoch) not in damaged}
 
 
 def _needed(manifest: Manifest) -> set[str]:
-    """What a start from an epoch reads; deltas before its snapshot only save work."""
+    """Return what a start from an epoch reads; deltas before its snapshot only save work."""
     states = restore_files(manifest, 0, KEY_GROUPS_MAX)
     return {state.file.name for state in states} | {ref.name for ref in manifest.pending}
 
@@ -110,7 +110,7 @@ def _chunks(manifests: dict[int, Manifest], damaged: set[str]) -> list[StateFile
 
 
 def _made_again(history: History, manifests: dict[int, Manifest], damaged: set[str], state: StateFile) -> bytes | None:
-    """The bytes of a chunk, from an older snapshot and deltas; None if there is no way to them."""
+    """Return the bytes of a chunk, from an older snapshot and deltas; None if there is no way to them."""
     epochs = {int(m.snapshot_epoch) for m in manifests.values() if state in m.snapshot}
     groups = state.first_group, state.last_group
     for epoch in sorted(epochs):
@@ -126,7 +126,7 @@ def _made_again(history: History, manifests: dict[int, Manifest], damaged: set[s
 
 
 def _ways(history: History, manifests: dict[int, Manifest], epoch: int) -> Iterator[list[StateFile]]:
-    """The files that lead from an older snapshot, or from nothing, to the state of an epoch."""
+    """Yield the files that lead from an older snapshot, or from nothing, to the state of an epoch."""
     olds = {int(m.snapshot_epoch): m.snapshot for m in manifests.values() if m.snapshot_epoch < epoch}
     for since, snapshot in sorted({0: (), **olds}.items(), reverse=True):
         try:
@@ -140,7 +140,7 @@ def _ways(history: History, manifests: dict[int, Manifest], epoch: int) -> Itera
 def _merged(
     storage: Storage, files: list[StateFile], groups: tuple[int, int], over_us: Mapping[int, int]
 ) -> Iterator[bytes]:
-    """The chunk that these files come to; entries whose time to live was over are left out, as merges do.
+    """Yield the chunk that these files come to; entries whose time to live was over are left out, as merges do.
 
     Also its parts, if the address says that elements have places of their own.
     """

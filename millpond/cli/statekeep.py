@@ -15,7 +15,7 @@ from millpond.checkpoint.read.plain import printable
 from millpond.checkpoint.records.manifest import GENESIS_NAME
 from millpond.checkpoint.repairing import Repair, repair
 from millpond.checkpoint.retention.collection import collect_all
-from millpond.checkpoint.retention.deletionlist import read_lists, swept_ms
+from millpond.checkpoint.retention.deletionlist import read_lists
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.savepoints import (
     Savepoint,
@@ -46,7 +46,7 @@ def collect(checkpoint: str, keep: Keep, *, trial: bool) -> Report:
     """Delete what no kept epoch needs, as far as the grace period is over."""
     storage = opened(checkpoint, trial=trial)
     done = collect_all(storage, keep, _CLOCK)
-    lists = {name: listed for name, listed in read_lists(storage).items() if swept_ms(storage, name) is None}
+    lists = read_lists(storage)
     kept, _ = kept_epochs(storage)
     return {
         "ok": True,

@@ -7,36 +7,38 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from millpond.compiler.access import classify
-from millpond.compiler.aliases import check_aliases
-from millpond.compiler.ambient import set_ambient
-from millpond.compiler.callees import OURS, helper_function
-from millpond.compiler.cfg import build_cfgs
-from millpond.compiler.codegen import generate
+from millpond.compiler.analysis.liveness import find_live
+from millpond.compiler.analysis.outside.check import check_outside
+from millpond.compiler.analysis.owned import find_owned
+from millpond.compiler.analysis.reaching import find_reaching
+from millpond.compiler.analysis.sets.order import check_set_order
+from millpond.compiler.analysis.sets.sights import find_set_sights
+from millpond.compiler.analysis.values import find_values
+from millpond.compiler.back.codegen import generate
+from millpond.compiler.back.sequence import check_sequence
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.diagnostics import refuse
-from millpond.compiler.dispatch import dispatch
 from millpond.compiler.draft import Draft, Method
-from millpond.compiler.fanout import find_fan_outs
-from millpond.compiler.gather import UNCUT, both, describe, gather, touched_by
-from millpond.compiler.inline import inline
-from millpond.compiler.keysets import find_key_sets
-from millpond.compiler.liveness import find_live
-from millpond.compiler.normalise import normalise
-from millpond.compiler.outside import check_outside
-from millpond.compiler.owned import find_owned
-from millpond.compiler.reaching import find_reaching
-from millpond.compiler.restrict import restrict
-from millpond.compiler.sequence import check_sequence
-from millpond.compiler.setorder import check_set_order
-from millpond.compiler.setsights import find_set_sights
-from millpond.compiler.source import read_sources
-from millpond.compiler.split import split
-from millpond.compiler.stratify import OrderError, stratify
+from millpond.compiler.front.ambient import set_ambient
+from millpond.compiler.front.callees import OURS, helper_function
+from millpond.compiler.front.inlining.inline import inline
+from millpond.compiler.front.restrict import restrict
+from millpond.compiler.front.source import read_sources
+from millpond.compiler.ir.cfg import build_cfgs
+from millpond.compiler.ir.normal_form import normalise
+from millpond.compiler.plan.access import classify
+from millpond.compiler.plan.aliases import check_aliases
+from millpond.compiler.plan.dispatch import dispatch
+from millpond.compiler.plan.fan_out import find_fan_outs
+from millpond.compiler.plan.gather import UNCUT, both, describe, gather, touched_by
+from millpond.compiler.plan.key_slice.key_sets import find_key_sets
+from millpond.compiler.plan.split import split
+from millpond.compiler.plan.stratify import OrderError, stratify
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.entries import abstract_methods
 from millpond.program.places import signature_place
+from millpond.program.settings import configured
 
 Pass = Callable[[Draft], Draft]
 
@@ -54,6 +56,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     normalise,
     build_cfgs,
     find_reaching,
+    find_values,
     classify,
     find_live,
     find_fan_outs,
@@ -79,7 +82,21 @@ _UNGATHERED: Final = frozenset(("MP180", "MP181", "MP183"))
 _UNSEEN: Final = frozenset(
     (
         *("MP111", "MP112", "MP113", "MP115", "MP116", "MP119", "MP123", "MP124", "MP127", "MP128", "MP129", "MP130"),
-        *("MP131", "MP132", "MP133", "MP137", "MP138", "MP145", "MP170", "MP171", "MP172", "MP173", "MP174", "MP175"),
+        *(
+            "MP131",
+            "MP132",
+            "MP133",
+            "MP137",
+            "MP138",
+            "MP141",
+            "MP145",
+            "MP170",
+            "MP171",
+            "MP172",
+            "MP173",
+            "MP174",
+            "MP175",
+        ),
     )
 )
 """Where the compiler can't see which state is touched, or when. What of it no run could do is told by the check of
@@ -97,6 +114,7 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
     their keys follow from their arguments; those that can't either run in sequence, and the others are compiled as if
     these were not there.
     """
+    program = configured(program)
     _check_names(program)
     _check_whole(program)
     ways = _Ways(dict.fromkeys(uncut, UNCUT))
@@ -137,6 +155,8 @@ class _Ways:
         slow = failure.refused()
         for method in slow:
             before = self._disordered.get(method.name)
+            # What refuses several is told of each at its own line.
+            error = failure.own(method)
             told = both(before, error) if before is not None and error.code in _UNGATHERED else error
             if method.point.way is not None:
                 failure.error = told
@@ -183,6 +203,15 @@ class _FailedPassError(Exception):
             return sorted(named, key=lambda method: method.point.way is None)[-1:]
         alone = [method for method in methods if self._refuses(method, frozenset((self.error.code,)))]
         return alone or [method for method in methods if any(map(method.source.holds, self.error.places))]
+
+    def own(self, method: Method) -> ProgramError:
+        """Return what the pass says of one entry point alone, if it refuses it for the same reason."""
+        gathered = {name: why for name, why in self._draft.gathered.items() if name == method.name}
+        try:
+            self._run(replace(self._draft, methods=(method,), gathered=gathered))
+        except ProgramError as error:
+            return error if error.code == self.error.code else self.error
+        return self.error
 
     def _refuses(self, method: Method, codes: frozenset[str]) -> bool:
         try:

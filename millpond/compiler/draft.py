@@ -7,14 +7,17 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from millpond.compiler.compiled import CompiledProgram
-from millpond.compiler.flow import Loop
-from millpond.compiler.scope import Scope
+from millpond.compiler.front.scope import Scope
+from millpond.compiler.ir.jumps import Loop
 from millpond.errors import SourcePlace
 from millpond.graph.model import Access, Dispatch, Mode, Touch
 from millpond.program import Element, EntryPoint, ProgramBase
+
+if TYPE_CHECKING:
+    from millpond.compiler.analysis.values import Values
 
 _MADE: Final = re.compile(r"\w__\d+\b")
 """How names end that the compiler makes."""
@@ -291,6 +294,7 @@ class Method:
     loops: tuple[Loop, ...] = ()
     cfg: Cfg = field(default_factory=Cfg)
     reaching: Reaching = field(default_factory=Reaching)
+    found: Values | None = None
     stops: tuple[Stop, ...] = ()
     fan_outs: tuple[FanOut, ...] = ()
     start: Stop | None = None
@@ -301,6 +305,12 @@ class Method:
     keys: KeyPlan | None = None
     renews: Mapping[str, str] = field(default_factory=dict)
     copies: tuple[tuple[ast.AST, str, str], ...] = ()
+
+    @property
+    def values(self) -> Values:
+        """What the analyses have found of its variables."""
+        assert self.found is not None, "the analyses have not run"
+        return self.found
 
     @property
     def self_name(self) -> str:

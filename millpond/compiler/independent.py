@@ -10,12 +10,12 @@ import ast
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 
-from millpond.compiler.callees import read_helper
 from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft, Method
-from millpond.compiler.patterns import Sites
-from millpond.compiler.restrict import Check
-from millpond.compiler.source import read_sources
+from millpond.compiler.front.callees import read_helper
+from millpond.compiler.front.restrict import Check
+from millpond.compiler.front.source import read_sources
+from millpond.compiler.ir.patterns import Sites
 from millpond.errors import ProgramError
 from millpond.program import Element, ProgramBase
 

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from millpond.compiler.draft import Source
-from millpond.compiler.scope import Names
+from millpond.compiler.front.scope import Names
 from millpond.graph.cost import entries_of
 from millpond.graph.model import Dispatch, Edge, Graph, TaskNode
 

@@ -45,7 +45,8 @@ _MAPS = (dict, Vector)
 
 def arrow_type(hint: Any) -> pa.DataType:
     """Return the Arrow type of a hint."""
-    hint = bare_hint(hint)
+    if type(hint) is not type:
+        hint = bare_hint(hint)
     if hint in _SCALARS:
         return _SCALARS[hint]
     if hint is None or hint is type(None):
@@ -76,7 +77,7 @@ def arrow_type(hint: Any) -> pa.DataType:
 
 def to_arrow(values: Sequence[Any], hint: Any) -> pa.Array:
     """Return a column of Python values as Arrow, by the hint; a value that does not fit raises."""
-    bare = bare_hint(hint)
+    bare = hint if type(hint) is type else bare_hint(hint)
     kind = arrow_type(bare)
     if pa.types.is_map(kind):
         return _map_array(values, bare, kind)
@@ -99,7 +100,7 @@ def to_arrow(values: Sequence[Any], hint: Any) -> pa.Array:
 
 def _plain(values: Sequence[Any], hint: Any) -> Sequence[Any]:
     """Return what a column holds of values of a scalar type."""
-    if hint is uuid.UUID or enum_values(hint) is not None:
+    if hint is uuid.UUID or (hint not in _SCALARS and enum_values(hint) is not None):
         if not {hint, type(None)}.issuperset(map(type, values)):
             raise TypeError(f"other values where {hint.__name__} is declared")
         return [value if value is None else _plain_one(value) for value in values]
@@ -175,7 +176,7 @@ def in_utc(table: pa.Table) -> pa.Table:
 
 
 def _zoned(kind: pa.DataType) -> bool:
-    """Whether a type has moments of another zone than UTC in it."""
+    """Say whether a type has moments of another zone than UTC in it."""
     if pa.types.is_timestamp(kind):
         return kind.tz not in (None, "UTC")
     return any(_zoned(kind.field(place).type) for place in range(kind.num_fields))

@@ -79,7 +79,7 @@ def _totals(counters: Mapping[str, int], before: Mapping[str, int]) -> dict[str,
 
 
 def _changed(controls: Sequence[Control], first: int) -> Changed:
-    """What the steps of a partition changed, from the `first` one that speaks for itself."""
+    """Return what the steps of a partition changed, from the `first` one that speaks for itself."""
     kept = [control.changed for control in controls if control.step >= first]
     kept += [control.moved for control in controls]
     return Changed(

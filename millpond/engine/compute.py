@@ -159,7 +159,7 @@ def work_of_messages(plan: ProgramPlan, request: Request, run_tasks: RunTasks) -
 def _computed(plan: ProgramPlan, epoch: EpochPlan, request: Request, run_tasks: RunTasks) -> Computed:
     controls, counted = run_tasks(plan, epoch)
     work = assemble(plan, controls, request.before, counted, tried=epoch.excluded)
-    return Computed(with_input(plan, epoch, work), controls)
+    return Computed(with_input(plan, epoch, work) if plan.durability is Level.REPLAY else work, controls)
 
 
 def _uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | None:

@@ -8,6 +8,7 @@ due follow in epochs of their own. It is the same on Spark and in the simulator:
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -26,10 +27,9 @@ from millpond.engine.durability.boundedloss import BoundedLossRun, bounded_loss_
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, replay_lost
 from millpond.engine.local_state.consolidation import Consolidation
-from millpond.engine.local_state.evolving import Schemas, check_elements
 from millpond.engine.local_state.initialstate import Load, check_empty, load_offer, load_work, target_of
 from millpond.engine.local_state.openstate import Restore
-from millpond.engine.local_state.rescaling import Instances, check_instances
+from millpond.engine.local_state.rescaling import Instances, Schemas, check_elements, check_instances
 from millpond.engine.plan import FeedPlan, Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
@@ -37,10 +37,12 @@ from millpond.engine.time.timekeeping import Left, Timekeeper
 from millpond.engine.time.timers import due_at_end, due_in_turn, nothing_fed
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
+from millpond.program.settings import settings_marks
 from millpond.storage.composed.unsynced import UnsyncedStorage
 from millpond.storage.contract import Storage
 
 _CLOCK = SystemClock()
+_LOG = logging.getLogger("millpond")
 
 
 class Driver(Generic[Rows, Entries]):
@@ -76,6 +78,8 @@ class Driver(Generic[Rows, Entries]):
         self.storage = unsynced if self.level is Level.REPLAY or self._bounded_loss.settings else storage
         schemas = element_schemas(program)
         self.checkpoint = Checkpoint.open(self.storage, schemas, key_groups, instances, evolving=True, keep=keep)
+        self.checkpoint.settings = settings_marks(program.made_of)
+        _tell_changed(program.name, self.checkpoint)
         self._schemas = Schemas(self.checkpoint, program, local_root, shown=shown)
         self._instances = Instances(self.checkpoint, program, instances, local_root, shown=shown)
         self.layout = self._instances.last_layout(partitions, usual_partitions)
@@ -212,7 +216,7 @@ class Driver(Generic[Rows, Entries]):
 
         def compute(parent: Parent) -> EpochWork:
             check_empty(self.storage, parent, target.index, name)
-            work = load_work(self._engine.compute_load(target, load.entries))
+            work = load_work(self._engine.compute_load(replace(target, mark=parent.mark), load.entries))
             return self.times.noted(work, target.moment_us, plan.element_indexes)
 
         self._settle()
@@ -316,7 +320,7 @@ class Driver(Generic[Rows, Entries]):
             before = {} if head is None else head.counters
             computed = compute(Request(parent, before, moment, self.times.watermark(), self._last))
             noted = self.times.noted(computed.work, moment, plan.element_indexes, left=left(), ends=ends)
-            return self._bounded_loss.noted(noted)
+            return self._bounded_loss.noted(noted) if self._bounded_loss.settings else noted
 
         outcome = self.checkpoint.run_epoch(
             offer,
@@ -329,7 +333,8 @@ class Driver(Generic[Rows, Entries]):
         )
         if outcome.result is EpochResult.COMMITTED:
             assert computed is not None
-            self._bounded_loss.committed(outcome, self.checkpoint.head_hash, moment)
+            if self._bounded_loss.settings:
+                self._bounded_loss.committed(outcome, self.checkpoint.head_hash, moment)
             seconds = _CLOCK.ticks() - begun
             self._engine.on_commit(Committed(outcome, computed.controls, seconds, self._consolidate()))
         return outcome
@@ -341,3 +346,13 @@ class Driver(Generic[Rows, Entries]):
         seconds = self._consolidation.take_seconds()
         self._consolidation.start(self.checkpoint.parent, self.layout)
         return seconds
+
+
+def _tell_changed(name: str, checkpoint: Checkpoint) -> None:
+    """Say which settings are others than those of the last epoch: rows see them from the next one on."""
+    head = checkpoint.head
+    if head is None or head.settings == checkpoint.settings:
+        return
+    before, now = head.settings, checkpoint.settings
+    changed = sorted(one for one in before.keys() | now.keys() if before.get(one) != now.get(one))
+    _LOG.warning("%s: settings changed since epoch %d: %s", name, head.epoch, ", ".join(changed))

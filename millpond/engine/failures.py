@@ -91,7 +91,7 @@ def row_failure(error: BaseException, work: Work, row: int, source: str | None, 
 
 
 def reason_of(error: BaseException, entry: str) -> str:
-    """Why a row is left out."""
+    """Say why a row is left out."""
     if isinstance(error, UnfitError):
         return f"{error.summary}: {error.found}"
     return summary_of(error, entry)

@@ -74,7 +74,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def place_key(place: tuple[int, int, str | None, int]) -> tuple[int, int, str, int]:
-    """A failure's place as something that sorts in input order."""
+    """Return a failure's place as something that sorts in input order."""
     return place[0], place[1], place[2] or "", place[3]
 
 
@@ -147,7 +147,7 @@ _decoder = msgspec.msgpack.Decoder(Control)
 
 
 def encode_control(control: Control) -> bytes:
-    """A control row's body."""
+    """Return a control row's body."""
     return _encoder.encode(control)
 
 
@@ -171,13 +171,13 @@ class Outbox:
             self.columns[name].extend(values)
 
     def messages(self, waiting: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The messages alone."""
+        """Return the messages alone."""
         arrays = [pa.array(self.columns[field.name], type=field.type) for field in MESSAGE_SCHEMA]
         batch = pa.RecordBatch.from_arrays(arrays, schema=MESSAGE_SCHEMA)
         return batch if waiting is None else pa.concat_batches([batch, waiting])
 
     def table(self, control: Control, through: list[bytes], waiting: pa.RecordBatch | None = None) -> pa.RecordBatch:
-        """The messages, this task's control row, those of earlier steps, and messages that are for a later step."""
+        """Return the messages, this task's control row, those of earlier steps, and messages for a later step."""
         bodies = [encode_control(control), *through]
         count = len(bodies)
         self.extend(

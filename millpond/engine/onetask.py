@@ -13,6 +13,7 @@ from millpond.engine.task.spill import run_task
 from millpond.engine.task.step import StepRun
 from millpond.ids import PartitionId
 from millpond.program.semantics.epoch_time import epoch_time
+from millpond.storage.open import open_storage
 
 
 def run_in_one_task(
@@ -30,11 +31,14 @@ def run_in_one_task(
                 placement = place_surveyed(plan, [survey(plan, waiting, epoch.watermark.floor_us)])
                 counted = placement.counters()
             waiting = placed(plan, placement, waiting, epoch.watermark.floor_us)
+    storage = open_storage(plan.storage_url)
     for step in range(plan.steps):
         parts = waiting.column("part").to_numpy()
         produced = [
             run_task(
-                StepRun(plan, epoch, step, PartitionId(partition), {} if step or partition else counted),
+                StepRun(
+                    plan, epoch, step, PartitionId(partition), {} if step or partition else counted, storage=storage
+                ),
                 waiting.filter(pa.array(parts == partition)).to_batches(),
             )
             for partition in range(plan.layout.partitions)

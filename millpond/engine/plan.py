@@ -80,7 +80,7 @@ class SinkPlan:
 
     @classmethod
     def of(cls, name: str, sink: Sink, outputs: Path) -> SinkPlan:
-        """Where a sink says that its files wait, and else in `outputs`."""
+        """Say where a sink says that its files wait, and else in `outputs`."""
         told = sink.describe()
         return cls(name, str(outputs if told.staging is None else told.staging.absolute()), told.manifest_tells)
 

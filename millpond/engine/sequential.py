@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, Done, Fanned, Reply
-from millpond.compiler.routing import argument_hash
+from millpond.compiler.plan.routing import argument_hash
 from millpond.engine.time.eventtime import FIRST_US, LAST_US
 from millpond.errors import Aborted, FeedError
 from millpond.graph.model import Dispatch, Mode

@@ -35,7 +35,7 @@ from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.records.times import Times
 from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
-from millpond.compiler.routing import argument_hash
+from millpond.compiler.plan.routing import argument_hash
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.compute import Computed, Engine, Reported, Request, work_of_messages, work_of_rows
 from millpond.engine.driver import Driver
@@ -131,6 +131,7 @@ class Simulated(Engine[Fed, pa.Table]):
         memory_bytes: int = 0,
     ) -> None:
         self._adopt = adopt
+        self._failed: tuple[int, object] | None = None
         storage = open_storage(checkpoint or str(directory / "checkpoint"))
         local = str(directory / f"local-{partitions or USUAL_PARTITIONS}")
         self._driver: Driver[Fed, pa.Table] = Driver(
@@ -235,13 +236,17 @@ class Simulated(Engine[Fed, pa.Table]):
     def epoch(self, rows: Sequence[Row], times: Sequence[int | None] = (), *, ends: bool = False) -> EpochOutcome:
         """Run one epoch over rows in order; with event time, `times` are theirs, in microseconds since 1970.
 
-        If it `ends`, the watermark moves to the end of time, as after a bounded run.
+        If it `ends`, the watermark moves to the end of time, as after a bounded run. Called again with the same rows
+        after it raised, it offers that epoch again: if it was committed, only what was left of it is done.
         """
         entries = self._plan.program.entries
         filled = [(name, entries[name].point.filled(arguments)) for name, arguments in rows]
-        offer = Batch("simulated", self.batch, tuple(self._numbers))
+        offered = (filled, tuple(times), ends)
+        number = self._failed[0] if self._failed is not None and self._failed[1] == offered else self.batch
+        self._failed = number, offered
+        offer = Batch("simulated", number, tuple(self._numbers))
         outcome = self._driver.epoch(offer, Fed(filled, times, self.fed), adopt=self._adopt, ends=ends)
-        self._adopt = False
+        self._failed, self._adopt = None, False
         return outcome
 
     def tick(self) -> EpochOutcome | None:
@@ -270,7 +275,7 @@ class Simulated(Engine[Fed, pa.Table]):
         return {number: row[REPLY] for number, row in self._held() if REPLY in row}
 
     def refusals(self) -> dict[int, str]:
-        """Why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
+        """Say why rows were refused by `self.abort`, by the number of the row, over all epochs of this object."""
         return {number: row[ABORTED] for number, row in self._held() if row.get(ABORTED) is not None}
 
     def _held(self) -> list[tuple[int, dict[str, Any]]]:
@@ -338,7 +343,7 @@ class Simulated(Engine[Fed, pa.Table]):
                 targets = [p for p in everyone if len(layout.instances_of(p))]
             for partition in targets:
                 routed[partition].append((number, self._numbers[entry], group))
-        return [self._batch_of(fed, partition, chosen) for partition, chosen in enumerate(routed)]
+        return [self._batch_of(fed, partition, chosen) for partition, chosen in enumerate(routed) if chosen]
 
     def _group(self, entry: str, arguments: tuple[Any, ...]) -> int:
         compiled = self._plan.program.entries[entry]

@@ -21,6 +21,7 @@ from millpond.checkpoint.read.entries import Change, Kind
 from millpond.checkpoint.read.plain import as_json, json_text
 from millpond.engine.arrowtypes import arrow_type, bare_hint, optional, to_arrow
 from millpond.errors import StateError
+from millpond.program.columntypes import without_column
 
 BATCH_ROWS = 4096
 
@@ -33,6 +34,11 @@ class Column:
 
     name: str
     hint: Any | None
+
+    @classmethod
+    def of(cls, name: str, hint: Any) -> Column:
+        """Return the column of a type: one of its own, or JSON."""
+        return _column(name, hint)
 
     @property
     def field(self) -> pa.Field:
@@ -66,7 +72,7 @@ def entry_columns(reader: ElementReader) -> tuple[pa.Schema, Column | None, Colu
 
 
 def entry_batches(reader: ElementReader, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
-    """Entries as batches of an element's table."""
+    """Yield entries as batches of an element's table."""
     schema, key, value = entry_columns(reader)
     for some in _chunks(entries):
         arrays = [pa.array([entry.instance for entry in some], pa.int32())] if reader.partial else []
@@ -112,7 +118,7 @@ def _column(name: str, hint: Any) -> Column:
 
 
 def _columnar(hint: Any) -> bool:
-    """Whether every value of a type has its place in a column of its own type."""
+    """Say whether every value of a type has its place in a column of its own type."""
     hint = bare_hint(hint)
     if hint in _SCALARS:
         return True
@@ -125,6 +131,11 @@ def _columnar(hint: Any) -> bool:
     if origin in (list, tuple):
         return bool(arguments) and all(part is Ellipsis or _columnar(part) for part in arguments)
     return False
+
+
+def fits_column(hint: Any) -> bool:
+    """Say whether values of a program's own type have a column: classes are structs."""
+    return not any(True for _ in without_column(hint))
 
 
 def _is_key(hint: Any) -> bool:

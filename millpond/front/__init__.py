@@ -1,4 +1,4 @@
-"""What users call and what loads Spark only then: the program on Spark, state and windows as DataFrames.
+"""What users call and what loads Spark only then: the program on Spark, state and windows as DataFrames, open state.
 
-In reading order: `program`, `frames`, `graphs`.
+In reading order: `program`, `frames`, `graphs`, `opened`, `tables`, `differences`, `declared`.
 """

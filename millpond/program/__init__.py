@@ -1,7 +1,7 @@
 """What users write: state declarations, entry points, global access and merging; runs as plain Python by itself.
 
 In reading order: `declare`, `entries`, `globals`, `merges`, `timers`, `windows`, `durability`,
-`evolution`, `feeding`, `columntypes`, `places`, `program`, `semantics/`.
+`evolution`, `feeding`, `columntypes`, `places`, `program`, `settings`, `semantics/`.
 """
 
 from __future__ import annotations

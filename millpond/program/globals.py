@@ -50,6 +50,14 @@ class Each:
     __contains__ = None
     __iter__ = None
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        for instance in self._instances:
+            instance[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        for instance in self._instances:
+            del instance[key]
+
     def __getitem__(self, key: Any) -> Collected:
         return Collected([_answer(instance[key]) for instance in self._instances])
 
@@ -66,6 +74,9 @@ def each(element: T) -> T:
     """Ask all instances of a partial element one question, as in `each(self.together).multiply(row)`.
 
     In plain Python there is one instance. The result has one value per instance, and only `merged` can use it.
+
+    A change reaches all of them, as a broadcast: `each(self.rules)[name] = rule`, `each(self.flags).add(flag)`. If
+    nothing else changes the element, every record meets the same in its own instance, as in plain Python.
     """
     known = _instances.get()
     return cast("T", Each((element,) if known is None else known.get(id(element), (element,))))

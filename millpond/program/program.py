@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
@@ -46,7 +47,12 @@ class ProgramBase:
         note_files(cls)
         wrap_entries(cls, MARK)
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
+        """Begin with empty state. A program without an `__init__` of its own takes its constants as settings."""
+        for name, value in settings.items():
+            if not is_constant(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no setting {name!r}")
+            setattr(self, name, value)
         journal = vars(self)[JOURNAL] = Journal()
         for name, element in type(self)._elements.items():  # noqa: SLF001
             clock = RowClock(self)
@@ -85,6 +91,14 @@ class ProgramBase:
         In plain Python the caller gets an `Aborted`; on Spark the replies have a column `aborted` with the reason.
         """
         abort(reason)
+
+
+def is_constant(program: type[ProgramBase], name: str) -> bool:
+    """Return whether a class has a value of this name that is no state, no method, and no part of every program."""
+    member = inspect.getattr_static(program, name, None)
+    kinds = (Element, property, staticmethod, classmethod)
+    ours = name.startswith("_") or hasattr(ProgramBase, name)
+    return member is not None and not ours and not isinstance(member, kinds) and not callable(member)
 
 
 def dropped_elements(program: type[ProgramBase]) -> tuple[str, ...]:

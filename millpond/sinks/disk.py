@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millpond.errors import StorageError
-from millpond.storage.diskerrors import DISK_FULL
+from millpond.storage.door import DISK_FULL
 
 
 @contextmanager

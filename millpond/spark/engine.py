@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -25,7 +26,10 @@ from millpond.spark.exchange.tables import frame_of
 from millpond.spark.feeds.feeds import Feed
 from millpond.spark.feeds.initialfeed import write_entries
 from millpond.spark.placement.placement import Anchor, Anchors, parallelism
-from millpond.spark.progress import EpochReport, Progress, report_of
+from millpond.spark.reporting.jobnames import epoch_name, named
+from millpond.spark.reporting.observers import Observers
+from millpond.spark.reporting.progress import Progress
+from millpond.spark.reporting.reports import EpochReport, report_of
 from millpond.spark.streaming.ticks import TIMER_SHAPE, look_on_hosts, timer_rows
 from millpond.storage.contract import Storage
 
@@ -67,6 +71,7 @@ class SparkEngine(Engine[Batch, DataFrame]):
         self._storage = storage
         self._one_host = one_host
         self.progress = Progress(program.name, shown=shown)
+        self.observers = Observers(program.name)
         self.rebalancer = Rebalancer(program, tuning.elastic, parallelism(spark))
         self.anchors = Anchors(spark, store_root, holding=tuning.keep_in_place and not one_host)
         # A small epoch runs in one task: a shuffle would cost more than a second core saves. On a cluster none is
@@ -110,9 +115,10 @@ class SparkEngine(Engine[Batch, DataFrame]):
     def compute_messages(self, left: pa.Table, request: Request) -> Computed:
         """Go on with messages that the parent left."""
         frame, few, anchor = self._spark.createDataFrame(left), self._one_task(left.num_rows), self._anchor(request)
-        return work_of_messages(
-            self._plan, request, lambda _, epoch: run_messages(frame, self._fed, epoch, few, anchor)
-        )
+        with self._named(self._plan, request):
+            return work_of_messages(
+                self._plan, request, lambda _, epoch: run_messages(frame, self._fed, epoch, few, anchor)
+            )
 
     def compute_timers(self, due: Due, firing: Firing, request: Request) -> Computed:
         """Call the handlers of timers that are due."""
@@ -122,9 +128,14 @@ class SparkEngine(Engine[Batch, DataFrame]):
     def _computed(
         self, packed: Packed, rows: DataFrame, request: Request, one_task_rows: int, only_file: str | None = None
     ) -> Computed:
-        named, prefix = shorten_sources(rows, packed.shape, only_file)
-        job = EpochJob(named, packed, one_task_rows, self._one_host, self._anchor(request))
-        return work_of_rows(plan_of_rows(packed.plan, named), request, job.run, prefix)
+        short, prefix = shorten_sources(rows, packed.shape, only_file)
+        job = EpochJob(short, packed, one_task_rows, self._one_host, self._anchor(request))
+        with self._named(packed.plan, request):
+            return work_of_rows(plan_of_rows(packed.plan, short), request, job.run, prefix)
+
+    def _named(self, plan: ProgramPlan, request: Request) -> AbstractContextManager[None]:
+        """Let Spark's UI show which epoch a job is of."""
+        return named(self._spark, epoch_name(self._program.name, request.parent.epoch + 1, plan.steps))
 
     def look(self, look: Look, request: Request) -> list[Due]:
         """Look for timers into the stores from here if this is their only host, and else where they are."""
@@ -158,6 +169,7 @@ class SparkEngine(Engine[Batch, DataFrame]):
         if self.gathers:
             self.reports.append(report)
         self.progress.epoch(report)
+        self.observers.epoch(report)
 
     def close(self, level: Level) -> None:
         """End a run: leave the last line on the screen, suggest another level, and remove stores from executors."""

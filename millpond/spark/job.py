@@ -8,9 +8,9 @@ job.start().awaitTermination()
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Never, TypeAlias
+from typing import Any, Never, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from millpond.engine.time.declared import EventTime
 from millpond.errors import FeedError, MillpondError
 from millpond.lengths import Length
 from millpond.program.program import ProgramBase
+from millpond.program.settings import configured
 from millpond.sinks.protocol import Sink
 from millpond.spark.engine import Batch, SparkEngine
 from millpond.spark.feeds.eventtime import with_event_time
@@ -39,7 +40,8 @@ from millpond.spark.feeds.initialfeed import make_load
 from millpond.spark.feeds.letters import letter_feeds
 from millpond.spark.placement.executor import root_on_executor
 from millpond.spark.placement.placement import checked_host, parallelism
-from millpond.spark.progress import RunReport
+from millpond.spark.reporting.observers import OnEpoch
+from millpond.spark.reporting.reports import EpochReport, RunReport
 from millpond.spark.streaming.sparklog import only_file
 from millpond.spark.streaming.streaming import AVAILABLE_NOW, Streaming
 from millpond.spark.streaming.ticks import TICK, Ticker, TimerFeeds, tick_seconds
@@ -69,11 +71,14 @@ class Job:
         progress: bool | None = None,
         durability: Durability | None = None,
         tuning: Tuning | None = None,
+        settings: Mapping[str, Any] | None = None,
         **old: Never,
     ) -> None:
         records = {"durability": (Durability, durability), "tuning": (Tuning, tuning)}
-        check_call("Program.on", old, ("checkpoint", "partitions", "local_root", "progress", *records), records)
-        self._spark, self._program, one_host = spark, compile_program(program), checked_host(spark)
+        taken = ("checkpoint", "partitions", "local_root", "progress", "settings", *records)
+        check_call("Program.on", old, taken, records)
+        self._spark, one_host = spark, checked_host(spark)
+        self._program = compile_program(configured(program, settings))
         kept, tuned = durability or Durability(), tuning or Tuning()
         self._restore, self._tuning = kept.restore, tuned
         storage = open_storage(str(checkpoint))
@@ -160,6 +165,21 @@ class Job:
         """What of state with bounded loss was lost with a host, as the last start found it."""
         return self._driver.loss
 
+    @property
+    def last_report(self) -> EpochReport | None:
+        """The report of the last epoch that this job committed; None before the first."""
+        return self._engine.observers.reports[-1] if self._engine.observers.reports else None
+
+    @property
+    def reports(self) -> tuple[EpochReport, ...]:
+        """The reports of the last 1000 epochs that this job committed, oldest first."""
+        return tuple(self._engine.observers.reports)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where metrics are shown; None if they are not."""
+        return self._engine.observers.url
+
     def resize(self, partitions: int) -> Job:
         """Have another number of partitions from the next epoch on, also of a query that runs: no restart.
 
@@ -197,6 +217,8 @@ class Job:
         adopt: bool = False,
         spark_checkpoint: str | None = None,
         tick: Length = TICK,
+        on_epoch: OnEpoch | None = None,
+        metrics: str | None = None,
     ) -> StreamingQuery:
         """Start a streaming query over all feeds and return Spark's own handle of it.
 
@@ -204,12 +226,17 @@ class Job:
         first batch that does not follow the checkpoint (a replaced Spark checkpoint, changed feeds) as new data. `tick`
         is how often a program with timers or a time to live looks at the clock while its feeds are idle (1 second; a
         length of 0 for never); what goes wrong then ends the query, and is in `error`.
+
+        `on_epoch` is called with the `EpochReport` of each epoch after its commit. `metrics=":9108"` shows Prometheus
+        the job's figures there, to this machine alone unless another address is given, until the query ends.
+        docs/OBSERVING.md tells all of it.
         """
         tick_s = tick_seconds(tick)
         check_feeds(self._feeds, streaming=True)
         spark_root = Path(spark_checkpoint or self._work.spark_folder())
         if self._ticker is not None:
             self._ticker.end()
+        self._watch(on_epoch, metrics)
         self._streaming.settle()
         sources = self._begin()
         resumes = spark_checkpoint is None and self._work.has_spark_checkpoint()
@@ -228,18 +255,27 @@ class Job:
             rows, on_batch, checkpoint=spark_checkpoint or str(spark_root), name=name, trigger=trigger
         )
         self._engine.anchors.close_after(query.awaitTermination)
+        if metrics is not None:
+            self._engine.observers.close_after(query.awaitTermination)
         if self._driver.times.timed and tick_s and trigger != AVAILABLE_NOW:
             self._ticker = Ticker(tick_s, self._driver.tick, lambda: bool(query.isActive), self._failed)
             self._ticker.start()
         return query
 
-    def run(self, name: str = "run", *, adopt: bool = False, close: bool | None = None) -> RunReport:
+    def run(
+        self,
+        name: str = "run",
+        *,
+        adopt: bool = False,
+        close: bool | None = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> RunReport:
         """Run over bounded input to its end.
 
         Batch DataFrames are one epoch, applied once per `name`: running again with a name that is committed does
         nothing, so give new data a new name. Streaming DataFrames are read until nothing is left. With event time, a
         run that may `close` moves the watermark to the end of time: all timers fire, and no rows can follow. Runs
-        over batch DataFrames do so unless told otherwise, others only if told.
+        over batch DataFrames do so unless told otherwise, others only if told. `on_epoch` is as in `start`.
         """
         if not name:
             raise FeedError("MP517", "a bounded run has no name", expected='run("name")', found=repr(name))
@@ -247,12 +283,13 @@ class Job:
         self._engine.gathers = True
         try:
             if self._feeds and self._feeds[0].frame.isStreaming:
-                self._streaming.wait(self.start(AVAILABLE_NOW, adopt=adopt), lambda: self.error)
+                self._streaming.wait(self.start(AVAILABLE_NOW, adopt=adopt, on_epoch=on_epoch), lambda: self.error)
                 if close:
                     self._begin()
                     self._driver.end_time()
             else:
                 check_feeds(self._feeds, streaming=False)
+                self._watch(on_epoch, None)
                 sources = self._begin()
                 rows = Batch(self._engine.routed(self._feeds))
                 ends = self._driver.times.by_event and close is not False
@@ -290,15 +327,23 @@ class Job:
         self._driver.start(self._engine, plan, publisher, sources, self._loads)
         return sources
 
+    def _watch(self, on_epoch: OnEpoch | None, metrics: str | None) -> None:
+        """Let somebody watch the next query or run, and nobody else."""
+        observers = self._engine.observers
+        observers.watch(on_epoch, metrics)
+        observers.started(self._driver.checkpoint.epoch)
+
     def _epoch(self, offer: Offer, rows: Batch, **how: bool) -> None:
         try:
             self._driver.epoch(offer, rows, **how)
         except MillpondError as error:
             self.error = error
+            self._engine.observers.failed(error)
             raise
 
     def _failed(self, error: MillpondError) -> None:
         """End a query whose tick failed: Spark has no way to fail one from outside."""
         self.error = error
+        self._engine.observers.failed(error)
         assert self._streaming.query is not None
         self._streaming.query.stop()

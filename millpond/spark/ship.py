@@ -27,6 +27,7 @@ from millpond.engine.plan import ProgramPlan
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.reach import names_in_reach
 from millpond.spark.interpreter import check_hash_seed
+from millpond.spark.modules import Source, offer, sources_of
 from millpond.spark.placement.executor import local_folder
 from millpond.state.codec.canonical import UNFIT, in_canonical_order
 from millpond.state.codec.classes import UNRESOLVED
@@ -67,6 +68,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO, need: frozenset[str] = frozenset()) -> None:
         super().__init__(file)
         self._need = need
+        self.modules: set[str] = set()
         self._sets: dict[int, tuple[int, Any]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
@@ -85,6 +87,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return len(self._sets) - 1, type(obj), members
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type | types.FunctionType | ModuleType):
+            self.modules.add(getattr(obj, "__name__" if isinstance(obj, ModuleType) else "__module__", None) or "")
         if isinstance(obj, type):
             if _MSGSPEC_CACHE in vars(obj):
                 delattr(obj, _MSGSPEC_CACHE)
@@ -98,7 +102,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _may_stay(name: str, member: Any) -> bool:
-    """Whether a member of a class is code that nobody calls without naming it."""
+    """Say whether a member of a class is code that nobody calls without naming it."""
     dunder = name.startswith("__") and name.endswith("__")
     return not dunder and isinstance(member, types.FunctionType | staticmethod | classmethod | property)
 
@@ -130,29 +134,38 @@ def _resolve_hints(kind: type) -> None:
 
 
 def _is_text(hint: Any) -> bool:
-    """Whether a hint is text, or has text in it; named tuples keep text as references."""
+    """Say whether a hint is text, or has text in it; named tuples keep text as references."""
     return isinstance(hint, str | typing.ForwardRef) or any(map(_is_text, typing.get_args(hint)))
 
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """A plan as bytes, with its digest: a worker that has met it before does not unpack it again."""
+    """A plan as bytes, with its digest: a worker that has met it before does not unpack it again.
+
+    `sources` are the modules that it names and that a worker may not have.
+    """
 
     digest: str
     data: bytes
+    sources: tuple[Source, ...] = ()
 
 
 def pack(plan: ProgramPlan, program: type[ProgramBase]) -> Shipment:
     """Serialise a plan with the user's module by value, so that workers need not be able to import it."""
     with _by_value(program):
         buffer = io.BytesIO()
-        _Pickler(buffer, _needed(program)).dump(plan)
+        pickler = _Pickler(buffer, _needed(program))
+        pickler.dump(plan)
         data = buffer.getvalue()
-    return Shipment(hashlib.sha256(data).hexdigest(), data)
+    sources = sources_of(sorted(pickler.modules))
+    digest = hashlib.sha256(data)
+    for source in sources:
+        digest.update(f"{source.name}\0{source.file}\0{source.text}".encode())
+    return Shipment(digest.hexdigest(), data, sources)
 
 
 def _needed(program: type[ProgramBase]) -> frozenset[str]:
-    """The names that rows may ask a program for, if its class travels."""
+    """Return the names that rows may ask a program for, if its class travels."""
     points = program.entries().values()
     reached = (names_in_reach(program, point.function) for point in points)
     return frozenset(point.name for point in points).union(*reached)
@@ -163,6 +176,7 @@ def unpack(shipment: Shipment) -> ProgramPlan:
     plan = _held.get(shipment.digest)
     if plan is None:
         check_hash_seed()
+        offer(shipment.sources)
         if len(_held) >= _HELD_MAX:
             _held.pop(next(iter(_held)))
         packed: ProgramPlan = _Unpickler(io.BytesIO(shipment.data)).load()

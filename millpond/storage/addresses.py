@@ -47,7 +47,7 @@ _OPTIONS_ANYWHERE = re.compile(r"\?[^\s'\"<>)]*")
 
 
 def shown_url(url: str) -> str:
-    """An address as people may see it."""
+    """Return an address as people may see it."""
     near = _NEAR.match(url)
     if near is not None:
         return shown_url(unquote(near[1]))
@@ -73,7 +73,7 @@ def shown_url(url: str) -> str:
 
 
 def identity_of(url: str) -> str:
-    """What an address is known by from run to run, in names of folders and in hashes: without user and password.
+    """Say what an address is known by from run to run, in names of folders and in hashes: without user and password.
 
     Not for people; and not to be changed, for marks of roots and names of local folders are made of it.
     """
@@ -82,7 +82,7 @@ def identity_of(url: str) -> str:
 
 
 def scrubbed(text: str, secrets: Iterable[str | None] = ()) -> str:
-    """What others say, a client or a server, without what follows a ? in addresses, without users, without secrets."""
+    """Return what a client or a server says, without what follows a ? in addresses, without users, without secrets."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, HIDDEN)
@@ -109,7 +109,10 @@ def _shown_base(base: str) -> str:
 
 
 def _shown_path(path: str) -> str:
-    """A path of this machine; what is none, and may be an address without its scheme, is not shown up to its host."""
+    """Return a path of this machine.
+
+    What is none, and may be an address without its scheme, is not shown up to its host.
+    """
     if "@" in path and not path.startswith(("/", "./", "../", "~")):
         return f"{HIDDEN}@{_shown_base(_parted(path.rpartition('@')[2])[0])}"
     if "://" in path or (path.startswith("//") and "@" in path) or _USER_IN_PATH.search(path):
@@ -124,7 +127,7 @@ def _harmless(path: str, *, spaces: bool = False) -> str:
 
 
 def _hides_behind_quotes(path: str) -> bool:
-    """Whether something in a path would be a secret if it were not quoted, however often."""
+    """Say whether something in a path would be a secret if it were not quoted, however often."""
     while (read := unquote(path)) != path:
         if _NOT_BEHIND_QUOTES.search(read.replace(" ", "_")):
             return True

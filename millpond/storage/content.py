@@ -1,4 +1,9 @@
-"""Files named by the hash of their content, so that a task that runs twice writes the same thing twice."""
+"""Files named by a hash of their content, so that a task that runs twice writes the same thing twice.
+
+A mark goes into the name, too: that of the epoch that the file is written for, and of the driver that runs it. So a
+name never comes back: what a later epoch writes, or another driver, has another name, also if the bytes are the same,
+and whoever deletes a name that nobody needs may be as slow as it likes.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +41,11 @@ class FileRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
-def put_content(storage: Storage, prefix: str, data: bytes) -> FileRef:
-    """Store bytes under the hash of their content; it is a success if they are there already."""
+def put_content(storage: Storage, prefix: str, data: bytes, mark: str) -> FileRef:
+    """Store bytes under a name that follows from them and a mark; it is a success if they are there already."""
     digest = hashlib.sha256(data).hexdigest()
-    ref = FileRef(f"{prefix}/{digest[:NAME_DIGITS]}", len(data), digest)
+    named = hashlib.sha256(f"{mark}/{digest}".encode()).hexdigest()
+    ref = FileRef(f"{prefix}/{named[:NAME_DIGITS]}", len(data), digest)
     if storage.put(ref.name, data) is PutOutcome.PRESENT:
         # An earlier try wrote it. Reading it once is cheap and keeps damage out of the next manifest.
         get_content(storage, ref)

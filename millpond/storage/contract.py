@@ -58,11 +58,11 @@ class Storage(Protocol):
         ...
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         ...
 
     def list(self, prefix: str) -> Names:
-        """All names inside the folder `prefix`, at any depth, sorted; an empty prefix lists everything.
+        """Return all names inside the folder `prefix`, at any depth, sorted; an empty prefix lists everything.
 
         What others put there is listed too, under names that no put takes, and also if it is no plain file.
         """
@@ -87,7 +87,10 @@ class InParts(Protocol):
     """What a storage may also have: parts of a file, for whoever has compared the whole of it before."""
 
     def get_parts(self, name: str, spans: Sequence[Span]) -> Sequence[bytes]:
-        """The bytes under a name from one place to another, for each pair of places; fewer only if it ends before."""
+        """Return the bytes under a name from one place to another, for each pair of places.
+
+        Fewer only if it ends before.
+        """
         ...
 
 
@@ -102,14 +105,14 @@ class OnTop(Protocol):
 
 
 def bottom(storage: Storage) -> Storage:
-    """The storage that files are put into, without what is on top of it to read from elsewhere or to change nothing."""
+    """Return the storage that files are put into, without what is on top of it to read from elsewhere."""
     while isinstance(storage, OnTop):
         storage = storage.below
     return storage
 
 
 def is_name(name: str) -> bool:
-    """Whether this is a relative path of plain parts, as the names of stored files are."""
+    """Say whether this is a relative path of plain parts, as the names of stored files are."""
     return len(name) <= NAME_CHARS_MAX and all(_PART.fullmatch(part) for part in name.split("/"))
 
 
@@ -127,12 +130,12 @@ def check_name(name: str) -> str:
 
 
 def inside(prefix: str, names: Iterable[str]) -> Names:
-    """The names inside the folder `prefix`, sorted; all of them if it is empty."""
+    """Return the names inside the folder `prefix`, sorted; all of them if it is empty."""
     return sorted(name for name in names if name.startswith(f"{prefix}/")) if prefix else sorted(names)
 
 
 def folder_url(scheme: str, folder: Path) -> str:
-    """The address of a folder of this machine, whatever characters its path has."""
+    """Return the address of a folder of this machine, whatever characters its path has."""
     return f"{scheme}://{quote(os.fsencode(folder))}"
 
 

@@ -22,7 +22,10 @@ for any time, and then go on as if nothing had happened. What is not in the mode
 (the frames of `frame.py` find that out, they can't mend it), and one that says "synced" and is not.
 
 A test replaces this class to make calls fail, or to record them and play the death of the machine. With `through` a
-whole run looks at the disk through such a door.
+whole run looks at the disk through such a door. `coded` turns what the disk says into coded errors, with the same words
+for every storage that keeps files.
+
+What storages in files share: syncs that are never asked for twice, and folders that survive a power cut.
 """
 
 from __future__ import annotations
@@ -32,10 +35,12 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+
+from millpond.errors import NotPlainError, StorageError
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -110,11 +115,11 @@ class Door:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
     def size(self, descriptor: int) -> int:
-        """The length of an open file."""
+        """Return the length of an open file."""
         return os.fstat(descriptor).st_size
 
     def is_named(self, descriptor: int, path: Path) -> bool:
-        """Whether an open file is the one that has a name now."""
+        """Say whether an open file is the one that has a name now."""
         try:
             return os.path.samestat(os.fstat(descriptor), path.lstat())
         except FileNotFoundError:
@@ -170,11 +175,11 @@ class Door:
             return file.read()
 
     def listdir(self, path: Path) -> list[str]:
-        """The names in a folder, in no order."""
+        """Return the names in a folder, in no order."""
         return [entry.name for entry in path.iterdir()]
 
     def entry(self, path: Path) -> Entry | None:
-        """What stands under a name; None if nothing does."""
+        """Return what stands under a name; None if nothing does."""
         try:
             status = path.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -193,7 +198,7 @@ _usual = [Door()]
 
 
 def usual_door() -> Door:
-    """The door of storages that are opened without one: the real disk, unless a test looks `through` another."""
+    """Return the door of storages that are opened without one: the real disk, unless a test looks `through` another."""
     return _usual[-1]
 
 
@@ -205,3 +210,128 @@ def through(door: Door) -> Iterator[None]:
         yield
     finally:
         _usual.pop()
+
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@contextmanager
+def coded(doing: str, name: str, passing: type[OSError] | tuple[type[OSError], ...] = ()) -> Iterator[None]:
+    """Turn what the disk says into a coded error, but for the answers that the caller wants to judge."""
+    try:
+        yield
+    except passing:
+        raise
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise disk_full(doing, name) from error
+        if error.errno == errno.ELOOP:
+            raise not_plain(name, "a plain file") from error
+        if doing == "link" and error.errno in _NO_LINKS:
+            raise no_links(name) from error
+        raise StorageError(
+            "MP309",
+            f"can't {doing} {name}",
+            found=str(error.strerror or error),
+            hint="check the disk and the rights on the checkpoint's folder; what was committed is not touched",
+        ) from error
+
+
+def disk_full(doing: str, name: str) -> StorageError:
+    """Return the error for a disk without room."""
+    return StorageError(
+        "MP307",
+        f"can't {doing} {name}: the disk is full",
+        hint="free some space and start again; what was committed is not touched",
+    )
+
+
+def sync_failed(name: str, found: str) -> StorageError:
+    """Return the error for a sync that failed, after which nobody knows what the disk holds."""
+    return StorageError(
+        "MP308",
+        f"the disk could not make {name} durable",
+        found=found,
+        hint="check the disk, then start again: the epoch in flight is run again, what was committed is not touched",
+    )
+
+
+def not_plain(name: str, expected: str) -> NotPlainError:
+    """Return the error for a link or a special file where a plain one belongs."""
+    return NotPlainError(
+        "MP306",
+        f"{name} is not a plain file",
+        expected=expected,
+        found="a symbolic link, a folder or a special file",
+        hint="links inside a checkpoint are refused, since they could lead out of it: copy the file itself",
+    )
+
+
+def no_links(name: str) -> StorageError:
+    """Return the error for a file system that can't give a file a second name."""
+    return StorageError(
+        "MP313",
+        f"can't commit {name} on this file system",
+        expected="a file system with hard links, which are what keeps two drivers from committing the same epoch",
+        hint="put the checkpoint on a local disk or on NFS",
+    )
+
+
+class Durable:
+    """Remembers the first sync that failed, and refuses to go on after it; makes folders below a root."""
+
+    def __init__(self, root: Path, door: Door) -> None:
+        self._root = root
+        self._door = door
+        self._folders: set[Path] = set()
+        self._failure: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a sync failed: then nothing more is written."""
+        return self._failure is not None
+
+    def check(self, name: str) -> None:
+        """Refuse to write after a failed sync: what the disk holds is known only to a new start."""
+        if self._failure is not None:
+            raise sync_failed(name, f"an earlier one failed: {self._failure}")
+
+    @contextmanager
+    def syncing(self, name: str) -> Iterator[None]:
+        """Turn the failure of a sync into a coded error, and remember it; after one, no other is asked for."""
+        self.check(name)
+        try:
+            yield
+        except OSError as error:
+            self._failure = f"{name}: {error.strerror}"
+            if error.errno in DISK_FULL:
+                raise disk_full("sync", name) from error
+            raise sync_failed(name, str(error.strerror)) from error
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder, parents first, each synced before the next one is made.
+
+        So whenever a process dies, at most the deepest folder that exists can be lost by a power cut, and the next
+        process syncs that one first.
+        """
+        if folder in self._folders:
+            return
+        inside = folder.is_relative_to(self._root) and folder != self._root
+        name = folder.relative_to(self._root).as_posix() if inside else str(folder)
+        with coded("look up", name):
+            entry = self._door.entry(folder)
+        if entry is None:
+            self.make_folder(folder.parent)
+            with suppress(FileExistsError), coded("make the folder", name, FileExistsError):
+                self._door.mkdir(folder)
+        elif inside and entry.kind is not EntryKind.FOLDER:
+            raise not_plain(name, "a folder")
+        with self.syncing(name):
+            try:
+                self._door.sync_folder(folder.parent)
+            except PermissionError:
+                # A folder given to us inside one that we may not read was made durable by whoever gave it.
+                if entry is None or inside:
+                    raise
+        self._folders.add(folder)

@@ -3,21 +3,78 @@
 Layout, big-endian: magic `MPND`, version (2 bytes), kind (1), zero (1), payload length (8), CRC-32 of these 16 bytes
 (4), the payload, SHA-256 of the payload (32). The header has a sum of its own so that a damaged length is never used.
 
-A process with a secret (`secret.py`) signs: version 2, and after all of the above its HMAC-SHA-256 (32). It reads
+A process with a secret signs: version 2, and after all of the above its HMAC-SHA-256 (32). It reads
 nothing that is not signed with its secret, and a process without one reads nothing that is signed: so neither a forged
 file nor one whose signature was taken away is believed. The checksum tells damage from another secret.
+
+The secret comes from the environment of each process that reads or writes the checkpoint, and from nowhere else: so it
+is in no address, plan, message, shuffled row or log. On a cluster the executors' environment is set as that of any
+program is. The names hold the word that Spark looks for when it hides values from its pages and logs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import re
 import struct
 import zlib
 from enum import IntEnum
+from functools import lru_cache
+from pathlib import Path
 
 from millpond.errors import DamagedError, StorageError
-from millpond.storage.secret import FILE_VARIABLE, VARIABLE, current_secret
+
+VARIABLE = "MILLPOND_SECRET"
+"""Holds the secret itself, in hex."""
+
+FILE_VARIABLE = "MILLPOND_SECRET_FILE"
+"""Holds the path of a file with the secret, in hex; such a path may be seen by anybody."""
+
+SECRET_BYTES_MIN = 32
+"""As long as the digest: a shorter one would be the weakest part."""
+
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+")
+
+
+def current_secret() -> bytes | None:
+    """Return the secret of this process; None if there is none, and then files are neither signed nor asked for it."""
+    given, path = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE)
+    if given is not None and path is not None:
+        raise _unusable("one variable", f"{VARIABLE} and {FILE_VARIABLE}")
+    if path is not None:
+        return _read(path)
+    return None if given is None else _parse(given, VARIABLE)
+
+
+@lru_cache(maxsize=4)
+def _read(path: str) -> bytes:
+    try:
+        text = Path(path).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(f"a file with the secret in hex at {path}", type(error).__name__) from None
+    return _parse(text, path)
+
+
+@lru_cache(maxsize=4)
+def _parse(text: str, source: str) -> bytes:
+    digits = text.strip()
+    # Whatever is wrong with it, it may be half of somebody's password: only its length is told.
+    if _HEX.fullmatch(digits) is None or len(digits) < 2 * SECRET_BYTES_MIN:
+        raise _unusable(f"at least {2 * SECRET_BYTES_MIN} hex digits in {source}", f"{len(digits)} characters")
+    return bytes.fromhex(digits)
+
+
+def _unusable(expected: str, found: str) -> StorageError:
+    return StorageError(
+        "MP344",
+        "the secret of the checkpoint can't be used",
+        expected=expected,
+        found=found,
+        hint="make one with `openssl rand -hex 32`, and keep it where only your jobs can read it",
+    )
+
 
 MAGIC = b"MPND"
 FRAME_VERSION = 1
@@ -63,14 +120,17 @@ def unseal(kind: FrameKind, data: bytes, name: str) -> bytes:
 
 
 def unseal_hashed(kind: FrameKind, data: bytes, name: str) -> memoryview:
-    """The same, without a copy, of data whose hash was compared as a whole: its checksum can tell nothing new."""
+    """Return the same, without a copy, of data whose hash was compared as a whole.
+
+    Its checksum can tell nothing new.
+    """
     payload, _ = _opened(kind, data, name)
     _check_signed(data, len(payload), name)
     return payload
 
 
 def _opened(kind: FrameKind, data: bytes, name: str) -> tuple[memoryview, memoryview]:
-    """The payload of a frame, and the checksum that stands behind it."""
+    """Return the payload of a frame, and the checksum that stands behind it."""
     signed = _check_header(kind, data, name)
     end = len(data) - (SIGNATURE_BYTES if signed else 0)
     whole = memoryview(data)

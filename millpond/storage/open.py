@@ -1,10 +1,16 @@
-"""From a checkpoint's address to its storage."""
+"""From a checkpoint's address to its storage.
+
+Each kind of storage that keeps files opens its own folders and new ones, and no others: a folder of another kind would
+look empty, and a job would begin anew in it. So before a folder is opened, a look at the names in it tells whose it is.
+Nothing is read, and nothing is written.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from enum import Enum
 from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -12,13 +18,14 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from millpond.errors import StorageError
 from millpond.storage.addresses import identity_of, shown_url
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.backends.layouts import Layout, refuse_other_layouts, refuse_part_of_spread
 from millpond.storage.composed.elements import SCHEME as ELEMENTS
 from millpond.storage.composed.elements import open_elements, read_wishes
 from millpond.storage.composed.layered import layered
+from millpond.storage.composed.spread import MARK as SPREAD_MARK
 from millpond.storage.composed.spread import SCHEME as SPREAD
 from millpond.storage.composed.spread import open_spread, read_roots
 from millpond.storage.contract import Storage, Witnessed, is_name
+from millpond.storage.door import Door, EntryKind, coded, usual_door
 
 ENTRY_POINTS = "millpond.storage"
 """The group of entry points by which a package adds a kind of storage: the name is the scheme."""
@@ -49,7 +56,7 @@ def open_storage(url: str) -> Storage:
 
 
 def folder_of(url: str) -> Path | None:
-    """The folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
+    """Return the folder on this machine in which the storage at an address keeps its files; None if it keeps none."""
     scheme = _SCHEME.match(url)
     if scheme is None:
         return Path(url).absolute() if is_plain_path(url) else None
@@ -63,7 +70,7 @@ def folder_of(url: str) -> Path | None:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a file system can have such a path at all."""
+    """Say whether a file system can have such a path at all."""
     try:
         return bool(text) and b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -71,7 +78,10 @@ def _is_path(text: str) -> bool:
 
 
 def is_plain_path(text: str) -> bool:
-    """Whether an address without a scheme is a path, and not one with a mistyped scheme: no folder is made of that."""
+    """Say whether an address without a scheme is a path, and not one with a mistyped scheme.
+
+    No folder is made of that.
+    """
     return _is_path(text) and _MISTYPED.match(text) is None and _MISTYPED.match(unquote(text)) is None
 
 
@@ -90,18 +100,21 @@ def _open(url: str) -> Storage:
 
 
 def forks(url: str) -> bool:
-    """Whether a fork can be kept at this address; to look for its base at a server would cost every opening a call."""
+    """Say whether a fork can be kept at this address.
+
+    To look for its base at a server would cost every opening a call.
+    """
     scheme = _SCHEME.match(url)
     return scheme is None or scheme[1].lower() in _FORKS
 
 
 def holds_password(url: str) -> bool:
-    """Whether an address tells a user or a password, so that it must not be written down."""
+    """Say whether an address tells a user or a password, so that it must not be written down."""
     return any(folder_of(root) is None and identity_of(root) != root for root in roots_of(url))
 
 
 def roots_of(url: str) -> list[str]:
-    """The addresses of all roots of a storage that has several; else its own."""
+    """Return the addresses of all roots of a storage that has several; else its own."""
     scheme = url.partition("://")[0].lower()
     if scheme == SPREAD:
         return [root for _, root in read_roots(url)]
@@ -132,7 +145,7 @@ def register_backend(scheme: str, opener: Opener) -> None:
 
 
 def opens_elsewhere(url: str) -> bool:
-    """Whether a new process opens the same storage by this address; what this one registered, no other knows."""
+    """Say whether a new process opens the same storage by this address; what this one registered, no other knows."""
     scheme = _SCHEME.match(url)
     if scheme is not None and scheme[1].lower() in {SPREAD, ELEMENTS}:
         return all(map(opens_elsewhere, roots_of(url)))
@@ -163,7 +176,10 @@ def _open_address(scheme: str, url: str) -> Storage | None:
 
 
 def _local_path(parts: SplitResult) -> str | None:
-    """The path of an address on this machine, as `file:///data/recs` has it; None if it may be a mistyped address."""
+    """Return the path of an address on this machine, as `file:///data/recs` has it.
+
+    None if it may be a mistyped address.
+    """
     path = unquote(parts.path, errors="surrogateescape")
     return path if parts.netloc in {"", "localhost"} and is_plain_path(path) else None
 
@@ -174,7 +190,7 @@ def _open_files(parts: SplitResult, options: dict[str, str]) -> Storage | None:
 
 
 def _open_log(parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.backends.log.sharedlogs import shared_log
+    from millpond.storage.backends.log.log import shared_log
 
     path = _local_path(parts)
     return shared_log(Path(path)) if path and not options else None
@@ -249,8 +265,6 @@ _OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
 }
 
 
-_LAYOUTS = {"file": Layout.FILES, "log": Layout.LOG, "perkey": Layout.PER_KEY, "rocksdb": Layout.ROCKS}
-
 _FORKS = frozenset({"file", "log", "perkey", "memory"})
 
 
@@ -263,4 +277,94 @@ def _unknown(url: str) -> StorageError:
         "spread:///disk1/recs|/disk2/recs or elements:///data/recs|clicks=log:///fast/recs",
         found=ascii(shown_url(url))[:120],
         hint="docs/BACKENDS.md says what each kind takes, and how to write one",
+    )
+
+
+class Layout(Enum):
+    """The kinds of storage that keep files in a folder; the value is how their addresses begin."""
+
+    FILES = ""
+    LOG = "log://"
+    PER_KEY = "perkey://"
+    ROCKS = "rocksdb://"
+
+
+_LAYOUTS = {"file": Layout.FILES, "log": Layout.LOG, "perkey": Layout.PER_KEY, "rocksdb": Layout.ROCKS}
+
+_FOLDERS = frozenset({"manifests", "deltas", "snapshots", "retired", "savepoints"})
+"""Folders of a plain checkpoint; other kinds have the same names in files of their own."""
+
+_PER_KEY = re.compile(rf"(?:{'|'.join(sorted(_FOLDERS))})=2F.*", re.DOTALL)
+_LOG = re.compile(r"log-\d{10}|index-\d{10}-\d{16}|witness")
+_LOG_LOCK = "lock"
+_ROCKS_TURN, _ROCKS_DATABASE = "turn", "db"
+
+
+def refuse_other_layouts(root: str | Path, own: Layout, door: Door | None = None) -> None:
+    """Raise MP358 if a folder was made by another kind of storage, also if by its own kind too."""
+    path = Path(root).absolute()
+    looks = _Looks(path, door or usual_door())
+    found = [layout for layout in Layout if layout is not own and looks.like(layout)]
+    if found:
+        raise _other(path, _WORDS[own], " and of ".join(_WORDS[layout] for layout in found), f"{found[0].value}{path}")
+
+
+def refuse_part_of_spread(root: str | Path, door: Door | None = None) -> None:
+    """Raise MP358 if a folder is a part of a spread storage: most of a checkpoint is elsewhere then."""
+    path = Path(root).absolute()
+    if _Looks(path, door or usual_door()).kind(SPREAD_MARK) is EntryKind.FILE:
+        raise _other(path, "a checkpoint of its own", "a root of a spread storage", "spread:// and all roots of it")
+
+
+class _Looks:
+    """What a look at a folder tells."""
+
+    def __init__(self, path: Path, door: Door) -> None:
+        self._path = path
+        self._door = door
+
+    def like(self, layout: Layout) -> bool:
+        """Say whether a folder looks as if a kind of storage had made it."""
+        match layout:
+            case Layout.FILES:
+                return any(self.kind(name) is EntryKind.FOLDER for name in _FOLDERS)
+            case Layout.LOG:
+                # Looked up first: a folder with a file for each key is long to list.
+                return self.kind(_LOG_LOCK) is EntryKind.FILE and any(map(_LOG.fullmatch, self.names()))
+            case Layout.PER_KEY:
+                return any(map(_PER_KEY.fullmatch, self.names()))
+            case Layout.ROCKS:
+                folder = self.kind(_ROCKS_DATABASE) is EntryKind.FOLDER
+                return folder and self.kind(_ROCKS_TURN) is EntryKind.FILE
+
+    def kind(self, name: str) -> EntryKind | None:
+        """Return what stands under a name in the folder; None if nothing does."""
+        with coded("look up", name):
+            entry = self._door.entry(self._path / name)
+        return None if entry is None else entry.kind
+
+    def names(self) -> Collection[str]:
+        """Return the names in the folder; none if there is no folder."""
+        try:
+            with coded("list", str(self._path), (FileNotFoundError, NotADirectoryError)):
+                return self._door.listdir(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+
+_WORDS = {
+    Layout.FILES: "a plain folder with one file per name",
+    Layout.LOG: "a log",
+    Layout.PER_KEY: "one file per key",
+    Layout.ROCKS: "a RocksDB database",
+}
+
+
+def _other(path: Path, own: str, found: str, address: str) -> StorageError:
+    return StorageError(
+        "MP358",
+        f"{path} was made by another kind of storage",
+        expected=f"a new folder, or the layout of {own}",
+        found=f"the layout of {found}",
+        hint=f"open it by the address that it was made with: {address}; nothing was read or written",
     )

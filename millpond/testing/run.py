@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -38,6 +38,7 @@ from millpond.errors import FeedError, MillpondError, RowError
 from millpond.lengths import MICROSECOND, Length
 from millpond.program import EntryPoint, ProgramBase
 from millpond.program.semantics.epoch_time import epoch_time, moment_of, us_of
+from millpond.program.settings import configured
 from millpond.program.timers import Fired
 from millpond.sinks.memory import MemorySink
 from millpond.state.local.localstore import LocalStore
@@ -137,6 +138,7 @@ def simulate(
     lateness: Length = _NO_TIME,
     late: Literal["keep", "drop"] = "keep",
     close: bool = False,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Run rows through a program as a job would, with a checkpoint in a temporary folder, and tell what came of it.
 
@@ -147,7 +149,8 @@ def simulate(
     a millisecond of the `clock`, and nothing else but a pause lets time pass.
 
     Rows of `at(moment, row)` have event time: `disorder` and `lateness` are those of a feed, `late` rows are worked on
-    or dropped, and `close` ends event time with the last epoch, as a bounded run does.
+    or dropped, and `close` ends event time with the last epoch, as a bounded run does. `settings` are those that
+    `Program.on` takes.
 
     >>> from millpond import Counter, Partitioned, Program, entry
     >>> class Words(Program):
@@ -163,6 +166,7 @@ def simulate(
     """
     _check_policy("bad rows", on_bad_row, ("fail", "skip"))
     _check_policy("late rows", late, ("keep", "drop"))
+    program = configured(program, settings)
     turns = turns_of(rows, epochs)
     check_rows(program, turns)
     feed = EventTime("", disorder, lateness)

@@ -210,8 +210,8 @@ def test_a_value_that_is_not_what_was_written_is_a_coded_error_through_its_frame
 
 
 def test_content_is_stored_once_and_found_by_its_reference(storage):
-    first = put_content(storage, "snapshots", b"the same bytes")
-    assert put_content(storage, "snapshots", b"the same bytes") == first
+    first = put_content(storage, "snapshots", b"the same bytes", mark="test")
+    assert put_content(storage, "snapshots", b"the same bytes", mark="test") == first
     assert storage.list("snapshots") == [first.name]
     assert get_content(storage, first) == b"the same bytes"
 

@@ -100,7 +100,7 @@ class CheckpointMachine(RuleBasedStateMachine):
             own = sorted(key for key in changes if layout.owner_of(group_of(key)) == partition)
             values = [changes[key] for key in own]
             if own and partition % 2:
-                file = write_changes(storage, FrameKind.DELTA, Changes(own, values))
+                file = write_changes(storage, FrameKind.DELTA, Changes(own, values), mark="test")
                 parts.append(Changed(files=(file,)))
             elif own:
                 parts.append(Changed(Changes(own, values)))

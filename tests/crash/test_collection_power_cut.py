@@ -67,7 +67,7 @@ def violation(tree, models, least):
 
 
 @pytest.mark.parametrize(
-    "every", [pytest.param(10, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.campaign)]
+    "every", [pytest.param(23, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.campaign)]
 )
 def test_after_a_power_cut_while_epochs_are_deleted_every_manifest_that_is_there_is_whole(every):
     door, models = ModelDoor(), {0: {}}

@@ -18,8 +18,11 @@ from tests.fuzz.faults.campaign import run
 from tests.fuzz.faults.run import run_seed
 from tests.fuzz.faults.sites import FIRE_SHARE, ON_SHARE, Sites
 from tests.programs.keyed import fresh_seed
+from tests.sizes import some_of
 
 pytestmark = pytest.mark.slow
+
+RUNS = some_of(75)
 
 
 def ended_well(seed, count):
@@ -31,8 +34,8 @@ def ended_well(seed, count):
 
 
 def test_many_runs_with_faults_end_as_if_there_had_been_none():
-    report = ended_well(fresh_seed(), 60)
-    assert report.deaths > 60
+    report = ended_well(fresh_seed(), RUNS)
+    assert report.deaths > RUNS
     assert {"MP309", "MP408"} <= set(report.codes), "a fault that never happens is not tested"
     assert set(report.programs) == {"ledger", "wander", "bank"}
     assert set(report.storages) == {"files", "perkey", "log", "spread", "elements"}

@@ -21,7 +21,7 @@ from millpond.checkpoint.records.manifest import EpochInput, SaveRef, StateFile,
 from millpond.checkpoint.records.notes import decode_note
 from millpond.checkpoint.records.saves import read_save
 from millpond.checkpoint.recovery import read_changes
-from millpond.checkpoint.retention.deletionlist import DeletionList, Swept
+from millpond.checkpoint.retention.deletionlist import DeletionList
 from millpond.checkpoint.retention.reachable import SAVES
 from millpond.checkpoint.retention.retired import Retired
 from millpond.checkpoint.retention.savepoints import Savepoint
@@ -60,7 +60,7 @@ def payload_of(case, folder, kind, frozen=FROZEN):
 def read_as_changes(kind):
     def read(payload):
         storage = MemoryStorage()
-        ref = put_content(storage, FOLDERS[kind], seal(kind, payload))
+        ref = put_content(storage, FOLDERS[kind], seal(kind, payload), mark="test")
         read_changes(storage, StateFile(ref, 0, 11, 3))
 
     return read
@@ -74,7 +74,9 @@ def read_as_merged(payload):
 
 def read_as_pending(payload):
     storage = MemoryStorage()
-    read_pending(storage, pending_plan(), [put_content(storage, "pending", seal(FrameKind.PENDING, payload))])
+    read_pending(
+        storage, pending_plan(), [put_content(storage, "pending", seal(FrameKind.PENDING, payload), mark="test")]
+    )
 
 
 def read_as_log(data):
@@ -113,7 +115,7 @@ def read_as_input(payload):
 
 def read_as_saved(payload):
     storage = MemoryStorage()
-    ref = put_content(storage, SAVES, seal(FrameKind.SAVED, payload))
+    ref = put_content(storage, SAVES, seal(FrameKind.SAVED, payload), mark="test")
     read_save(storage, SaveRef(EpochId(1), ref, 1))
 
 
@@ -156,7 +158,6 @@ def readers():
         "saved": (later_payload("lazy", "checkpoint/saves", FrameKind.SAVED), read_as_saved),
         "savepoint": (later_payload("forked", "base/savepoints", FrameKind.MERGED), read_as_note(Savepoint)),
         "condemned": (later_payload("tidied", "checkpoint/condemned", FrameKind.MERGED), read_as_note(DeletionList)),
-        "swept": (later_payload("tidied", "checkpoint/swept", FrameKind.MERGED), read_as_note(Swept)),
         "retired": (later_payload("tidied", "checkpoint/retired", FrameKind.MERGED), read_as_note(Retired)),
         "base": (later_payload("forked", "checkpoint/base", FrameKind.MERGED), read_as_base),
     }
@@ -164,7 +165,7 @@ def readers():
 
 KINDS = (
     *("genesis", "manifest", "delta", "snapshot", "log", "index", "merged", "pending"),
-    *("manifest 1", "delta 1", "input", "saved", "savepoint", "condemned", "swept", "retired", "base"),
+    *("manifest 1", "delta 1", "input", "saved", "savepoint", "condemned", "retired", "base"),
 )
 DISK = 20
 """Each case of an index is a log on the disk: so many times fewer are looked at."""
@@ -236,7 +237,7 @@ def test_messages_of_another_shape_are_named():
     table = pa.table({"part": [1]})
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    ref = put_content(storage, "pending", seal(FrameKind.PENDING, sink.getvalue().to_pybytes()))
+    ref = put_content(storage, "pending", seal(FrameKind.PENDING, sink.getvalue().to_pybytes()), mark="test")
     with pytest.raises(StorageError) as caught:
         read_pending(storage, pending_plan(), [ref])
     assert caught.value.code == "MP357"

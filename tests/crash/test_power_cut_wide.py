@@ -41,7 +41,9 @@ class Story:
         for part in range(self.parts):
             keys, values = self.changes(parent.epoch + 1, part)
             if part % 2:
-                made.append(Changed(files=(write_changes(self.storage, FrameKind.DELTA, Changes(keys, values)),)))
+                made.append(
+                    Changed(files=(write_changes(self.storage, FrameKind.DELTA, Changes(keys, values), mark="test"),))
+                )
             else:
                 made.append(Changed(Changes(keys, values)))
         return EpochWork(tuple(made), (), {})

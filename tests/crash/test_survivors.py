@@ -39,7 +39,7 @@ def test_the_last_deltas_stay_listed_whatever_the_age_of_the_snapshot(monkeypatc
 def test_a_state_file_with_fewer_or_more_entries_than_its_manifest_says_is_refused(entries):
     storage = MemoryStorage()
     good = write_changes(
-        storage, FrameKind.DELTA, Changes([store_key(0, 1, b"a"), store_key(0, 2, b"b")], [b"1", None])
+        storage, FrameKind.DELTA, Changes([store_key(0, 1, b"a"), store_key(0, 2, b"b")], [b"1", None]), mark="test"
     )
     with pytest.raises(StorageError) as caught:
         read_changes(storage, StateFile(good.file, good.first_group, good.last_group, entries))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millpond.compiler.mutability import is_frozen
+from millpond.compiler.analysis.mutability import is_frozen
 from millpond.engine.arrowtypes import to_arrow
 from millpond.errors import Aborted, MillpondError
 from millpond.keygroups import Layout

@@ -77,14 +77,14 @@ DAMAGE = (
     ),
     mutant(
         "local store: entries are handed out without a look at their sums",
-        "state/local/storesums.py",
+        "state/local/storecheck.py",
         f"{_STORES}test_an_entry_that_is_damaged_while_the_store_is_in_use_is_told_and_the_next_open_begins_anew",
         "    return crc32(stored, crc32(key, WHOLE)) == WHOLE\n",
         "    return bool(stored)\n",
     ),
     mutant(
         "local store: entries that are read together are not summed",
-        "state/local/storesums.py",
+        "state/local/storecheck.py",
         f"{_STORES}test_entries_are_checked_together_and_the_one_that_is_damaged_is_found",
         '        if crc32(b"".join(chain.from_iterable(piece)), WHOLE) != WHOLE:\n',
         "        if not piece:\n",

@@ -85,14 +85,14 @@ STORAGE = (
     ),
     mutant(
         "files: a sync that failed is asked for again",
-        "storage/backends/durable.py",
+        "storage/door.py",
         "unit/storage/backends/test_files.py::test_nothing_is_synced_or_put_after_a_failed_sync",
         '            self._failure = f"{name}: {error.strerror}"\n',
         "",
     ),
     mutant(
         "files: a new folder is not synced into its parent",
-        "storage/backends/durable.py",
+        "storage/door.py",
         _POWER,
         "                self._door.sync_folder(folder.parent)\n",
         "                pass\n",
@@ -114,14 +114,14 @@ STORAGE = (
     mutant(
         "frame: a file without a signature is believed",
         "storage/frame.py",
-        "unit/storage/test_secret.py::test_a_signature_that_was_taken_away_is_missed_however_the_header_is_mended",
+        "unit/storage/test_frame_secret.py::test_a_signature_that_was_taken_away_is_missed_however_the_header_is_mended",
         "    if end < len(data) or secret is not None:\n",
         "    if end < len(data):\n",
     ),
     mutant(
         "frame: any signature is believed",
         "storage/frame.py",
-        "unit/storage/test_secret.py::test_a_file_that_somebody_made_up_is_refused_though_all_its_checksums_are_right",
+        "unit/storage/test_frame_secret.py::test_a_file_that_somebody_made_up_is_refused_though_all_its_checksums_are_right",
         "    if not hmac.compare_digest(",
         "    if not hmac.compare_digest(data[end:], data[end:]) and not hmac.compare_digest(",
     ),
@@ -279,7 +279,7 @@ EPOCHS = (
     ),
     mutant(
         "settling: a save hides what came after it",
-        "checkpoint/commit/settling.py",
+        "engine/durability/boundedloss.py",
         "property/test_bounded_loss.py::test_a_save_does_not_hide_what_came_after_it",
         "if epochs.get(key, delta.epoch) < delta.epoch:",
         "if False:",

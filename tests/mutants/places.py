@@ -29,8 +29,8 @@ PLACES = (
         "elements: small changes all go home",
         "checkpoint/commit/commit.py",
         _PLACED,
-        "tuple(write_changes(place, FrameKind.DELTA, own) for place, own in placed)",
-        "tuple(write_changes(storage, FrameKind.DELTA, own) for place, own in placed)",
+        "tuple(write_changes(place, FrameKind.DELTA, own, mark) for place, own in placed)",
+        "tuple(write_changes(storage, FrameKind.DELTA, own, mark) for place, own in placed)",
     ),
     mutant(
         "elements: a snapshot has the elements of the first place alone",
@@ -56,7 +56,7 @@ PLACES = (
     mutant(
         "verify: epochs that are lost count as given up",
         "checkpoint/read/verify.py",
-        "unit/checkpoint/read/test_gaps.py::test_epochs_that_are_lost_while_they_are_looked_at_are_told",
+        "unit/checkpoint/read/test_verify.py::test_epochs_that_are_lost_while_they_are_looked_at_are_told",
         " and is_retired(storage, epoch) for epoch in concerned",
         " for epoch in concerned",
     ),

@@ -95,7 +95,7 @@ def compute(storage, batch: int, parent) -> EpochWork:
         if partition == 0:
             parts.append(Changed(Changes(keys, values)))
         else:
-            file = write_changes(storage, FrameKind.DELTA, Changes(keys, values))
+            file = write_changes(storage, FrameKind.DELTA, Changes(keys, values), mark="test")
             parts.append(Changed(files=(file,) if keys else ()))
     output = OutputFile("totals", FileRef(f"{parent.epoch + 1}-{batch}", batch, f"{batch:064x}"), len(BATCHES[batch]))
     return EpochWork(tuple(parts), (output,), {"rows": len(BATCHES[batch])})

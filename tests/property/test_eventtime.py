@@ -29,7 +29,7 @@ from tests.programs.timed import (
     replies_of,
 )
 from tests.property.test_time import HANDLERS, KEYS, PHASES, ROWS, SMALL
-from tests.sizes import compile_once
+from tests.sizes import compile_once, some_of
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def with_times(epochs):
 
 def many(examples):
     return settings(
-        max_examples=examples,
+        max_examples=some_of(examples),
         deadline=None,
         phases=PHASES,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

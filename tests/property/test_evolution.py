@@ -18,7 +18,7 @@ from millpond.checkpoint.records.manifest import elements_of
 from millpond.checkpoint.records.offers import BoundedRun
 from millpond.checkpoint.snapshots import snapshots
 from millpond.engine import driver, schema
-from millpond.engine.local_state import evolving
+from millpond.engine.local_state import rescaling
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError
 from millpond.state.changes import Changes
@@ -438,7 +438,7 @@ def test_a_checkpoint_that_knows_only_the_name_of_a_class_goes_on_and_can_be_mig
         return tuple(msgspec.structs.replace(element, shape=None) for element in bare(program))
 
     monkeypatch.setattr(driver, "element_schemas", as_before)
-    monkeypatch.setattr(evolving, "element_schemas", as_before)
+    monkeypatch.setattr(rescaling, "element_schemas", as_before)
     Simulated(compile_once(Shop), tmp_path, key_groups=16, instances=4).epoch(ROWS)
     monkeypatch.undo()
     start(tmp_path, kept())

@@ -12,7 +12,7 @@ from millpond import windowing as w
 from millpond.errors import WindowError
 from millpond.windowing.joins import LEFT, RIGHT, KeyIntervals, KeyWindows, key_windows, nothing_held
 from tests.property.joined import HOWS, Spec, batch_join
-from tests.sizes import sized
+from tests.sizes import sized, some_of
 
 WINDOWS = (
     w.tumbling("10 us"),
@@ -65,7 +65,7 @@ class Key:
         return Counter((*bound, *pair) for bound, pair in zip(bounds, pairs, strict=True))
 
 
-@settings(max_examples=sized(300, 60), deadline=None)
+@settings(max_examples=some_of(300), deadline=None)
 @given(SPECS, TURNS, st.sampled_from((0, 0, 6)))
 def test_all_rows_that_are_not_late_are_joined_as_in_a_batch(spec, turns, lateness):
     key, rows, watermark = Key(spec.by_key(lateness)), [], 0
@@ -80,7 +80,7 @@ def test_all_rows_that_are_not_late_are_joined_as_in_a_batch(spec, turns, latene
     assert key.size == 0
 
 
-@settings(max_examples=sized(200, 40), deadline=None)
+@settings(max_examples=some_of(200), deadline=None)
 @given(SPECS, TURNS)
 def test_a_late_row_makes_no_pair_that_is_not_one(spec, turns):
     key, rows, watermark, late = Key(spec.by_key()), [], 0, set()

@@ -21,7 +21,7 @@ from millpond.keygroups import Layout
 from millpond.storage.backends.files import FileStorage
 from tests.fuzz import oracle
 from tests.programs.keyed import committed_state
-from tests.sizes import compile_once
+from tests.sizes import compile_once, some_of
 
 
 @dataclasses.dataclass
@@ -103,7 +103,9 @@ def assign(plain, name, held):
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=some_of(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(st.fixed_dictionaries({}, optional=DICTS))
 def test_what_is_loaded_is_what_plain_python_holds(tmp_path_factory, loads):

@@ -18,6 +18,7 @@ from millpond.program import ProgramBase
 from millpond.state.containers.element import THE_KEY
 from millpond.state.local.storekey import element_of, store_key, unit_of
 from tests.golden.programs import load, program_in
+from tests.sizes import some_of
 
 LAYOUT = Layout(key_groups=16, partitions=1, instances=4, aligned=True)
 
@@ -249,7 +250,9 @@ def compile_or_refuse(program: type[ProgramBase]) -> CompiledProgram | None:
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=3, max_size=9)
-MANY = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+MANY = settings(
+    max_examples=some_of(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.slow

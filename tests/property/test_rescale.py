@@ -26,7 +26,7 @@ from tests.property.rescaled import (
     random_row,
     random_rows,
 )
-from tests.sizes import sized
+from tests.sizes import some_of
 
 NUMBERS = st.integers(1, KEY_GROUPS)
 
@@ -115,7 +115,7 @@ def run_and_compare(simulated, sequential, rows):
 
 
 @pytest.mark.slow
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(
     st.integers(0, 2**32),
     NUMBERS,
@@ -152,7 +152,7 @@ def sums_of(simulated):
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=some_of(10))
 @given(st.integers(0, 2**32), st.lists(NUMBERS, min_size=2, max_size=4))
 def test_sums_read_through_merged_stay_as_they_were(seed, numbers):
     with tempfile.TemporaryDirectory() as name:

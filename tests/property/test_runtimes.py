@@ -25,7 +25,7 @@ from tests.programs.keyed import (
     random_row,
     random_rows,
 )
-from tests.sizes import compile_once, sized
+from tests.sizes import compile_once, sized, some_of
 
 PARTITIONS = (1, 2, 3, 7)
 KEYS = st.text(max_size=4)
@@ -93,7 +93,7 @@ def test_any_number_of_partitions_equals_plain_python(program, partitions, tmp_p
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@settings(max_examples=sized(5, 2))
+@settings(max_examples=some_of(5))
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.permutations(PARTITIONS))
 def test_restarts_on_other_partitions_change_nothing(program, seed, sizes, partitions):
     rng = random.Random(seed)
@@ -101,19 +101,19 @@ def test_restarts_on_other_partitions_change_nothing(program, seed, sizes, parti
     check_same_everywhere(program, rows, sizes, partitions)
 
 
-@settings(max_examples=sized(12, 6))
+@settings(max_examples=some_of(12))
 @given(st.lists(STORE_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_a_store_of_any_text_equals_plain_python(rows, size, partitions):
     check_same_everywhere(Store, rows, [size], [partitions])
 
 
-@settings(max_examples=sized(12, 6))
+@settings(max_examples=some_of(12))
 @given(st.lists(TOTALS_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_totals_of_any_integers_equal_plain_python(rows, size, partitions):
     check_same_everywhere(Totals, rows, [size], [partitions])
 
 
-@settings(max_examples=sized(12, 6))
+@settings(max_examples=some_of(12))
 @given(st.lists(WORDS_ROWS, max_size=25), st.integers(1, 9), st.sampled_from(PARTITIONS))
 def test_partial_counts_of_any_lines_equal_plain_python(rows, size, partitions):
     check_same_everywhere(Words, rows, [size], [partitions])

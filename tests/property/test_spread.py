@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from millpond import Counter, Partitioned, Program, entry
-from millpond.compiler.routing import argument_hash
+from millpond.compiler.plan.routing import argument_hash
 from millpond.engine.elastic.loadmetrics import task_loads
 from millpond.engine.messages import decode_control
 from millpond.engine.onetask import run_in_one_task

@@ -18,7 +18,7 @@ from millpond.state.containers.value import Value
 from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import store_key
 from millpond.state.overlay import DictBase, KeyedOverlay, OnDemandOverlay
-from tests.sizes import sized
+from tests.sizes import some_of
 
 INDEX = 3
 GROUP = 0
@@ -26,7 +26,7 @@ GROUP = 0
 KEYS = st.integers(-2, 2)
 ITEMS = st.lists(st.integers(0, 3), max_size=3)
 CELLS = st.integers(-5, 5).map(float)
-QUICK = settings(max_examples=sized(100, 20), stateful_step_count=20)
+QUICK = settings(max_examples=some_of(100), stateful_step_count=20)
 
 LISTS = ElementType.parse(Map[int, list[int]], None)
 COUNTS = ElementType.parse(Counter[int], None)

@@ -26,7 +26,7 @@ from tests.programs.timed import (
     live_state,
     replies_of,
 )
-from tests.sizes import compile_once
+from tests.sizes import compile_once, some_of
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def with_times(epochs):
 
 def many(examples):
     return settings(
-        max_examples=examples,
+        max_examples=some_of(examples),
         deadline=None,
         phases=PHASES,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

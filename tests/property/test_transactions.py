@@ -12,10 +12,10 @@ from tests.fuzz.compare import Verdict
 from tests.fuzz.loading import program_in
 from tests.fuzz.transactions.campaign import TransactionReport, case_of, told, world_case
 from tests.fuzz.transactions.worlds import WORLDS
-from tests.sizes import sized
+from tests.sizes import sized, some_of
 
 SEED = 20_261_117
-PROGRAMS = 100
+PROGRAMS = some_of(100)
 PARTS = 2
 REFUSED_MAX = 0.15
 WORLD_SEEDS = 3

@@ -30,6 +30,7 @@ from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.errors import MillpondError, StateError
 from millpond.state.codec.keycodec import KeyCodec
+from tests.sizes import some_of
 
 pytestmark = pytest.mark.slow
 
@@ -520,7 +521,7 @@ ORDER_ROWS = st.one_of(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=some_of(12), deadline=None)
 @given(st.lists(ORDER_ROWS, max_size=20), st.integers(1, 9))
 def test_the_order_of_state_is_that_of_its_keys_everywhere(rows, size):
     rows = [*rows, ("show", (0,)), ("history", (0,))]
@@ -548,7 +549,7 @@ def lists(answers):
 
 
 @given(st.permutations(["b", "a", "cc", "", "é"]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some_of(8), deadline=None)
 def test_the_order_of_a_dict_in_state_is_that_of_its_filling(order):
     rows = [*(("put", ("k", inner)) for inner in order), ("ask", ("k",))]
     plain = plain_run(Shown, rows)[len(order)]

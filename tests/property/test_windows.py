@@ -33,7 +33,7 @@ from tests.property.windows_oracle import (
     sliding,
     varying,
 )
-from tests.sizes import sized
+from tests.sizes import some_of
 
 SMALL = st.integers(1, 12)
 CASES = st.one_of(
@@ -85,7 +85,7 @@ def run(windows, times, values, now=None):
 
 @pytest.mark.parametrize("store", CHOICES)
 @pytest.mark.parametrize("aggregate", AGGREGATES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=some_of(8), deadline=None)
 @given(data=st.data())
 def test_every_kind_of_window_equals_brute_force(aggregate, store, data):
     computed, evaluate = AGGREGATES[aggregate]
@@ -99,7 +99,7 @@ def test_every_kind_of_window_equals_brute_force(aggregate, store, data):
         assert_equal(told.get(case.name, []), case, evaluate, times, values, now)
 
 
-@settings(max_examples=sized(150, 30), deadline=None)
+@settings(max_examples=some_of(150), deadline=None)
 @given(
     STEPS,
     st.lists(st.tuples(CASES, st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=6),
@@ -146,7 +146,7 @@ def test_queries_come_and_go_and_states_are_restored(steps, queries, aggregate, 
 
 
 @pytest.mark.parametrize("make", [Naive, pairs, pairs_plus, reactive])
-@settings(max_examples=sized(25, 5), deadline=None)
+@settings(max_examples=some_of(25), deadline=None)
 @given(STEPS, st.lists(CASES, min_size=1, max_size=4), st.sampled_from(["concatenation", "sum", "several"]))
 def test_baselines_equal_brute_force(make, steps, cases, aggregate):
     computed, evaluate = AGGREGATES[aggregate]
@@ -156,7 +156,7 @@ def test_baselines_equal_brute_force(make, steps, cases, aggregate):
         assert_equal(told.get(str(number), []), case, evaluate, times, values, times[-1] + 3)
 
 
-@settings(max_examples=sized(60, 12), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 @given(STEPS, SMALL, SMALL, st.booleans())
 def test_panes_equal_brute_force(steps, range_, slide, timed):
     computed, evaluate = AGGREGATES["concatenation"]
@@ -169,7 +169,7 @@ def test_panes_equal_brute_force(steps, range_, slide, timed):
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
 
 
-@settings(max_examples=sized(100, 20), deadline=None)
+@settings(max_examples=some_of(100), deadline=None)
 @given(
     st.sampled_from(["day", "week", "month"]),
     st.sampled_from(ZONES),
@@ -189,7 +189,7 @@ def test_calendar_windows_follow_the_clock_of_their_zone(unit, zone, every, time
     assert [value for _, value in told.get("w", [])] == want
 
 
-@settings(max_examples=sized(60, 12), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 @given(STEPS, SMALL, SMALL, st.integers(0, 50))
 def test_views_tell_the_last_records(steps, records, every, restart):
     times, values = make_stream(steps)
@@ -212,7 +212,7 @@ def test_views_tell_the_last_records(steps, records, every, restart):
     assert told == want
 
 
-@settings(max_examples=sized(150, 30), deadline=None)
+@settings(max_examples=some_of(150), deadline=None)
 @given(STEPS, SMALL, SMALL, st.integers(-50, 100), st.sampled_from([0, 1, 5, 100]))
 def test_a_shape_that_does_not_vary_gives_sliding_windows(steps, wide, slide, start, later):
     times, values = make_stream(steps, start)
@@ -225,7 +225,7 @@ def test_a_shape_that_does_not_vary_gives_sliding_windows(steps, wide, slide, st
     assert told.get("varying", []) == told.get("sliding", [])
 
 
-@settings(max_examples=sized(150, 30), deadline=None)
+@settings(max_examples=some_of(150), deadline=None)
 @given(
     st.lists(st.one_of(st.integers(-30, 60), st.floats(-30, 60)), min_size=1), SMALL, SMALL, st.sets(st.integers(0, 60))
 )
@@ -242,7 +242,7 @@ def test_a_measure_that_goes_back_stands_still(points, wide, slide, restored):
     assert told(points) == told(list(accumulate(points, max)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some_of(40), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from((0.1, 1e17, -1e17, -2.5, 3.7)), st.booleans()), min_size=20, max_size=60))
 def test_views_that_are_restored_go_on_to_the_last_bit(steps):
     aggregate = w.sum_of(lambda record: record)
@@ -274,7 +274,7 @@ def test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one(viewed
     alone = w.sum_of(number)
     together = w.several(total=alone, many=w.count(), first=w.first_of(number), all=w.collect(number))
 
-    @settings(max_examples=sized(200, 40), deadline=None)
+    @settings(max_examples=some_of(200), deadline=None)
     @given(
         STEPS,
         st.one_of(st.lists(CASES, min_size=1, max_size=4), st.lists(CALM, min_size=1, max_size=3)),
@@ -299,4 +299,4 @@ def test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one(viewed
             assert repr(runs.export()) == repr(one_by_one.export())
 
     check()
-    assert (sum(at_once) > sized(100, 5)) == (not viewed)
+    assert (sum(at_once) > some_of(100)) == (not viewed)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from millpond import Program, entry, on_window
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
-from millpond.engine.task import windowadds
+from millpond.engine.task import inorder
 from millpond.engine.time.eventtime import FeedTime
 from millpond.program.semantics.epoch_time import epoch_time, moment_of
 from millpond.state.codec.valuecodec import ValueCodec
@@ -363,7 +363,7 @@ def spied(monkeypatch):
     monkeypatch.setattr(Windows, "add_columns", spy)
 
     def least(rows):
-        monkeypatch.setattr(windowadds, "ROWS_MIN", rows)
+        monkeypatch.setattr(inorder, "ROWS_MIN", rows)
         return taken
 
     return least

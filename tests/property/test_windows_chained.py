@@ -17,6 +17,7 @@ from millpond.program.timers import fire_timers
 from tests.fuzz.loading import loaded, temporary_folder
 from tests.programs.timed import fired_by
 from tests.property.chained import BEGIN, SECOND, Brute, rows_of, spec_of, text_of
+from tests.sizes import some_of
 
 END = datetime.max.replace(tzinfo=UTC)
 ROWS = 40
@@ -146,6 +147,6 @@ def check_case(spec, rows, chance, *, spread=True):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_handlers_that_feed_each_other_are_told_what_a_brute_force_says_on_any_cut(part):
-    met = [check(seed) for seed in range(part, 28, 2)]
-    assert sum(len(own) for _, wanted in met for own in wanted.replies.values()) > 200
+    met = [check(seed) for seed in range(part, some_of(28), 2)]
+    assert sum(len(own) for _, wanted in met for own in wanted.replies.values()) > some_of(200)
     assert any(spec.lateness for spec, _ in met)

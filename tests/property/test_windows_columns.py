@@ -18,7 +18,7 @@ from millpond.windowing.columns.vectorised import ColumnWindows
 from tests.lengths import us
 from tests.property.windows_oracle import DAY, periodic
 from tests.property.windows_oracle import session as brute_session
-from tests.sizes import sized
+from tests.sizes import some_of
 
 AGGREGATES = {
     "sum": w.sum_of("v"),
@@ -135,7 +135,7 @@ def moved_through(state, keys_of_parts):
     return {**state, "arrays": {name: np.concatenate([part[name] for part in parts])[order] for name in arrays}}
 
 
-@settings(max_examples=sized(60, 12), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 @given(
     ROWS,
     st.integers(1, 25),
@@ -165,7 +165,7 @@ def test_sliding_windows_equal_brute_force(batches, range_, slide, pace, lag, re
         vectorised.NARROW = known
 
 
-@settings(max_examples=sized(60, 12), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 @given(
     ROWS,
     st.integers(1, 3),
@@ -217,7 +217,7 @@ def brute_sessions(gap, batches, watermarks):
     return story
 
 
-@settings(max_examples=sized(70, 14), deadline=None)
+@settings(max_examples=some_of(70), deadline=None)
 @given(ROWS, st.integers(1, 25), st.integers(0, 40), st.integers(0, 40), st.sets(st.integers(0, 5)))
 def test_sessions_equal_brute_force(batches, gap, pace, lag, restored):
     batches = number_rows(batches, pace)
@@ -233,7 +233,7 @@ def test_sessions_equal_brute_force(batches, gap, pace, lag, restored):
         assert_alike(told(sessions.close(watermarks[turn])), closed)
 
 
-@settings(max_examples=sized(60, 12), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32), st.integers(2, 9))
 def test_batches_and_watermarks_leave_no_trace_in_floats(range_, slide, seed, pieces):
     """Arbitrary floats, one batch or many, windows closed at once or step by step: the same bits."""

@@ -20,7 +20,7 @@ from benchmarks.baselines.plaintree import PlainFlatFat
 from millpond import windowing as w
 from millpond.windowing.stores.flatfat import CAPACITY_MIN
 from millpond.windowing.stores.stores import EAGER, ON_DEMAND, PREFIX
-from tests.sizes import sized
+from tests.sizes import some_of
 
 SHAPES = st.tuples(st.integers(1, 200), st.integers(1, 60))
 TECHNIQUES = ("cutty", "pairs", "panes", "records")
@@ -30,7 +30,7 @@ def some_shapes(test):
     """Generated ranges and slides, and some that are told apart: multiples, gaps, nothing but overlap."""
     for shape in ((10, 3), (12, 4), (9, 6), (100, 7), (64, 64), (5, 1), (3, 10), (50, 49), (129, 1)):
         test = example(shape)(test)
-    return settings(max_examples=sized(25, 5), deadline=None)(given(SHAPES)(test))
+    return settings(max_examples=some_of(25), deadline=None)(given(SHAPES)(test))
 
 
 def make(technique, store, aggregate, queries):

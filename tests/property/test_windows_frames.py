@@ -19,7 +19,7 @@ from millpond.spark.frames.windowrecords import record_results
 from tests.lengths import us
 from tests.property.windows_oracle import periodic
 from tests.property.windows_oracle import session as brute_session
-from tests.sizes import sized
+from tests.sizes import some_of
 
 STAMP = pa.timestamp("us", tz="UTC")
 KINDS = {"v": pa.int32(), "f": pa.float64(), "s": pa.string()}
@@ -131,7 +131,7 @@ def assert_alike(got, want):
             assert mine == value or math.isclose(mine, value, rel_tol=1e-9, abs_tol=1e-9), (place, name)
 
 
-@settings(max_examples=sized(80, 16), deadline=None)
+@settings(max_examples=some_of(80), deadline=None)
 @given(
     ROWS,
     st.lists(st.integers(0, 60), max_size=5),
@@ -162,7 +162,7 @@ def test_windows_of_a_task_equal_brute_force(rows, cuts, range_, slide, gap, bot
     assert_alike(told(record_results(plan, batches_of(ordered, cuts)), AGGREGATES), want)
 
 
-@settings(max_examples=sized(40, 8), deadline=None)
+@settings(max_examples=some_of(40), deadline=None)
 @given(ROWS, st.lists(st.integers(0, 60), max_size=5), st.integers(1, 6), st.integers(1, 6))
 def test_windows_without_a_form_over_columns_go_record_by_record(rows, cuts, size, slide):
     rows = sorted([(*row, "") for row in rows], key=lambda row: (*key_of(row), row[2]))

@@ -27,7 +27,7 @@ from tests.property.test_windows_columns import (
 )
 from tests.property.windows_oracle import DAY, periodic
 from tests.property.windows_oracle import session as brute_session
-from tests.sizes import sized
+from tests.sizes import some_of
 
 PLAIN = {name: AGGREGATES[name] for name in ("sum", "n", "mean", "min", "max", "first", "last", "argmax")}
 """Those without roundings: whether a correction says anything new must not hang on the last bit."""
@@ -83,7 +83,7 @@ def through(state):
     return moved_through(state, [[0, 2], [1, 3]])
 
 
-@settings(max_examples=sized(50, 10), deadline=None)
+@settings(max_examples=some_of(50), deadline=None)
 @given(
     ROWS,
     st.integers(1, 25),
@@ -124,7 +124,7 @@ def test_sliding_windows_are_corrected_as_brute_force_does(
         vectorised.NARROW = known
 
 
-@settings(max_examples=sized(25, 5), deadline=None)
+@settings(max_examples=some_of(25), deadline=None)
 @given(
     ROWS,
     st.integers(1, 3),
@@ -190,7 +190,7 @@ def brute_sessions(gap, batches, watermarks, lateness):
     return story
 
 
-@settings(max_examples=sized(70, 14), deadline=None)
+@settings(max_examples=some_of(70), deadline=None)
 @given(
     ROWS,
     st.integers(1, 25),
@@ -227,7 +227,7 @@ def test_sessions_are_corrected_as_brute_force_does(batches, gap, pace, lag, lat
 
 
 @pytest.mark.parametrize("kind", ["windows", "sessions"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some_of(20), deadline=None)
 @given(ROWS, st.integers(1, 25), st.integers(1, 25), st.integers(0, 40), st.integers(0, 40))
 def test_what_stands_in_the_end_is_what_rows_in_order_give(kind, batches, length, slide, pace, lag):
     """With a lateness that nothing exceeds, the changes add up to the results of one batch, in floats too."""

@@ -17,8 +17,7 @@ from millpond.errors import StateError
 from millpond.state.changes import Changes
 from millpond.state.local import storeuse
 from millpond.state.local.localstore import LocalStore
-from millpond.state.local.storecheck import damage_in
-from millpond.state.local.storesums import is_whole, summed, summed_all, values_of
+from millpond.state.local.storecheck import damage_in, is_whole, summed, summed_all, values_of
 from millpond.state.local.storeversion import Stamp
 from tests.children import in_child
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millpond.storage.backends.log import logtail, sharedlogs
+from millpond.storage.backends.log import log, logtail
 from millpond.storage.backends.log.log import INDEX_RECORDS_MIN, LogStorage
 from millpond.storage.door import Door, through
 from millpond.storage.open import open_storage
@@ -104,14 +104,14 @@ def test_a_child_of_a_process_that_knows_a_log_opens_it_for_itself(tmp_path):
         assert open_storage(address).get("manifests/0000000001") == b"m"
         open_storage(address).put("manifests/0000000002", b"n")
 
-    with sharedlogs._known.lock:
+    with log._known.lock:
         assert in_child(work) == 0
     assert open_storage(address).get("manifests/0000000002") == b"n"
 
 
 def test_many_logs_in_one_process_keep_few_files_open(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for number in range(3 * sharedlogs.LOGS_MAX):
+    for number in range(3 * log.LOGS_MAX):
         open_storage(f"log://{tmp_path / str(number)}").put("genesis", b"g")
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before + sharedlogs.LOGS_MAX
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + log.LOGS_MAX
     assert open_storage(f"log://{tmp_path / '0'}").get("genesis") == b"g"

@@ -149,9 +149,9 @@ def test_windows_that_feed_others_are_told_for_good_and_others_early(tmp_path):
 
 
 def test_timers_and_windows_that_feed_each_other_do_not_depend_on_the_cut(tmp_path):
-    runs = [told(Ringing, tmp_path / str(n), n, partitions=1 + n % 3, disorder=MINUTE) for n in (1, 3, 8, 45)]
+    runs = [told(Ringing, tmp_path / str(n), n, partitions=1 + n % 3, disorder=MINUTE) for n in (1, 3, 15)]
     assert len(runs[0]) >= 9
-    assert runs[1:] == [runs[0]] * 3
+    assert runs[1:] == [runs[0]] * 2
     assert all(at_its_end for *_, at_its_end in runs[0])
 
 

@@ -21,7 +21,8 @@ from pyspark.sql import SparkSession
 from millpond import EventTime, Tuning, parquet
 from millpond.spark.job import Job
 from millpond.spark.placement.executor import ON_EXECUTOR
-from millpond.spark.progress import EpochReport, Progress
+from millpond.spark.reporting.progress import Progress
+from millpond.spark.reporting.reports import EpochReport
 from millpond.spark.session import local_session
 from tests.programs.keyed import Mixed
 from tests.programs.windowed import Corrected

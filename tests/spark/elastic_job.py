@@ -16,7 +16,8 @@ from pathlib import Path
 
 from millpond import Counter, Partitioned, Program, Tuning, entry
 from millpond.engine.elastic import Elastic
-from millpond.spark.progress import EpochReport, Progress
+from millpond.spark.reporting.progress import Progress
+from millpond.spark.reporting.reports import EpochReport
 from millpond.spark.session import local_session
 from tests.spark.feeding import feed_all, streams
 

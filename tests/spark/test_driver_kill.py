@@ -72,7 +72,7 @@ def epochs_in(folder):
 @pytest.mark.parametrize(
     ("points", "random_kills", "parts"),
     [
-        pytest.param(FEW_POINTS, 1, 12, id="few"),
+        pytest.param(FEW_POINTS, 0, 8, id="few"),
         pytest.param(POINTS, 3, 24, id="all", marks=pytest.mark.campaign),
     ],
 )

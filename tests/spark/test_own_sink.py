@@ -20,6 +20,8 @@ PARTS = 6
 POINTS = ("manifest.committed:2", "publish.given:1", "publish.given:2")
 """Before the sink has got an epoch, after it got one at a start, and after it got one in a run."""
 
+FEW_POINTS = ("manifest.committed:2", "publish.given:1")
+
 
 class SqliteDriver(Driver):
     """A driver whose replies go to SQLite."""
@@ -51,9 +53,13 @@ def told(sink):
 
 
 @pytest.mark.timeout(1800)
-def test_a_table_has_every_reply_once_although_its_driver_is_killed_again_and_again(tmp_path):
+@pytest.mark.parametrize(
+    "points",
+    [pytest.param(FEW_POINTS, id="few"), pytest.param(POINTS, id="all", marks=pytest.mark.campaign)],
+)
+def test_a_table_has_every_reply_once_although_its_driver_is_killed_again_and_again(tmp_path, points):
     write_rows(tmp_path / "in")
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         driver = SqliteDriver(tmp_path, crash_at=point, small_epoch=number % 2 * 10)
         assert driver.end() == -signal.SIGKILL, point
     assert SqliteDriver(tmp_path).end() == 0

@@ -14,8 +14,8 @@ from millpond import Durability, foreach_epoch, memory, parquet
 from millpond.checkpoint.recovery import read_state
 from millpond.errors import EpochError, FeedError, RowError, StorageError
 from millpond.spark.streaming import workroot
+from millpond.storage.frame import FILE_VARIABLE
 from millpond.storage.open import open_storage
-from millpond.storage.secret import FILE_VARIABLE
 from tests.contract import s3_server as s3
 from tests.contract.servers import REDIS_PASSWORD, RedisServer, child_environment, s3_server
 from tests.programs.keyed import Recommender, Store, Totals, fresh_seed, oracle, random_rows

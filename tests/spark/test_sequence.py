@@ -17,6 +17,7 @@ from tests.spark.transactions_feeding import LAYOUT, check, compare, run_job, st
 PROGRAMS = {**sequence_shops.PROGRAMS, **sequence_structures.PROGRAMS}
 ROWS = 120
 POINTS = ("epoch.computed:2", "publish.started:3")
+FEW_POINTS = ("publish.started:3",)
 
 
 @pytest.mark.parametrize("small_epoch", [0, 1000])
@@ -37,10 +38,14 @@ def test_a_bounded_run_in_sequence_equals_plain_python(spark, program, tmp_path)
 
 
 @pytest.mark.timeout(1800)
-def test_a_driver_that_is_killed_goes_on_in_sequence(tmp_path):
+@pytest.mark.parametrize(
+    "points",
+    [pytest.param(FEW_POINTS, id="few"), pytest.param(POINTS, id="all", marks=pytest.mark.campaign)],
+)
+def test_a_driver_that_is_killed_goes_on_in_sequence(tmp_path, points):
     rows = list(carts(random.Random(5), PARTS * PART_ROWS))
     write(tmp_path / "in", Carts, rows, PARTS)
-    for number, point in enumerate(POINTS):
+    for number, point in enumerate(points):
         driver = CartsDriver(tmp_path, crash_at=point, small_epoch=number % 2 * PART_ROWS)
         assert driver.end() == -signal.SIGKILL, point
     assert epochs_in(tmp_path) < PARTS, "there was nothing left to recover"

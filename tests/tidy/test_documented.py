@@ -10,7 +10,7 @@ import pytest
 
 from tests.tidy.tree import ROOT, Module, calls, modules, nodes, parse, texts
 
-PUBLIC_NAMES_MAX = 32
+PUBLIC_NAMES_MAX = 34
 
 FAMILIES = {
     "ProgramError": "MP1",
@@ -23,15 +23,15 @@ FAMILIES = {
     "ConnectError": "MP6",
     "ElasticError": "MP6",
     "SetupError": "MP7",
+    "ReadError": "MP83",
+    "MetricsError": "MP84",
     "LoopError": "MP8",
 }
 
 CODE = re.compile(r"MP\d{3}")
 NO_VERB = re.compile(r"(The|An?|What|Whether|Which|When|Where|Why|How|All|One|Each|Every|Entries|So) ")
-VERBS_IN = frozenset(
-    {"cli", "front", "graph", "keygroups", "loops", "program", "sinks", "spelling", "state", "testing"}
-)
-"""Rooms whose functions say what they do by a verb."""
+NO_VERBS_YET = frozenset({"compiler"})
+"""Rooms whose functions need not say yet what they do by a verb."""
 # A heading, a row of a table, or an item of a list that begins with the code.
 EXPLAINED = re.compile(r"^[#|*\-\s]*`?(MP\d{3})\b", re.MULTILINE)
 
@@ -119,7 +119,7 @@ def test_every_public_name_of_every_module_has_a_docstring():
 
 
 def test_docstrings_of_functions_begin_with_a_verb():
-    rooms = [module for module in modules("millpond") if module.room in VERBS_IN]
+    rooms = [module for module in modules("millpond") if module.room not in NO_VERBS_YET]
     assert [finding for module in rooms for finding in without_verb(module)] == []
 
 
@@ -155,7 +155,7 @@ def test_public_names_are_shown_in_use():
 def test_every_figure_of_an_epoch_is_explained():
     from dataclasses import fields
 
-    from millpond.spark.progress import EpochReport
+    from millpond.spark.reporting.reports import EpochReport
 
     page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^- (`.*?): ", page, re.MULTILINE))))

@@ -1,4 +1,4 @@
 """The commit protocol: a pure machine, its performer, and what a start settles first.
 
-In reading order: `machine`, `checkpoint`, `commit`, `refusal`, `settling`, `saver`.
+In reading order: `machine`, `checkpoint`, `commit`, `refusal`, `saver`.
 """

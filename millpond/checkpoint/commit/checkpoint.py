@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from dataclasses import replace as replaced
-
-from msgspec.structs import replace
 
 from millpond.checkpoint.commit import machine
 from millpond.checkpoint.commit.commit import check_work, head_of, next_manifest, parent_of, write_near, write_segment
@@ -40,7 +38,6 @@ from millpond.checkpoint.records.work import (
 )
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
-from millpond.checkpoint.retention.deletionlist import alive
 from millpond.checkpoint.retention.reachable import was_followed
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.retired import is_retired
@@ -94,9 +91,12 @@ class Checkpoint:
         self._clock = clock
         self._head: Manifest | None = None
         self._head_hash = genesis_hash
+        self._driver = uuid.uuid4().hex
         self._heads = Heads(storage)
         self._snapshots = Snapshots(storage, genesis.key_groups)
         self._collector = Collector(storage, keep, clock)
+        self.settings: Mapping[str, str] = {}
+        """Marks of the settings that epochs are computed with, by name; whoever computes them says so."""
         self._load_head()
 
     @classmethod
@@ -147,7 +147,7 @@ class Checkpoint:
     @property
     def parent(self) -> Parent:
         """The point that the next epoch starts from."""
-        return parent_of(self._genesis, self._head, self._head_hash)
+        return parent_of(self._genesis, self._head, self._head_hash, self._driver)
 
     @property
     def instances(self) -> int:
@@ -265,17 +265,15 @@ class Checkpoint:
     def _write_segment(self, attempt: _Attempt) -> None:
         assert attempt.work is not None
         with attempt.timed("segment_s", self._clock):
-            near = near_of(self._storage)
-            attempt.segment = write_segment(self._storage if attempt.work.input is None else near, attempt.work)
-            attempt.near = write_near(near, attempt.work)
+            near, mark = near_of(self._storage), self.parent.mark
+            attempt.segment = write_segment(self._storage if attempt.work.input is None else near, attempt.work, mark)
+            attempt.near = write_near(near, attempt.work, mark)
         crashpoint("segment.written")
 
     def _put_manifest(self, attempt: _Attempt) -> PutOutcome:
         assert attempt.offer is not None
         assert attempt.work is not None
-        self._collector.refresh()
-        snapshot = self._ready_snapshot() if attempt.work.snapshot is None else self._named(attempt.work.snapshot)
-        self._name_alive(attempt)
+        snapshot = self._ready_snapshot() if attempt.work.snapshot is None else attempt.work.snapshot
         parent = self.parent
         count = attempt.offer.instances if isinstance(attempt.offer, Rescaled) else parent.instances
         elements = parent.elements if attempt.work.elements is None else attempt.work.elements
@@ -291,6 +289,7 @@ class Checkpoint:
             elements=None if elements == self._genesis.elements else elements,
             snapshot=snapshot,
             ownership=attempt.ownership,
+            settings=self.settings,
         )
         data = encode_manifest(manifest)
         with attempt.timed("commit_s", self._clock):
@@ -316,47 +315,22 @@ class Checkpoint:
         return outcome
 
     def waiting_snapshot(self) -> Snapshot | None:
-        """A snapshot that was finished, and that the next manifest may name; None if there is none."""
+        """Return a snapshot that was finished, and that the next manifest may name; None if there is none."""
         made = last_merged(self._storage)
         return made if made is not None and self._may_name(made) else None
 
     def _ready_snapshot(self) -> Snapshot | None:
         made = self._snapshots.take()
-        return self._named(made) if made is not None and self._may_name(made) else None
+        return made if made is not None and self._may_name(made) else None
 
     def _may_name(self, made: Snapshot) -> bool:
         if self._head is None or not fits(made, self._head, self._head_hash, self._genesis.key_groups):
             return False
-        # Whoever tidies up behind us may have taken chunks that no manifest named yet.
-        return all(self._storage.contains(file.file.name) for file in made.files)
-
-    def _named(self, made: Snapshot) -> Snapshot:
-        assert self._head is not None, made.epoch
+        # Whoever tidies up behind us may have taken chunks that no manifest named yet, or be about to.
+        self._collector.refresh()
         named = {state.file.name for state in self._head.snapshot}
-        return replace(made, files=tuple(s if s.file.name in named else self._alive(s) for s in made.files))
-
-    def _name_alive(self, attempt: _Attempt) -> None:
-        """Give files whose names are condemned new ones; those that can be computed again need none."""
-        work = attempt.work
-        assert work is not None
-        if work.input is not None or not self._collector.condemned:
-            return
-        changed = tuple(replace(one, files=tuple(map(self._alive, one.files))) for one in work.changed)
-        salt, condemned = self._head_hash, self._collector.condemned
-        kept = self._storage
-        pending = tuple(alive(kept, ref, condemned, salt) for ref in work.pending)
-        saves = tuple(replace(save, file=alive(kept, save.file, condemned, salt)) for save in work.saves)
-        near = near_of(kept)
-        attempt.near = tuple(
-            replace(one, state=replace(one.state, file=alive(near, one.state.file, condemned, salt)))
-            for one in attempt.near
-        )
-        attempt.work = replaced(work, changed=changed, pending=pending, saves=saves)
-        attempt.segment = tuple(map(self._alive, attempt.segment))
-
-    def _alive(self, state: StateFile) -> StateFile:
-        fresh = alive(self._storage, state.file, self._collector.condemned, self._head_hash)
-        return state if fresh is state.file else replace(state, file=fresh)
+        names = {file.file.name for file in made.files} - named
+        return not names & self._collector.condemned and all(map(self._storage.contains, names))
 
     def _publish(self, attempt: _Attempt) -> machine.Published:
         assert self._head is not None

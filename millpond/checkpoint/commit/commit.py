@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from millpond.checkpoint.commit.machine import Head, advance
 from millpond.checkpoint.records.deltas import by_place, merge_segments, write_changes
 from millpond.checkpoint.records.manifest import (
@@ -37,15 +39,15 @@ DELTAS_KEPT = 8
 
 
 def head_of(manifest: Manifest | None, instances: int = 0, mark: str = "") -> Head:
-    """What the machine knows of the last committed epoch, with so many instances, and elements with this mark."""
+    """Return what the machine knows of the last committed epoch, with its instances, and elements with this mark."""
     if manifest is None:
         return Head(instances=instances, elements=mark)
     unfinished = manifest.offer if manifest.pending else None
     return Head(manifest.epoch, manifest.stream, manifest.runs, unfinished, instances, mark, manifest.loads)
 
 
-def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) -> Parent:
-    """Return the point that the next epoch starts from."""
+def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash, driver: str = "") -> Parent:
+    """Return the point that the next epoch of a driver starts from."""
     return Parent(
         uuid=genesis.uuid,
         epoch=head.epoch if head else EpochId(0),
@@ -57,6 +59,7 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash) 
         deltas=head.deltas if head else (),
         pending=head.pending if head else (),
         elements=elements_of(genesis, head),
+        mark=f"{head_hash}/{driver}",
     )
 
 
@@ -74,14 +77,14 @@ def check_work(work: EpochWork, key_groups: int) -> None:
             )
 
 
-def write_segment(storage: Storage, work: EpochWork) -> tuple[StateFile, ...]:
+def write_segment(storage: Storage, work: EpochWork, mark: str) -> tuple[StateFile, ...]:
     """Write the small changes of all partitions as one delta, or one for each place that their elements go to."""
     changes = merge_segments([one.inline for one in work.changed])
     placed = [(place, own) for place, own in by_place(storage, changes) if own.keys]
-    return tuple(write_changes(place, FrameKind.DELTA, own) for place, own in placed)
+    return tuple(write_changes(place, FrameKind.DELTA, own, mark) for place, own in placed)
 
 
-def write_near(storage: Storage, work: EpochWork) -> tuple[NearFile, ...]:
+def write_near(storage: Storage, work: EpochWork, mark: str) -> tuple[NearFile, ...]:
     """Write the small changes with bounded loss as one delta near the host; it comes before the files of tasks."""
     near = [one.near for one in work.changed]
     files = tuple(file for one in near for file in one.files)
@@ -89,7 +92,7 @@ def write_near(storage: Storage, work: EpochWork) -> tuple[NearFile, ...]:
     if not changes.keys:
         return files
     met = {key: count for one in near for key, count in zip(one.inline.keys, one.events, strict=True)}
-    segment = write_changes(storage, FrameKind.DELTA, changes)
+    segment = write_changes(storage, FrameKind.DELTA, changes, mark)
     crashpoint("unsynced.written")
     return (NearFile(segment, pack_events([met[key] for key in changes.keys])), *files)
 
@@ -107,11 +110,12 @@ def next_manifest(
     elements: Elements | None = None,
     snapshot: Snapshot | None = None,
     ownership: Ownership | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Build the manifest of the epoch after `parent`.
 
     `instances` if they are not as many as in the genesis, `elements` if they are not those of the genesis; a `snapshot`
-    if a new one is ready, which must fit; an `ownership` if it was assigned.
+    if a new one is ready, which must fit; an `ownership` if it was assigned; marks of `settings` if there are some.
     """
     epoch = EpochId(parent.epoch + 1)
     files = tuple(state for one in work.changed for state in one.files)
@@ -151,16 +155,20 @@ def next_manifest(
         loads=after.loads,
         saves=() if isinstance(offer, Lost) else tuple(save for save in saves if save.epoch > last.epoch),
         ownership=_handed_on(head, offer) if isinstance(offer, Upkeep) else ownership,
+        settings=dict(settings or {}) if not isinstance(offer, Upkeep) else head.settings if head else {},
     )
 
 
 def _handed_on(head: Manifest | None, offer: Offer) -> Ownership | None:
-    """What an epoch without rows says of owners: what was said before, unless instances are others from now on."""
+    """Return what an epoch without rows says of owners.
+
+    What was said before, unless instances are others from now on.
+    """
     return None if head is None or isinstance(offer, Rescaled) else head.ownership
 
 
 def _carried(head: Manifest | None, work: EpochWork) -> dict[str, int]:
-    """The counters of an epoch of upkeep: running totals go on, and what it adds itself is on top of them."""
+    """Return the counters of an epoch of upkeep: running totals go on, and what it adds itself is on top of them."""
     growth = sum(one.growth for one in work.changed)
     before = {} if head is None else head.counters
     totals = {name: count for name, count in before.items() if name.startswith(RUNNING_TOTAL)}

@@ -230,7 +230,7 @@ def judge(head: Head, offer: Offer) -> Reason:
 
 
 def _is_done(head: Head, offer: Offer) -> bool:
-    """Whether the head has what an offer asks for; time moves on, and losses are told, each time."""
+    """Say whether the head has what an offer asks for; time moves on, and losses are told, each time."""
     match offer:
         case BoundedRun(name):
             return name in head.runs

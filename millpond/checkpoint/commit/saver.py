@@ -52,7 +52,7 @@ class Saved:
         return Saved(self.keys + later.keys, self.size_bytes + later.size_bytes, self.skipped + later.skipped, refs)
 
     def without(self, earlier: Saved) -> Saved:
-        """What was done since an earlier time."""
+        """Return what was done since an earlier time."""
         refs = self.refs[len(earlier.refs) :]
         return Saved(
             self.keys - earlier.keys, self.size_bytes - earlier.size_bytes, self.skipped - earlier.skipped, refs
@@ -87,7 +87,7 @@ class Saver:
         return self._updates
 
     def next_due_us(self) -> int | None:
-        """When the next key is due if no row meets any; None if none is dirty."""
+        """Say when the next key is due if no row meets any; None if none is dirty."""
         firsts: dict[int, int] = {}
         for key, dirty in self._book.items():
             firsts.setdefault(element_of(key), dirty.first_us)
@@ -133,7 +133,7 @@ class Saver:
             self._write(part)
 
     def take(self) -> Saved:
-        """What was done since it was last asked; the next manifest shall name it."""
+        """Return what was done since it was last asked; the next manifest shall name it."""
         done, self._done = self._done, Saved()
         return done
 
@@ -151,7 +151,7 @@ class Saver:
                     return
 
     def _chosen(self) -> list[bytes]:
-        """The keys that are written now, by the age of their first update; others stay due."""
+        """Return the keys that are written now, by the age of their first update; others stay due."""
         entries: dict[int, int] = defaultdict(int)
         size: dict[int, int] = defaultdict(int)
         chosen: list[bytes] = []
@@ -171,7 +171,7 @@ class Saver:
         return chosen
 
     def _parts(self, keys: list[bytes]) -> Iterator[list[bytes]]:
-        """The keys, a file's worth at a time."""
+        """Yield the keys, a file's worth at a time."""
         part: list[bytes] = []
         size = 0
         for key in keys:

@@ -94,7 +94,7 @@ class ElementReader:
         return {self.layout.home_of(InstanceId(number)): number for number in range(self.layout.instances)}
 
     def groups(self) -> list[tuple[int | None, int]]:
-        """Where entries may lie: each instance and its key group, or None and each key group."""
+        """Say where entries may lie: each instance and its key group, or None and each key group."""
         if self.partial:
             return [(number, group) for group, number in self.homes.items()]
         if self.keyed:
@@ -102,7 +102,7 @@ class ElementReader:
         return [(None, self.layout.group_of(THE_KEY))]
 
     def store_key(self, key: Any, instance: int | None = None) -> bytes:
-        """Where an entry is stored; a key of another type than declared is refused."""
+        """Say where an entry is stored; a key of another type than declared is refused."""
         unit = self.codec.encode(key)
         if self.partial:
             assert instance is not None
@@ -177,7 +177,7 @@ class ElementReader:
             raise self.damaged("a value", data, self.schema.value) from None
 
     def instance_at(self, key: bytes) -> int | None:
-        """The instance that a store key is of; None unless the element is partial."""
+        """Return the instance that a store key is of; None unless the element is partial."""
         return self.homes.get(KeyGroup(group_of(key)))
 
     def damaged(self, what: str, data: bytes, expected: str) -> StateError:
@@ -192,7 +192,7 @@ class ElementReader:
 
 
 def _end_of_text(unit: bytes, at: int) -> int:
-    """Where a text inside a tuple ends: after two zeros; a zero of its own is followed by 0xff."""
+    """Say where a text inside a tuple ends: after two zeros; a zero of its own is followed by 0xff."""
     while at + 1 < len(unit):
         if unit[at] == 0:
             if unit[at + 1] == 0:

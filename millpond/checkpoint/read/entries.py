@@ -54,7 +54,7 @@ class Size:
 def entries(
     history: History, point: Point, name: str, groups: range | None = None, told: Told = tell_nobody
 ) -> Iterator[Entry]:
-    """The entries of an element, ordered by instance or key group and then by key."""
+    """Yield the entries of an element, ordered by instance or key group and then by key."""
     reader = history.reader(name, point)
     files = point.files(groups)
     with Pieces(history.storage, told) as pieces:
@@ -67,7 +67,7 @@ def entries(
 
 
 def sizes(history: History, point: Point, told: Told = tell_nobody) -> Iterator[Size]:
-    """How much each element has in each key group; those without entries are left out."""
+    """Say how much each element has in each key group; those without entries are left out."""
     history.check_here(point)
     files = point.files()
     with Pieces(history.storage, told) as pieces:
@@ -80,7 +80,7 @@ def sizes(history: History, point: Point, told: Told = tell_nobody) -> Iterator[
 
 
 def lookup(history: History, point: Point, name: str, key: Any, instance: int | None = None) -> list[Entry]:
-    """The entry of a key, if there is one; of a partial element, that of each instance unless one is named."""
+    """Return the entry of a key, if there is one; of a partial element, that of each instance unless one is named."""
     reader = history.reader(name, point)
     numbers: list[int | None] = [instance]
     if reader.partial and instance is None:
@@ -100,7 +100,7 @@ def lookup(history: History, point: Point, name: str, key: Any, instance: int | 
 def _find(
     history: History, point: Point, wanted: dict[bytes, int | None]
 ) -> list[tuple[int | None, tuple[bytes, bytes]]]:
-    """The newest value of some store keys; files are read from the newest on, and no further than needed."""
+    """Return the newest value of some store keys; files are read from the newest on, and no further than needed."""
     missing = dict(wanted)
     found: dict[bytes, bytes] = {}
     for state_file in reversed(point.files()):
@@ -123,7 +123,7 @@ def _live(state: dict[bytes, bytes], over: Mapping[int, int]) -> dict[bytes, byt
 
 
 def diff(history: History, before: Point, after: Point, name: str, told: Told = tell_nobody) -> Iterator[Change]:
-    """What is different after one point from what was before, ordered by instance or key group and then by key."""
+    """Yield what differs after one point from what was before, ordered by instance or key group and then by key."""
     old, new = sides(history, before, after, name)
     old_files = before.files() if find_element(name, before) is not None else ()
     new_files = after.files() if find_element(name, after) is not None else ()
@@ -143,14 +143,14 @@ def diff(history: History, before: Point, after: Point, name: str, told: Told = 
 
 
 def sides(history: History, before: Point, after: Point, name: str) -> tuple[ElementReader, ElementReader]:
-    """What reads an element at two points; where there was no such element, what reads it at the other one."""
+    """Return what reads an element at two points; where there was no such element, what reads it at the other one."""
     gone = find_element(name, after) is None and find_element(name, before) is not None
     new = history.reader(name, before if gone else after)
     return (new if find_element(name, before) is None else history.reader(name, before)), new
 
 
 def _places(reader: ElementReader) -> dict[int, int]:
-    """The key group of each instance, which may be another one after a rescale; else of each group itself."""
+    """Return the key group of each instance, which may be another one after a rescale; else of each group itself."""
     return {group if number is None else number: group for number, group in reader.groups()}
 
 
@@ -166,7 +166,7 @@ def _units(
 def feed(
     history: History, since: Point, until: Point, name: str, groups: range | None = None, told: Told = tell_nobody
 ) -> Iterator[Change]:
-    """Every change of each epoch after `since`, up to `until`: ordered by instance or key group, epoch, key."""
+    """Yield every change of each epoch after `since`, up to `until`: ordered by instance or key group, epoch, key."""
     reader = history.reader(name, until)
     deltas = check_feed(history, since, until, name)
     base = since.files(groups)
@@ -191,7 +191,7 @@ def feed(
 
 
 def check_feed(history: History, since: Point, until: Point, name: str) -> tuple[EpochDeltas, ...]:
-    """What each epoch in between changed; raises if that can't be told."""
+    """Return what each epoch in between changed; raises if that can't be told."""
     if since.epoch > until.epoch:
         raise EpochError(
             "MP452",

@@ -33,7 +33,7 @@ _SHOWN_MAX = 12
 
 
 def is_here(storage: Storage, delta: EpochDeltas) -> bool:
-    """Whether all that an epoch changed is in a storage; of one whose rows were logged it may be elsewhere."""
+    """Say whether all that an epoch changed is in a storage; of one whose rows were logged it may be elsewhere."""
     return all(storage.contains(state.file.name) for state in delta.files)
 
 
@@ -48,7 +48,7 @@ class Point:
     elements: Elements
 
     def files(self, groups: range | None = None) -> tuple[StateFile, ...]:
-        """The files that hold the state of some key groups, in the order in which they apply."""
+        """Return the files that hold the state of some key groups, in the order in which they apply."""
         if self.manifest is None or (groups is not None and not groups):
             return ()
         first, last = (0, KEY_GROUPS_MAX) if groups is None else (groups[0], groups[-1])
@@ -80,7 +80,7 @@ class History:
         self.epochs, self.strays = kept_epochs(storage)
 
     def point(self, epoch: int | None = None) -> Point:
-        """The state after an epoch; by default the newest, or the empty state if there is none yet."""
+        """Return the state after an epoch; by default the newest, or the empty state if there is none yet."""
         if epoch is None:
             epoch = self.newest()
         if epoch == 0:
@@ -92,14 +92,14 @@ class History:
         return Point(epoch, digest, self.instances_of(manifest), manifest, elements_of(self.genesis, manifest))
 
     def newest(self) -> int:
-        """The newest epoch, 0 before the first one; an error if a later one is known to be lost."""
+        """Return the newest epoch, 0 before the first one; an error if a later one is known to be lost."""
         newest = self.epochs[-1] if self.epochs else 0
         if self.head is not None and self.head.epoch > newest:
             raise newest_lost(newest, self.head.epoch)
         return newest
 
     def manifest(self, epoch: int) -> tuple[Manifest, ManifestHash]:
-        """The manifest of a kept epoch and its hash; that it is this checkpoint's own is checked."""
+        """Return the manifest of a kept epoch and its hash; that it is this checkpoint's own is checked."""
         name = manifest_name(epoch)
         data = self.storage.get(name)
         manifest = decode_manifest(data, name)
@@ -112,7 +112,10 @@ class History:
         return manifest, manifest_hash(data)
 
     def hash_of(self, epoch: int) -> ManifestHash | None:
-        """The hash of an epoch's manifest as it is stored, of the genesis for epoch 0; None if it is not kept."""
+        """Return the hash of an epoch's manifest as it is stored, of the genesis for epoch 0.
+
+        None if it is not kept.
+        """
         if epoch == 0:
             return self.genesis_hash
         try:
@@ -123,7 +126,7 @@ class History:
             return None
 
     def holds(self, epoch: int) -> bool:
-        """Whether the manifest of an epoch is still there: a job may delete old ones at any time."""
+        """Say whether the manifest of an epoch is still there: a job may delete old ones at any time."""
         return self.storage.contains(manifest_name(epoch))
 
     def check_link(self, manifest: Manifest) -> None:
@@ -134,11 +137,14 @@ class History:
             raise misplaced(manifest.name, expected, found)
 
     def instances_of(self, manifest: Manifest) -> int:
-        """How many instances partial state has after an epoch: the genesis' number, unless the manifest has its own."""
+        """Say how many instances partial state has after an epoch.
+
+        The genesis' number, unless the manifest has its own.
+        """
         return manifest.instances or self.genesis.instances
 
     def element(self, name: str, point: Point | None = None) -> tuple[int, ElementSchema]:
-        """The index and the schema that an element has at a point, by default the newest."""
+        """Return the index and the schema that an element has at a point, by default the newest."""
         point = point or self.point()
         found = find_element(name, point)
         if found is not None:
@@ -152,7 +158,7 @@ class History:
         )
 
     def reader(self, name: str, point: Point) -> ElementReader:
-        """What decodes the entries of an element at a point."""
+        """Return what decodes the entries of an element at a point."""
         self.check_here(point)
         index, schema = self.element(name, point)
         return ElementReader(index, schema, self.genesis.key_groups, point.instances)
@@ -176,7 +182,10 @@ class History:
                 )
 
     def deltas(self, since: int, until: int) -> tuple[EpochDeltas, ...]:
-        """What each epoch after `since` changed, up to `until`; each is in its own manifest or in a later one."""
+        """Return what each epoch after `since` changed, up to `until`.
+
+        Each is in its own manifest or in a later one.
+        """
         found: dict[int, EpochDeltas] = {}
         at = until
         while at > since:
@@ -197,7 +206,7 @@ class History:
 
 
 def find_element(name: str, point: Point) -> tuple[int, ElementSchema] | None:
-    """The index and the schema of an element at a point; None if there was no such element."""
+    """Return the index and the schema of an element at a point; None if there was no such element."""
     for index, schema in enumerate(point.elements):
         if schema is not None and schema.name == name:
             return index, schema
@@ -205,13 +214,13 @@ def find_element(name: str, point: Point) -> tuple[int, ElementSchema] | None:
 
 
 def names_of(*points: Point) -> list[str]:
-    """The names of all elements at some points, by index."""
+    """Return the names of all elements at some points, by index."""
     found = {schema.name: None for point in points for schema in point.elements if schema is not None}
     return list(found)
 
 
 def kept_epochs(storage: Storage) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The epochs whose manifests are there, ascending, and the names among them that are no manifest's."""
+    """Return the epochs whose manifests are there, ascending, and the names among them that are no manifest's."""
     epochs, strays = [], []
     for name in storage.list(MANIFESTS):
         digits = name.removeprefix(f"{MANIFESTS}/")

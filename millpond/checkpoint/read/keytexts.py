@@ -58,7 +58,7 @@ def parse_key(reader: ElementReader, text: str | None) -> Any:
 
 
 def key_form(hint: Any) -> str:
-    """How keys of a type are written."""
+    """Say how keys of a type are written."""
     if get_origin(hint) is tuple:
         return f"a JSON array of {len(get_args(hint))}: {_part_form(hint)}"
     return _FORMS[hint]

@@ -28,7 +28,7 @@ _EXT_FIXED = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 
 def decode_loosely(data: bytes) -> Any:
-    """One value, whatever it is made of; raises `ValueError` if these are not the bytes of exactly one."""
+    """Return one value, whatever it is made of; raises `ValueError` if these are not the bytes of exactly one."""
     try:
         value, end = _Reader(data).value(0)
     except (struct.error, IndexError, UnicodeDecodeError, msgspec.MsgspecError, RecursionError) as error:
@@ -95,7 +95,7 @@ class _Reader:
         return self._raw(at, size).decode("utf-8"), at + size
 
     def _ext(self, head: int, at: int, size: int) -> tuple[Any, int]:
-        """An extension from its first byte on: msgspec knows moments, and nothing else is in state."""
+        """Return an extension from its first byte on: msgspec knows moments, and nothing else is in state."""
         end = at + 1 + size
         return msgspec.msgpack.decode(self._raw(head - 1, end - head + 1)), end
 

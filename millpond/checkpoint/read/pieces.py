@@ -50,6 +50,10 @@ class Pieces:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the room that pieces take."""
         self._held.close()
 
     def load(
@@ -59,10 +63,12 @@ class Pieces:
         for state_file in files:
             if state_file.file.name in self._places:
                 continue
-            places = self._places[state_file.file.name] = {}
+            places: dict[Cut, tuple[int, int]] = {}
             for cut, changes in cuts_of(read_changes(self._storage, state_file)):
                 if (elements is None or cut[0] in elements) and (groups is None or cut[1] in groups):
                     places[cut] = self._keep(changes)
+            # Only now: a file that could not be read is read again by whoever asks again.
+            self._places[state_file.file.name] = places
             self._told(state_file.file.size_bytes)
 
     def _keep(self, changes: Changes) -> tuple[int, int]:
@@ -73,11 +79,11 @@ class Pieces:
         return at, len(data)
 
     def cuts(self, files: Iterable[StateFile]) -> list[Cut]:
-        """The elements and key groups that files speak of, in order."""
+        """Return the elements and key groups that files speak of, in order."""
         return sorted({cut for state_file in files for cut in self._places[state_file.file.name]})
 
     def changes(self, state_file: StateFile, cut: Cut) -> Changes:
-        """What a file says of an element and a key group."""
+        """Return what a file says of an element and a key group."""
         place = self._places[state_file.file.name].get(cut)
         if place is None:
             return Changes([], [])
@@ -87,7 +93,7 @@ class Pieces:
         return decode_changes(data, state_file.file.name)
 
     def state(self, files: Iterable[StateFile], cut: Cut) -> dict[bytes, bytes]:
-        """The entries of an element and a key group by store key, after files were applied in order."""
+        """Return the entries of an element and a key group by store key, after files were applied in order."""
         state: dict[bytes, bytes] = {}
         for state_file in files:
             apply(state, self.changes(state_file, cut))

@@ -22,7 +22,7 @@ _FLAT = (str, int, bool, type(None))
 
 
 def as_json(value: Any) -> Any:
-    """A value made of what JSON has."""
+    """Return a value made of what JSON has."""
     if type(value) in _FLAT:
         return value
     if isinstance(value, float):
@@ -76,12 +76,12 @@ def _order(plain: Any) -> tuple[str, Any]:
 
 
 def json_text(plain: Any) -> str:
-    """What `as_json` gave, as one line of JSON."""
+    """Say what `as_json` gave, as one line of JSON."""
     return msgspec.json.encode(plain).decode()
 
 
 def as_text(value: Any) -> str:
-    """A value for people: as Python writes it, but for sets, whose order would differ from run to run."""
+    """Return a value for people: as Python writes it, but for sets, whose order would differ from run to run."""
     if isinstance(value, set | frozenset):
         inside = ", ".join(sorted(map(as_text, value)))
         return f"{{{inside}}}" if value else "set()"

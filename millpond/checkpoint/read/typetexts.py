@@ -127,7 +127,7 @@ def _one(tokens: _Tokens, depth: int) -> TypeText:
 
 
 def _arguments(tokens: _Tokens, depth: int) -> tuple[list[TypeText], bool]:
-    """The types between brackets, and whether `...` follows the last one."""
+    """Return the types between brackets, and whether `...` follows the last one."""
     found: list[TypeText] = []
     while not tokens.accept("]"):
         if found:
@@ -140,7 +140,7 @@ def _arguments(tokens: _Tokens, depth: int) -> tuple[list[TypeText], bool]:
 
 
 def _annotated(tokens: _Tokens, depth: int) -> TypeText:
-    """The type that is annotated; the notes are Python of any form, and are skipped up to the bracket's end."""
+    """Return the type that is annotated; the notes are Python of any form, and are skipped up to the bracket's end."""
     found = _union(tokens, depth + 1)
     opened = 1
     while opened:

@@ -1,4 +1,8 @@
-"""Looking at everything that manifests name: that it is there, is what was written, and makes sense."""
+"""Looking at everything that manifests name: that it is there, is what was written, and makes sense.
+
+Epochs are numbered without gaps. Before the manifest of one is deleted, a mark says that its number is given away
+(`retired.py`); a fork begins with the epoch that it was made at. Every other epoch that is missing is lost.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.checkpoint.read.elements import ElementReader
-from millpond.checkpoint.read.gaps import missing_epochs
-from millpond.checkpoint.read.history import History, is_here, misplaced
+from millpond.checkpoint.read.history import History, is_here, kept_epochs, misplaced, shown_epochs
 from millpond.checkpoint.read.pieces import Told, cuts_of, tell_nobody
 from millpond.checkpoint.records.deltas import FOLDERS
 from millpond.checkpoint.records.heads import noted_heads, read_head
@@ -25,9 +28,10 @@ from millpond.checkpoint.records.manifest import (
     manifest_name,
 )
 from millpond.checkpoint.records.naming import given_in, strange_in
+from millpond.checkpoint.records.offers import Forked
 from millpond.checkpoint.records.saves import read_save
-from millpond.checkpoint.recovery import read_changes, read_genesis
-from millpond.checkpoint.retention.retired import is_retired
+from millpond.checkpoint.recovery import CERTAIN, manifests_lost, read_changes, read_genesis
+from millpond.checkpoint.retention.retired import SIZES, Marks, is_retired
 from millpond.errors import EpochError, MillpondError, MissingError, NoCheckpointError, StateError
 from millpond.ids import ManifestHash
 from millpond.state.changes import Changes
@@ -35,6 +39,7 @@ from millpond.state.containers.value import THE_KEY
 from millpond.state.local.storekey import unit_of
 from millpond.state.units import store_keys_of
 from millpond.storage.backends.files import FileStorage
+from millpond.storage.composed.layered import read_base
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage, is_name
 from millpond.storage.frame import FrameKind, unseal
@@ -116,12 +121,12 @@ class _Named:
             self.outputs[output] = _with(self.outputs.get(output), manifest.epoch)
 
     def names(self) -> set[str]:
-        """The names in the checkpoint's storage."""
+        """Return the names in the checkpoint's storage."""
         return {state_file.file.name for state_file in self.states} | {ref.name for ref in self.pending}
 
 
 def _here(storage: Storage, delta: EpochDeltas) -> EpochDeltas:
-    """What of an epoch's changes must be in the checkpoint: all but what may be near a host alone, and is."""
+    """Return what of an epoch's changes must be in the checkpoint: all but what may be near a host alone, and is."""
     if delta.input is not None and not is_here(storage, delta):
         return delta.without({state.file.name for state in delta.files})
     return delta.without({name for name in delta.lazy_names if not storage.contains(name)})
@@ -193,7 +198,7 @@ def verify(
 
 
 def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> bool:
-    """Whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
+    """Say whether something is missing only because a job that runs gave up all epochs that need it meanwhile."""
     concerned = [epoch for epoch in problem.epochs if epoch in chosen]
     try:
         return bool(concerned) and all(
@@ -205,7 +210,7 @@ def _given_up(storage: Storage, problem: Problem, chosen: frozenset[int]) -> boo
 
 
 def _first_unreadable(storage: Storage) -> str:
-    """What keeps a checkpoint from being opened: its genesis, or the folder of its manifests."""
+    """Say what keeps a checkpoint from being opened: its genesis, or the folder of its manifests."""
     try:
         read_genesis(storage)
     except MillpondError:
@@ -231,7 +236,7 @@ def _check_savepoints(history: History, findings: Findings) -> None:
 
 
 def _check_heads(storage: Storage, findings: Findings) -> None:
-    """A start goes by the names of these notes; what is in one that is damaged is still damage."""
+    """Look at the notes of heads: a start goes by their names, and what is damaged in one is still damage."""
     for head in noted_heads(storage):
         with findings.noting(head.name, range(head.epoch, head.epoch + 1)):
             told = read_head(storage, head)
@@ -273,7 +278,7 @@ def _forget(known: dict[int, Any], before: int) -> None:
 
 
 def _check_delta(manifest: Manifest, delta: EpochDeltas, parent: str | None, own: EpochDeltas) -> None:
-    """A delta must stand on the manifest before it, and be the one that its own epoch committed."""
+    """Check that a delta stands on the manifest before it, and is the one that its own epoch committed."""
     if parent is not None and delta.parent != parent:
         what = f"epoch {delta.epoch} on a parent with hash"
         raise misplaced(manifest.name, f"{what} {parent}", f"{what} {delta.parent}")
@@ -283,7 +288,7 @@ def _check_delta(manifest: Manifest, delta: EpochDeltas, parent: str | None, own
 
 
 def _lost_after(manifest: Manifest, delta: EpochDeltas) -> bool:
-    """Whether an epoch after this one said that something is lost."""
+    """Say whether an epoch after this one said that something is lost."""
     return any(later.loss is not None and later.epoch > delta.epoch for later in manifest.deltas)
 
 
@@ -425,3 +430,79 @@ def _check_outputs(named: _Named, staged: str, findings: Findings) -> None:
                 get_content(storage, waiting)
         findings.files += 1
         findings.size_bytes += output.file.size_bytes
+
+
+_LEFT = ("deltas", "snapshots", "pending", "inputs", "saves")
+"""Files of epochs; a first epoch that never committed may have left some."""
+
+Gap = tuple[str, range, EpochError]
+"""Where to look, which epochs are missing, and the error that says so."""
+
+
+def missing_epochs(history: History) -> list[Gap]:
+    """Return the runs of epochs that are lost. Marks are looked for after manifests.
+
+    So none that is deleted now is missed.
+    """
+    marks = Marks.read(history.storage)
+    if not history.epochs:
+        return _without_any(history)
+    found: list[range] = []
+    at = _first(history)
+    for epoch in history.epochs:
+        found += _unmarked(history, marks, range(at, epoch))
+        at = max(at, epoch + 1)
+    # The newest epoch is never given up: marks beyond it, and what is noted of the last one, know of others.
+    until = max(marks.until, history.head.epoch + 1 if history.head else 0)
+    if until > at and kept_epochs(history.storage)[0][-1:] == history.epochs[-1:]:
+        found.append(range(at, until))
+    return [(manifest_name(run[0]), run, _lost(run)) for run in found]
+
+
+def _without_any(history: History) -> list[Gap]:
+    storage = history.storage
+    there = [folder for folder in (*CERTAIN, *_LEFT) if given_in(storage, folder)]
+    if not there or kept_epochs(storage)[0]:
+        return []
+    return [(MANIFESTS, range(0), manifests_lost(there))]
+
+
+def _first(history: History) -> int:
+    """Return the first epoch that there ever was in a checkpoint."""
+    try:
+        base = read_base(history.storage)
+        if base is not None:
+            return base.epoch
+        oldest = history.epochs[0]
+        return oldest if isinstance(history.manifest(oldest)[0].offer, Forked) else 1
+    except MillpondError:
+        # It is damaged, which is told elsewhere, and could be the first one of a fork.
+        return history.epochs[0]
+
+
+def _unmarked(history: History, marks: Marks, epochs: range) -> list[range]:
+    """Return the runs of some epochs that no mark covers."""
+    found: list[range] = []
+    at = epochs.start
+    while at < epochs.stop:
+        end = marks.end_of(at)
+        if end is None and is_retired(history.storage, at):
+            # A small mark that became a large one while marks were listed.
+            end = (at // SIZES[0] + 1) * SIZES[0]
+        if end is None:
+            if found and found[-1].stop == at:
+                found[-1] = range(found[-1].start, at + 1)
+            else:
+                found.append(range(at, at + 1))
+        at = end or at + 1
+    return found
+
+
+def _lost(epochs: range) -> EpochError:
+    return EpochError(
+        "MP457",
+        "manifests of the checkpoint are missing",
+        expected=f"the manifest of each epoch that was not given up: of epoch {shown_epochs(epochs)}",
+        found="neither a manifest nor a mark that it was deleted by retention",
+        hint="restore the files from a copy of the checkpoint; later epochs do not need them",
+    )

@@ -29,6 +29,8 @@ FILE_BYTES = 16 * 1024 * 1024
 VERSION = 2
 """The version of a payload: it stands before the keys and the values. The first version had none."""
 
+VERSIONS = (1, VERSION)
+
 _HEAD = b"\x93" + bytes((VERSION,))
 """How MessagePack says that an array of three follows, of which the version is the first."""
 
@@ -102,7 +104,7 @@ def group_span(keys: list[bytes]) -> tuple[int, int]:
 
 
 def within(changes: Changes, first: int, last: int) -> Changes:
-    """The part of sorted changes that lies in a range of key groups, both ends included."""
+    """Return the part of sorted changes that lies in a range of key groups, both ends included."""
     keys, values = changes
     own_keys: list[bytes] = []
     own_values: list[bytes | None] = []
@@ -113,7 +115,7 @@ def within(changes: Changes, first: int, last: int) -> Changes:
 
 
 def spans_within(keys: list[bytes], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Where the sorted keys of a range of key groups begin and end, for each element that has some."""
+    """Say where the sorted keys of a range of key groups begin and end, for each element that has some."""
     for start, end in elements_in(keys):
         element = element_of(keys[start])
         low = bisect_left(keys, store_prefix(element, first), start, end)
@@ -123,7 +125,7 @@ def spans_within(keys: list[bytes], first: int, last: int) -> Iterator[tuple[int
 
 
 def places(changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where in the payload of changes each key begins, and each value; behind them, where the last one ends."""
+    """Say where in the payload of changes each key begins, and each value; behind them, where the last one ends."""
     head = len(_array_head(len(changes[0])))
     keys, values = (np.concatenate(([0], np.cumsum(_sizes(part)))) for part in changes)
     keys += len(_HEAD) + head
@@ -131,13 +133,13 @@ def places(changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def payload_of_parts(count: int, keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    """A payload made of the bytes of so many keys and values, as they stand in another one."""
+    """Return a payload made of the bytes of so many keys and values, as they stand in another one."""
     head = _array_head(count)
     return b"".join((_HEAD, head, *keys, head, *values))
 
 
 def _sizes(parts: list[bytes] | list[bytes | None]) -> NDArray[np.int64]:
-    """How many bytes each part takes in a payload: itself behind its length, or one byte if there is none."""
+    """Say how many bytes each part takes in a payload: itself behind its length, or one byte if there is none."""
     lengths = np.fromiter((-1 if part is None else len(part) for part in parts), np.int64, len(parts))
     return lengths + 2 + (lengths >= 1 << 8) + 2 * (lengths >= 1 << 16)
 
@@ -149,7 +151,7 @@ def _array_head(count: int) -> bytes:
 
 
 def elements_in(keys: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Where the keys of each element begin and end."""
+    """Say where the keys of each element begin and end."""
     start = 0
     while start < len(keys):
         element = element_of(keys[start])
@@ -159,9 +161,9 @@ def elements_in(keys: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def write_changes(
-    storage: Storage, kind: FrameKind, changes: Changes, covers: tuple[int, int] | None = None
+    storage: Storage, kind: FrameKind, changes: Changes, mark: str, covers: tuple[int, int] | None = None
 ) -> StateFile:
-    """Store sorted changes as a delta or a snapshot chunk.
+    """Store sorted changes as a delta or a snapshot chunk, under a name that is `mark`'s own.
 
     `covers` is the range of key groups that the file speaks for, by default the one its keys lie in. A chunk of a
     snapshot must say it, since groups without any key belong to the snapshot too.
@@ -171,17 +173,19 @@ def write_changes(
     if kind is FrameKind.SNAPSHOT and None in changes.values:
         raise _bad_changes(name, "no tombstones in a snapshot", "one")
     first, last = covers or group_span(changes.keys)
-    ref = put_content(storage, name, seal(kind, encode_changes(changes)))
+    ref = put_content(storage, name, seal(kind, encode_changes(changes)), mark)
     return StateFile(ref, first, last, len(changes.keys))
 
 
-def write_delta(storage: Storage, changes: Changes) -> tuple[StateFile, ...]:
+def write_delta(storage: Storage, changes: Changes, mark: str) -> tuple[StateFile, ...]:
     """Store the sorted changes of an epoch in one file, or in several by ranges of key groups if they are many.
 
     If the storage is chosen by element, each place has files of its own.
     """
     placed = [(place, own) for place, own in by_place(storage, changes) if own.keys]
-    return tuple(write_changes(place, FrameKind.DELTA, part) for place, own in placed for part in delta_parts(own))
+    return tuple(
+        write_changes(place, FrameKind.DELTA, part, mark) for place, own in placed for part in delta_parts(own)
+    )
 
 
 def by_place(storage: Storage, changes: Changes) -> Iterator[tuple[Storage, Changes]]:
@@ -195,7 +199,7 @@ def by_place(storage: Storage, changes: Changes) -> Iterator[tuple[Storage, Chan
 
 
 def delta_parts(changes: Changes) -> Iterator[Changes]:
-    """The changes of an epoch as they are divided among files."""
+    """Yield the changes of an epoch as they are divided among files."""
     if changes.size_bytes <= FILE_BYTES:
         yield changes
         return

@@ -37,7 +37,7 @@ class _Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: tuple[str, ...]
 
     def renewed(self) -> Offer:
-        """The offer as it is told now; the batch of what is no stream was 0."""
+        """Return the offer as it is told now; the batch of what is no stream was 0."""
         kind, colon, name = self.query.partition(":")
         match kind + colon:
             case "run:":
@@ -62,7 +62,7 @@ class _Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def renewed(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a manifest of format 1, called and told as they are now."""
+    """Return the fields of a manifest of format 1, called and told as they are now."""
     later = {"offer", "times"} & fields.keys()
     claim(not later, "format", "no fields of a later format", sorted(later))
     found = dict(fields)
@@ -78,7 +78,7 @@ def renewed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _times(told: Mapping[str, int]) -> Times:
-    """The times that counters told."""
+    """Return the times that counters told."""
     heard = {name.removeprefix("heard."): us for name, us in told.items() if name.startswith("heard.")}
     feeds = {name: FeedMark(us, told.get(f"seen.{name}")) for name, us in heard.items()}
     return Times(

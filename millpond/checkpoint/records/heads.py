@@ -43,28 +43,28 @@ class NotedHead:
     name: str
 
     def is_of(self, digest: str) -> bool:
-        """Whether the note speaks of the manifest with this hash."""
+        """Say whether the note speaks of the manifest with this hash."""
         return digest.startswith(self.digits)
 
 
 def noted_heads(storage: Storage) -> list[NotedHead]:
-    """The notes that there are, ascending."""
+    """Return the notes that there are, ascending."""
     return sorted(map(_read_name, given_in(storage, HEADS)))
 
 
 def newest_head(storage: Storage) -> NotedHead | None:
-    """What is noted of the newest epoch; None if nothing ever was."""
+    """Return what is noted of the newest epoch; None if nothing ever was."""
     heads = noted_heads(storage)
     return heads[-1] if heads else None
 
 
 def head_name(epoch: int, digest: str) -> str:
-    """The name of the note of an epoch."""
+    """Return the name of the note of an epoch."""
     return f"{HEADS}/{epoch:0{EPOCH_DIGITS}}-{digest[:NAME_DIGITS]}"
 
 
 def read_head(storage: Storage, head: NotedHead) -> CommittedHead:
-    """What a note holds."""
+    """Return what a note holds."""
     return decode_note(CommittedHead, storage.get(head.name), head.name)
 
 

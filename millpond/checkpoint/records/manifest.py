@@ -114,7 +114,7 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         claim(self.entries >= 0, "entries", "0 or more", self.entries)
 
     def overlaps(self, first_group: int, last_group: int) -> bool:
-        """Whether the file covers a group of the given range, both ends included."""
+        """Say whether the file covers a group of the given range, both ends included."""
         return self.first_group <= last_group and first_group <= self.last_group
 
 
@@ -138,7 +138,7 @@ class Ownership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, layout: Layout) -> Ownership | None:
-        """What a manifest says of a layout; nothing if no owners were assigned."""
+        """Return what a manifest says of a layout; nothing if no owners were assigned."""
         if layout.assigned is None:
             return None
         ended = zip(layout.assigned, (None, *layout.assigned), strict=False)
@@ -146,7 +146,7 @@ class Ownership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(layout.partitions, runs)
 
     def owners(self, key_groups: int) -> tuple[int, ...]:
-        """The owner of every key group."""
+        """Return the owner of every key group."""
         ends = [*(first for first, _ in self.runs[1:]), key_groups]
         return tuple(owner for (first, owner), end in zip(self.runs, ends, strict=True) for _ in range(first, end))
 
@@ -236,7 +236,7 @@ class EpochDeltas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return frozenset(name for name, _ in self.lazy)
 
     def without(self, lost: Container[str]) -> EpochDeltas:
-        """What is left of the epoch's changes when files are lost."""
+        """Return what is left of the epoch's changes when files are lost."""
         files = tuple(state for state in self.files if state.file.name not in lost)
         lazy = tuple(pair for pair in self.lazy if pair[0] not in lost)
         return self if files == self.files else msgspec.structs.replace(self, files=files, lazy=lazy)
@@ -263,7 +263,7 @@ class OutputFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _is_root(root: str) -> bool:
-    """Whether this is where a sink's files may lie: a folder, or the checkpoint itself."""
+    """Say whether this is where a sink's files may lie: a folder, or the checkpoint itself."""
     return (root.startswith("/") and "\0" not in root) or root in {"", "checkpoint:"}
 
 
@@ -277,7 +277,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
     files of saved keys since the snapshot. `ownership` is who owned which key groups, if that was assigned;
-    epochs without rows hand it on, as they do with `times`.
+    epochs without rows hand it on, as they do with `times`. `settings` are marks of the program's settings by name.
     """
 
     format: int
@@ -301,6 +301,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     loads: tuple[str, ...] = ()
     saves: tuple[SaveRef, ...] = ()
     ownership: Ownership | None = None
+    settings: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
@@ -374,7 +375,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 def elements_of(genesis: Genesis, manifest: Manifest | None) -> Elements:
-    """The elements after an epoch: those of its manifest, or of the genesis if it has none of its own."""
+    """Return the elements after an epoch: those of its manifest, or of the genesis if it has none of its own."""
     return genesis.elements if manifest is None or manifest.elements is None else manifest.elements
 
 

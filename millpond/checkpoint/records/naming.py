@@ -41,12 +41,12 @@ GIVEN = {
 
 
 def given_in(storage: Storage, folder: str) -> Names:
-    """The names in a folder that Millpond may have given, sorted."""
+    """Return the names in a folder that Millpond may have given, sorted."""
     return [name for name in storage.list(folder) if _fits(name, folder)]
 
 
 def strange_in(storage: Storage) -> Names:
-    """All names in Millpond's own folders that it never gave, but for those among manifests."""
+    """Return all names in Millpond's own folders that it never gave, but for those among manifests."""
     return [name for folder in GIVEN if folder != MANIFESTS for name in storage.list(folder) if not _fits(name, folder)]
 
 

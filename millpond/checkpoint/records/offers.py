@@ -114,5 +114,5 @@ Offer = Batch | BoundedRun | Ticked | Upkeep
 
 
 def sources_of(offer: Offer) -> tuple[str, ...]:
-    """The feeds whose rows are applied, in their order; none if there are no rows."""
+    """Return the feeds whose rows are applied, in their order; none if there are no rows."""
     return offer.sources if isinstance(offer, Batch | BoundedRun) else ()

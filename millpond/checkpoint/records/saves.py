@@ -37,7 +37,7 @@ _decoder = msgspec.msgpack.Decoder(Save)
 def put_save(storage: Storage, save: Save) -> SaveRef:
     """Store a save; a manifest may name what comes back."""
     assert len(save.keys) == len(save.values), (len(save.keys), len(save.values))
-    ref = put_content(storage, SAVES, seal(FrameKind.SAVED, msgspec.msgpack.encode(save)))
+    ref = put_content(storage, SAVES, seal(FrameKind.SAVED, msgspec.msgpack.encode(save)), save.hash)
     return SaveRef(save.epoch, ref, len(save.keys))
 
 
@@ -50,7 +50,7 @@ def read_save(storage: Storage, ref: SaveRef) -> Save:
 
 
 def saves_of(storage: Storage, head: Manifest, head_hash: ManifestHash, since: int) -> Iterator[Save]:
-    """All saves of the head's timeline after an epoch, the oldest first.
+    """Yield all saves of the head's timeline after an epoch, the oldest first.
 
     One that the head names must be there. Of the others, those that can't be read were never finished.
     """

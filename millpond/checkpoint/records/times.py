@@ -88,7 +88,7 @@ class TaskTimes(msgspec.Struct, frozen=True):
 
     @classmethod
     def joined(cls, told: Iterable[TaskTimes]) -> TaskTimes:
-        """What several tell together: the first of what is due, and the latest of what happened."""
+        """Return what several tell together: the first of what is due, and the latest of what happened."""
         soonest: int | None = None
         highest: dict[str, int] = {}
         for one in told:
@@ -100,7 +100,7 @@ class TaskTimes(msgspec.Struct, frozen=True):
 
 
 def is_over(key: bytes, value: bytes | None, over_us: Mapping[int, int]) -> bool:
-    """Whether an entry belongs to an element whose entries expire, and its time is over."""
+    """Say whether an entry belongs to an element whose entries expire, and its time is over."""
     until = over_us.get(element_of(key))
     if until is None or value is None:
         return False

@@ -44,7 +44,10 @@ class JobAborted(EpochError):  # noqa: N818 - an event of the protocol, told by 
 
 
 class Parent(msgspec.Struct, frozen=True):
-    """The committed point that an epoch starts from: all that a task needs to open its state."""
+    """The committed point that an epoch starts from: all that a task needs to open its state.
+
+    `mark` goes into the names of all files that the epoch writes: no other epoch has it, and no other driver.
+    """
 
     uuid: str
     epoch: EpochId
@@ -56,6 +59,7 @@ class Parent(msgspec.Struct, frozen=True):
     deltas: tuple[EpochDeltas, ...]
     pending: tuple[FileRef, ...] = ()
     elements: Elements = ()
+    mark: str = ""
 
 
 class NearFile(msgspec.Struct, frozen=True):
@@ -66,7 +70,7 @@ class NearFile(msgspec.Struct, frozen=True):
 
 
 def pack_events(events: Iterable[int]) -> bytes:
-    """How many rows met each key, as bytes."""
+    """Say how many rows met each key, as bytes."""
     packed = array("I", events)
     assert packed.itemsize == EVENT_BYTES
     if sys.byteorder == "little":

@@ -3,9 +3,9 @@
 Two phases, a grace period apart. The first writes a list of condemned names: manifests that are not kept, and files
 that no kept manifest names. The second deletes them. Why that takes nothing that anybody needs:
 
-- A condemned name is never named again: a commit looks at all lists first, and stores under another name what was
-  given to it under a condemned one (`deletionlist.py`). So a name that comes back to life is no danger, nor is a slow
-  deleter.
+- A name never comes back: it is of one driver and of one epoch, or of a snapshot of one (`storage/content.py`). So
+  once that epoch is committed, whoever committed it, it is known for good whether a file is named. A slow deleter is no
+  danger. A snapshot that was merged and has condemned chunks is merged anew, from a later epoch.
 - A list may be wrong only about commits that it did not know, whose driver did not know the list: then one of the two
   drivers had lost already. So a driver acts on a list only after it won a commit itself, later than the list: from
   then on, nobody commits without having seen it.
@@ -17,9 +17,8 @@ that no kept manifest names. The second deletes them. Why that takes nothing tha
   not condemned.
 
 All this happens after an epoch is published, when nothing of this driver is in flight. Each call does a bounded piece
-of it. Whoever dies in between leaves lists, which the next driver goes on with. When all of a list is deleted, it stays
-for twice the grace period more, for others that were at it too: the one thing that must not happen is that a driver
-sleeps for so long between two deletes of one call, while another one writes the same bytes again.
+of it. Whoever dies in between leaves lists, which the next driver goes on with. When all of a list is deleted, it is
+forgotten.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ from millpond.checkpoint.retention.deletionlist import (
     DeletionList,
     forget_list,
     put_list,
-    put_swept,
     read_lists,
-    swept_ms,
 )
 from millpond.checkpoint.retention.reachable import UNNAMED_SNAPSHOTS, Names, files_there, names_of
 from millpond.checkpoint.retention.retention import Keep
@@ -94,11 +91,10 @@ class _Sweep:
 
 @dataclass(slots=True)
 class _Known:
-    """A list, since when it counts, and since when all of it is deleted."""
+    """A list, and since when it counts."""
 
     listed: DeletionList
     since_ms: int
-    swept_ms: int | None = None
 
 
 class Collector:
@@ -118,16 +114,15 @@ class Collector:
         self.done = Collected()
 
     def refresh(self) -> None:
-        """Look for lists of others, before a commit builds on names."""
+        """Look for lists of others."""
         there = set(given_in(self._storage, CONDEMNED))
         found = read_lists(self._storage, self._lists) if there - self._lists.keys() else {}
         for name in [name for name in self._lists if name not in there]:
             del self._lists[name]
         now = self._clock.now_ms()
         for name, listed in found.items():
-            swept = swept_ms(self._storage, name)
             # The clock of who wrote it may have been ahead of ours.
-            self._lists[name] = _Known(listed, min(listed.at_ms, now), None if swept is None else min(swept, now))
+            self._lists[name] = _Known(listed, min(listed.at_ms, now))
         self._recount()
 
     def committed(self, manifest: Manifest) -> None:
@@ -166,7 +161,6 @@ class Collector:
             if self.condemn(newest, spared=UNNAMED_SNAPSHOTS if merging else ()):
                 took_ms = (self._clock.ticks() - begun) * 1000
                 self._due_ms = now + max(self._keep.grace_ms // PASSES_PER_GRACE, int(took_ms * IDLE_FACTOR))
-        self._expire(now)
 
     def condemn(self, newest: int, *, spared: tuple[str, ...] = (), needed: frozenset[str] = frozenset()) -> bool:
         """Write a list of what no kept epoch needs; False if manifests are left to be read before.
@@ -198,21 +192,20 @@ class Collector:
                 if sweep.files is None:
                     # A put of a name that is taken makes its folder durable, as a commit would.
                     self._storage.put(manifest_name(newest), self._storage.get(manifest_name(newest)))
-        self._expire(now)
 
     def _recount(self) -> None:
         self.condemned = frozenset(name for known in self._lists.values() for name in known.listed.names)
 
     def _ripe(self, now: int) -> _Sweep | None:
         for name, known in self._lists.items():
-            if known.swept_ms is None and now >= known.since_ms + self._keep.grace_ms:
+            if now >= known.since_ms + self._keep.grace_ms:
                 return _Sweep(name, known.listed)
         return None
 
     def _go_on(self, sweep: _Sweep, newest: int) -> bool:
         """Delete some of a list; True if nothing of it is left to do."""
         if sweep.name not in self._lists or not self._storage.contains(sweep.name):
-            # Somebody else is done with it, and others may name its names again.
+            # Somebody else is done with it.
             self._lists.pop(sweep.name, None)
             self._recount()
             return True
@@ -262,24 +255,17 @@ class Collector:
 
     def _delete_files(self, sweep: _Sweep) -> bool:
         assert sweep.files is not None
-        # Files that can be computed again keep their names, even condemned ones.
+        # A save that was listed before a commit named it, say.
         sweep.files = [name for name in sweep.files if name not in self._since_look]
         done = self._delete_some(sweep.files)
         self.done.files += done
         del sweep.files[:done]
         if sweep.files:
             return False
-        now = self._clock.now_ms()
-        put_swept(self._storage, sweep.name, now)
-        self._lists[sweep.name].swept_ms = now
+        forget_list(self._storage, sweep.name)
+        del self._lists[sweep.name]
+        self._recount()
         return True
-
-    def _expire(self, now: int) -> None:
-        for name, known in list(self._lists.items()):
-            if known.swept_ms is not None and now >= known.swept_ms + 2 * self._keep.grace_ms:
-                forget_list(self._storage, name)
-                del self._lists[name]
-                self._recount()
 
 
 def collect_all(storage: Storage, keep: Keep, clock: Clock) -> Collected:
@@ -298,7 +284,7 @@ def collect_all(storage: Storage, keep: Keep, clock: Clock) -> Collected:
 
 
 def _waiting_snapshot(storage: Storage, newest: int) -> frozenset[str]:
-    """The files of a snapshot that was finished, and that the next commit names."""
+    """Return the files of a snapshot that was finished, and that the next commit names."""
     made = last_merged(storage)
     name = manifest_name(newest)
     if made is None or made.epoch <= decode_manifest(storage.get(name), name).snapshot_epoch:

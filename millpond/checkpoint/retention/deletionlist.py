@@ -1,15 +1,13 @@
-"""Lists of names that will be deleted: written first, acted on after a while, and never named again in between.
+"""Lists of names that will be deleted: written first, acted on after a while, then forgotten.
 
-Content is named by its hash, so a name that nobody needs could come back to life: an epoch writes the same bytes and
-finds them there, and then they are deleted under its hands. So a condemned name is dead for good. A commit that was
-given one stores the same bytes under a name of its own (`alive`), and whoever deletes may be as slow as it likes.
+A name that is on a list is dead for good: names of files never come back (`storage/content.py`), and numbers of
+manifests are marked as given away (`retired.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Container
-from itertools import count
 
 import msgspec
 
@@ -17,12 +15,11 @@ from millpond.checkpoint.records.naming import given_in
 from millpond.checkpoint.records.notes import decode_note, encode_note
 from millpond.crashpoints import crashpoint
 from millpond.errors import DamagedError, MissingError
-from millpond.storage.content import NAME_DIGITS, FileRef, get_content
-from millpond.storage.contract import PutOutcome, Storage
+from millpond.storage.contract import Storage
 
 CONDEMNED = "condemned"
 SWEPT = "swept"
-"""Beside each list, under the same name, when all of it had been deleted."""
+"""Earlier versions noted beside each list, under the same name, when all of it had been deleted."""
 
 
 class DeletionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="condemned"):
@@ -30,12 +27,6 @@ class DeletionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     at_ms: int
     names: tuple[str, ...]
-
-
-class Swept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="swept"):
-    """When everything on a list had been deleted; others may still be at it, and must find the list for a while."""
-
-    at_ms: int
 
 
 def put_list(storage: Storage, condemned: DeletionList) -> str:
@@ -47,36 +38,15 @@ def put_list(storage: Storage, condemned: DeletionList) -> str:
     return name
 
 
-def put_swept(storage: Storage, name: str, at_ms: int) -> None:
-    """Note that all of a list is deleted."""
-    storage.put(_swept(name), encode_note(Swept(at_ms)))
-    crashpoint("garbage.swept")
-
-
-def swept_ms(storage: Storage, name: str) -> int | None:
-    """When all of a list was deleted; None if it was not."""
-    file = _swept(name)
-    if not storage.contains(file):
-        return None
-    try:
-        return decode_note(Swept, storage.get(file), file).at_ms
-    except (DamagedError, MissingError):
-        return None
-
-
 def forget_list(storage: Storage, name: str) -> None:
-    """Take a list away: its names may be used again."""
-    storage.delete(name)
+    """Take a list away of which all is deleted."""
+    storage.delete(f"{SWEPT}/{name.removeprefix(f'{CONDEMNED}/')}")
     crashpoint("garbage.forgotten")
-    storage.delete(_swept(name))
-
-
-def _swept(name: str) -> str:
-    return f"{SWEPT}/{name.removeprefix(f'{CONDEMNED}/')}"
+    storage.delete(name)
 
 
 def read_lists(storage: Storage, known: Container[str] = ()) -> dict[str, DeletionList]:
-    """The lists there are, oldest first, without those that are known already."""
+    """Return the lists there are, oldest first, without those that are known already."""
     found = {}
     for name in given_in(storage, CONDEMNED):
         listed = None if name in known else _read(storage, name)
@@ -94,23 +64,3 @@ def _read(storage: Storage, name: str) -> DeletionList | None:
     except DamagedError:
         # It tells nothing, so nothing is deleted by it.
         return DeletionList(0, ())
-
-
-def alive(storage: Storage, ref: FileRef, condemned: Container[str], salt: str) -> FileRef:
-    """A file under a name that nobody will delete: its own, or a new one if that is condemned.
-
-    The new name follows from the content and the salt, so that the same commit, tried again, writes the same file.
-    """
-    if ref.name not in condemned:
-        return ref
-    data = get_content(storage, ref)
-    folder = ref.name.rpartition("/")[0]
-    for number in count():
-        digest = hashlib.sha256(f"{salt}/{number}/{ref.sha256}".encode()).hexdigest()
-        fresh = FileRef(f"{folder}/{digest[:NAME_DIGITS]}", ref.size_bytes, ref.sha256)
-        if fresh.name not in condemned:
-            break
-    if storage.put(fresh.name, data) is PutOutcome.PRESENT:
-        get_content(storage, fresh)
-    crashpoint("name.revived")
-    return fresh

@@ -26,7 +26,7 @@ UNNAMED_SNAPSHOTS = ("snapshots/", f"{MERGED}/")
 
 
 def names_of(manifest: Manifest) -> frozenset[str]:
-    """All files that a manifest names in its checkpoint's storage; those of replies lie with their sinks."""
+    """Return all files that a manifest names in its checkpoint's storage; those of replies lie with their sinks."""
     names = {state.file.name for state in manifest.snapshot} | {ref.name for ref in manifest.pending}
     names.update(save.file.name for save in manifest.saves)
     for delta in manifest.deltas:
@@ -83,7 +83,7 @@ class Names:
 
 
 def set_aside(storage: Storage) -> Iterator[Manifest]:
-    """The manifests that repairs took out of the chain, as far as they can be read."""
+    """Yield the manifests that repairs took out of the chain, as far as they can be read."""
     for name in storage.list(ASIDE):
         try:
             yield decode_manifest(storage.get(name), name)
@@ -93,10 +93,10 @@ def set_aside(storage: Storage) -> Iterator[Manifest]:
 
 
 def was_followed(storage: Storage, epoch: int, digest: ManifestHash) -> bool:
-    """Whether a repair went back to this epoch from the next one: then all that it has for sinks was published."""
+    """Say whether a repair went back to this epoch from the next one: then all that it has for sinks was published."""
     return any(one.epoch == epoch + 1 and one.parent == digest for one in set_aside(storage))
 
 
 def files_there(storage: Storage) -> list[str]:
-    """Every file of a checkpoint that may be garbage; what Millpond did not name is none."""
+    """Return every file of a checkpoint that may be garbage; what Millpond did not name is none."""
     return [name for folder in COLLECTED for name in given_in(storage, folder)]

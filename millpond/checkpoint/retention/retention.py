@@ -56,7 +56,7 @@ class Keep:
         return length_us(self.grace, "grace", partial(_wrong, "grace")) // 1000
 
     def kept(self, epochs: Iterable[int], pinned: Iterable[int]) -> list[int]:
-        """Which of these epochs stay, ascending; the highest of them is the newest one.
+        """Say which of these epochs stay, ascending; the highest of them is the newest one.
 
         Epochs of a block of numbers that is not complete stay too: see `retired.py`.
         """

@@ -50,17 +50,17 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="reti
 
 
 def complete_until(newest: int) -> int:
-    """The first number that lies in no complete block, if epochs up to `newest` are committed."""
+    """Return the first number that lies in no complete block, if epochs up to `newest` are committed."""
     return (newest + 1) // SMALL * SMALL
 
 
 def block_end(epoch: int) -> int:
-    """The first number after the block that an epoch lies in."""
+    """Return the first number after the block that an epoch lies in."""
     return (epoch // SMALL + 1) * SMALL
 
 
 def is_retired(storage: Storage, epoch: int) -> bool:
-    """Whether the number of an epoch was taken once and is deleted now, or may be at any time."""
+    """Say whether the number of an epoch was taken once and is deleted now, or may be at any time."""
     return any(storage.contains(_name(size, epoch // size)) for size in SIZES)
 
 
@@ -101,7 +101,7 @@ class Marks:
         return max((size * (number + 1) for size, number in self.blocks), default=0)
 
     def end_of(self, epoch: int) -> int | None:
-        """The first number after a marked block that holds an epoch; None if none does."""
+        """Return the first number after a marked block that holds an epoch; None if none does."""
         ends = ((epoch // size + 1) * size for size in SIZES if (size, epoch // size) in self.blocks)
         return max(ends, default=None)
 
@@ -117,7 +117,7 @@ def _cover(until: int) -> dict[str, Retired]:
 
 
 def _covered(mark: str, large: int) -> bool:
-    """Whether a small mark lies in one of the first so many large blocks."""
+    """Say whether a small mark lies in one of the first so many large blocks."""
     match = _MARK.fullmatch(mark)
     return match is not None and int(match[1]) == SMALL and int(match[2]) < large * (LARGE // SMALL)
 

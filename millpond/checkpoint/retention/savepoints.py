@@ -34,12 +34,12 @@ class Savepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 def savepoints(storage: Storage) -> tuple[Savepoint, ...]:
-    """All savepoints by name; one that can't be read is an error, since its epoch would be lost without it."""
+    """Return all savepoints by name; one that can't be read is an error, since its epoch would be lost without it."""
     return tuple(_read(storage, name) for name in given_in(storage, SAVEPOINTS))
 
 
 def find_savepoint(storage: Storage, name: str) -> Savepoint:
-    """The savepoint with a name, or an error that tells which there are."""
+    """Return the savepoint with a name, or an error that tells which there are."""
     if SAVEPOINT.fullmatch(name) is not None and storage.contains(_file(name)):
         return _read(storage, _file(name))
     there = [file.removeprefix(f"{SAVEPOINTS}/") for file in given_in(storage, SAVEPOINTS)]
@@ -53,7 +53,7 @@ def find_savepoint(storage: Storage, name: str) -> Savepoint:
 
 
 def named_point(history: History, savepoint: Savepoint) -> Point:
-    """The state that a savepoint names; an error if its epoch is not kept, or is another one by now."""
+    """Return the state that a savepoint names; an error if its epoch is not kept, or is another one by now."""
     point = history.point(savepoint.epoch)
     if point.hash == savepoint.hash:
         return point
@@ -107,7 +107,7 @@ def remove_savepoint(storage: Storage, name: str) -> Savepoint:
 
 
 def pinned(storage: Storage) -> frozenset[int]:
-    """The epochs that savepoints hold."""
+    """Return the epochs that savepoints hold."""
     return frozenset(savepoint.epoch for savepoint in savepoints(storage))
 
 

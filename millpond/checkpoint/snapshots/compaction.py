@@ -68,7 +68,7 @@ def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_grou
         divided = _Divided(storage, spool, (_span(chunks) for chunks in rounds))
         for file in deltas:
             divided.add(file, read_changes(storage, file))
-        merge = _Merge(storage, manifest)
+        merge = _Merge(storage, manifest, digest)
         for chunks in rounds:
             changes = divided.of(_span(chunks))
             for groups, old in chunks:
@@ -80,7 +80,7 @@ def compact(storage: Storage, manifest: Manifest, digest: ManifestHash, key_grou
 
 
 def last_merged(storage: Storage) -> Snapshot | None:
-    """The newest snapshot that was finished; None if there is none that can be read.
+    """Return the newest snapshot that was finished; None if there is none that can be read.
 
     One that is damaged is as good as none: the files that it was made of are still there.
     """
@@ -97,7 +97,7 @@ def _name(epoch: int) -> str:
 
 
 def chunk_ranges(manifest: Manifest, key_groups: int) -> Iterator[Chunk]:
-    """The chunks of the next snapshot: those of the last one, divided where they grew large."""
+    """Yield the chunks of the next snapshot: those of the last one, divided where they grew large."""
     deltas = _deltas(manifest)
     olds: dict[Groups, tuple[StateFile, ...]] = {} if manifest.snapshot else {(0, key_groups - 1): ()}
     for file in manifest.snapshot:
@@ -186,11 +186,11 @@ class _Divided:
                 parts.append((start, self._spool.write(encode_changes(within(changes, *groups)))))
 
     def of(self, groups: Groups) -> Sequence[Changes]:
-        """The changes of a round, oldest first."""
+        """Return the changes of a round, oldest first."""
         return [decode_changes(self._payload(part), MERGED) for part in self._parts[groups]]
 
     def _stay(self, file: StateFile, changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Where keys and values stand in a file whose parts can be read; None if they can't."""
+        """Say where keys and values stand in a file whose parts can be read; None if they can't."""
         if not isinstance(self._storage, InParts):
             return None
         key_at, value_at = places(changes)
@@ -211,10 +211,11 @@ class _Divided:
 
 
 class _Merge:
-    def __init__(self, storage: Storage, manifest: Manifest) -> None:
+    def __init__(self, storage: Storage, manifest: Manifest, mark: str) -> None:
         self._storage = storage
         self._snapshot = manifest.snapshot
         self._over_us = manifest.times.over_us
+        self._mark = mark
 
     def write(self, groups: Groups, old: tuple[StateFile, ...], of_round: Sequence[Changes]) -> tuple[StateFile, ...]:
         """Write a chunk; the old files stay if nothing in their range changed."""
@@ -234,12 +235,12 @@ class _Merge:
         # The first file speaks for the groups also if it has nothing to say.
         places = [(place, own) for place, own in by_place(self._storage, whole) if own.keys]
         places = places or [(self._storage, whole)]
-        written = tuple(write_changes(place, FrameKind.SNAPSHOT, own, groups) for place, own in places)
+        written = tuple(write_changes(place, FrameKind.SNAPSHOT, own, self._mark, groups) for place, own in places)
         crashpoint("snapshot.chunk")
         return written
 
     def _expires(self, old: StateFile) -> bool:
-        """Whether a chunk that nobody changed holds entries whose time is over."""
+        """Say whether a chunk that nobody changed holds entries whose time is over."""
         if not self._over_us:
             return False
         return any(is_over(key, value, self._over_us) for key, value in read_changes(self._storage, old).pairs())

@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def snapshot_due(head: Manifest | None, times: int = 1) -> bool:
-    """Whether the state at `head` shall be written as a snapshot, or is overdue by so many times.
+    """Say whether the state at `head` shall be written as a snapshot, or is overdue by so many times.
 
     As long as there is none, the largest delta counts as one: to write what a first epoch loaded once more would bring
     nothing.
@@ -52,12 +52,15 @@ def snapshot_due(head: Manifest | None, times: int = 1) -> bool:
 
 
 def bytes_to_merge(head: Manifest) -> int:
-    """How many bytes a snapshot of `head` reads."""
+    """Say how many bytes a snapshot of `head` reads."""
     return _total(head.snapshot) + sum(_total(delta.files) for delta in _since(head))
 
 
 def fits(snapshot: Snapshot, head: Manifest, head_hash: ManifestHash, key_groups: int) -> bool:
-    """Whether a manifest after `head` may name a snapshot: it is newer, of the same timeline, and speaks for all."""
+    """Say whether a manifest after `head` may name a snapshot.
+
+    It is newer, of the same timeline, and speaks for all.
+    """
     if snapshot.epoch <= head.snapshot_epoch or not covers_all(snapshot.files, key_groups):
         return False
     if any(delta.loss is not None and delta.epoch > snapshot.epoch for delta in head.deltas):
@@ -69,7 +72,7 @@ def fits(snapshot: Snapshot, head: Manifest, head_hash: ManifestHash, key_groups
 
 
 def covers_all(files: tuple[StateFile, ...], key_groups: int) -> bool:
-    """Whether chunks speak for every key group, each for its own; one left out would be forgotten.
+    """Say whether chunks speak for every key group, each for its own; one left out would be forgotten.
 
     A chunk is several files of the same groups, if the storage is chosen by element.
     """

@@ -54,7 +54,7 @@ class Evolution:
     dropped: tuple[int, ...] = ()
 
     def index_of(self, name: str) -> int:
-        """The index of an element in store keys."""
+        """Return the index of an element in store keys."""
         return next(index for index, kept in enumerate(self.elements) if kept is not None and kept.name == name)
 
 
@@ -75,7 +75,7 @@ def plan_evolution(
     dropped: Sequence[str],
     seen_us: int | None = None,
 ) -> Evolution:
-    """What the program makes of the elements that the checkpoint has; raises if something can't be brought over.
+    """Return what the program makes of the elements that the checkpoint has; raises if something can't be brought over.
 
     No row of the checkpoint has a time after `seen_us`.
     """
@@ -139,7 +139,7 @@ class _Planner:
                 self.problems.append(_Problem(schema.name, "nothing", str(schema), why))
 
     def _changed(self, index: int, element: Element, old: ElementSchema, new: ElementSchema) -> ElementSchema:
-        """The schema of an element from now on; how its entries get there is noted."""
+        """Return the schema of an element from now on; how its entries get there is noted."""
         named = msgspec.structs.replace(old, name=new.name)
         if old.windows is None:
             # Checkpoints that do not note windows tell by the marks of entries whether they are the same.
@@ -211,7 +211,7 @@ class _Planner:
 
 
 def kept_shape(schema: ElementSchema) -> TypeShape | None:
-    """The shape of an element's values as a checkpoint notes it; None if it only knows the name of a class."""
+    """Return the shape of an element's values as a checkpoint notes it; None if it only knows the name of a class."""
     if schema.shape is not None:
         return schema.shape
     known = read_type(schema.value)

@@ -40,7 +40,7 @@ NOTHING = Inheritance(())
 
 
 def inherited(element: Element, succession: Succession, instance: InstanceId) -> Inheritance:
-    """What an instance takes over, as the element's declaration says."""
+    """Return what an instance takes over, as the element's declaration says."""
     sources = tuple(map(InstanceId, succession.sources(instance)))
     if not succession.grows:
         return Inheritance(sources)
@@ -55,7 +55,7 @@ def inherited(element: Element, succession: Succession, instance: InstanceId) ->
 
 
 def content(element: Element, inheritance: Inheritance, read: Read, salt: int) -> Iterator[Entry]:
-    """The entries of an instance that inherits; `salt` makes one split independent of the one before it."""
+    """Yield the entries of an instance that inherits; `salt` makes one split independent of the one before it."""
     sources = inheritance.sources
     if not sources:
         return iter(())
@@ -69,7 +69,7 @@ def content(element: Element, inheritance: Inheritance, read: Read, salt: int) -
 
 
 def _run(element: Element, inheritance: Inheritance, read: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
-    """A run of a list: shares one after the other are the list again; each counts its positions from 0."""
+    """Yield a run of a list: shares one after the other are the list again; each counts its positions from 0."""
     length = sum(1 for _ in read())
     first = length * inheritance.number // inheritance.shares
     end = length * (inheritance.number + 1) // inheritance.shares
@@ -78,7 +78,7 @@ def _run(element: Element, inheritance: Inheritance, read: Callable[[], Iterator
 
 
 def _share_of(unit: bytes, shares: int, salt: int) -> int:
-    """Which share a unit belongs to.
+    """Say which share a unit belongs to.
 
     Not by the hash of keys: all units of a share agree in it, so that sharing the share once more by the same hash
     would leave it in one piece.
@@ -88,7 +88,10 @@ def _share_of(unit: bytes, shares: int, salt: int) -> int:
 
 
 def differences(before: Iterable[Entry], after: Iterable[Entry]) -> Iterator[tuple[bytes, bytes | None, int]]:
-    """What changes in one place: units with their new values, None if they go, and by how much the place grows."""
+    """Yield what changes in one place.
+
+    Units with their new values, None if they go, and by how much the place grows.
+    """
     olds, news = iter(before), iter(after)
     old, new = next(olds, None), next(news, None)
     while old is not None or new is not None:

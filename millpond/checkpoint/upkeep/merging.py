@@ -33,7 +33,7 @@ _MISSING: dict[type, Any] = {Counter: 0, Vector: 0.0}
 
 
 def merge_instances(element: Element, instances: Sequence[Iterator[Entry]]) -> Iterator[Entry]:
-    """The entries of the instance that several become, in order."""
+    """Yield the entries of the instance that several become, in order."""
     if element.type.container is Set:
         return _merged_sets(element, instances)
     if element.type.container is List:
@@ -62,7 +62,7 @@ def _merged_value(element: Element, key: Any, held: dict[int, Any], count: int) 
 
 
 def _merged_line(element: Element, key: Any, held: dict[int, dict[Any, Any]], count: int) -> dict[Any, Any]:
-    """A line of a matrix, cell by cell."""
+    """Return a line of a matrix, cell by cell."""
     zero = element.type.arguments[2]()
     places = sorted({place for cells in held.values() for place in cells})
     by_row = element.type.by == "row"

@@ -49,16 +49,16 @@ class Rescale:
     writing: Tell
 
     def compute(self, storage: Storage, parent: Parent) -> EpochWork:
-        """The work of the epoch that follows `parent`."""
+        """Return the work of the epoch that follows `parent`."""
         check_rescale(self.elements, parent.key_groups, parent.instances, self.instances)
         moves = list(self._moves(parent))
         concerned = {move.index for move in moves}
         with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-            changed = write_differences(storage, self._changes(view, parent, moves))
+            changed = write_differences(storage, self._changes(view, parent, moves), parent.mark)
         return EpochWork((changed,), (), {})
 
     def _moves(self, parent: Parent) -> Iterator[_Move]:
-        """Every place whose content changes, in the order of store keys."""
+        """Yield every place whose content changes, in the order of store keys."""
         before = Layout(parent.key_groups, 1, parent.instances, aligned=True)
         after = Layout(parent.key_groups, 1, self.instances, aligned=True)
         olds = _homes(before)
@@ -117,7 +117,7 @@ class _Move:
 
 
 def _homes(layout: Layout) -> dict[int, InstanceId]:
-    """The instance that is stored under each key group, where there is one."""
+    """Return the instance that is stored under each key group, where there is one."""
     return {layout.home_of(InstanceId(number)): InstanceId(number) for number in range(layout.instances)}
 
 
@@ -129,7 +129,7 @@ def _reader(view: Base, index: int, layout: Layout) -> Callable[[InstanceId], It
     return read
 
 
-def write_differences(storage: Storage, found: Iterable[Difference]) -> Changed:
+def write_differences(storage: Storage, found: Iterable[Difference], mark: str) -> Changed:
     """Write ascending differences to files of bounded size."""
     files: list[StateFile] = []
     changes = Changes([], [])
@@ -140,14 +140,14 @@ def write_differences(storage: Storage, found: Iterable[Difference]) -> Changed:
         grown += growth
         size += len(key) + len(value or b"")
         if size >= CHUNK_BYTES:
-            files += _write(storage, changes)
+            files += _write(storage, changes, mark)
             changes, size = Changes([], []), 0
-    files += _write(storage, changes)
+    files += _write(storage, changes, mark)
     return Changed(files=tuple(files), growth=grown)
 
 
-def _write(storage: Storage, changes: Changes) -> Iterator[StateFile]:
+def _write(storage: Storage, changes: Changes, mark: str) -> Iterator[StateFile]:
     for place, own in by_place(storage, changes):
         if own.keys:
-            yield write_changes(place, FrameKind.DELTA, own)
+            yield write_changes(place, FrameKind.DELTA, own, mark)
             crashpoint("delta.written")

@@ -58,11 +58,11 @@ class Evolving:
     writing: Tell
 
     def compute(self, storage: Storage, parent: Parent) -> EpochWork:
-        """The work of the epoch that follows `parent`."""
+        """Return the work of the epoch that follows `parent`."""
         rewrites = {rewrite.index: rewrite for rewrite in self.evolution.rewrites}
         concerned = sorted({*rewrites, *self.evolution.dropped})
         with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-            changed = write_differences(storage, self._changes(view, parent, concerned, rewrites))
+            changed = write_differences(storage, self._changes(view, parent, concerned, rewrites), parent.mark)
         return EpochWork((changed,), (), {}, elements=self.evolution.elements)
 
     def _changes(
@@ -93,7 +93,7 @@ class Evolving:
 
 
 def _converted(rewrite: Rewrite, entries: Iterator[Entry]) -> Iterator[Entry]:
-    """Entries with their new values, under the keys that they have."""
+    """Yield entries with their new values, under the keys that they have."""
     codec = rewrite.element.type.values
     if rewrite.carried is not None:
         one = cast("WindowsType", rewrite.element.type).rules.carry(rewrite.carried)
@@ -112,7 +112,7 @@ def _converted(rewrite: Rewrite, entries: Iterator[Entry]) -> Iterator[Entry]:
 
 
 def _moved(rewrite: Rewrite, entries: Iterator[Entry], key_groups: int) -> Iterator[Entry]:
-    """Entries with new keys and values, where the program's function puts them; in no order."""
+    """Yield entries with new keys and values, where the program's function puts them; in no order."""
     layout = Layout(key_groups, 1, 1, aligned=False)
     element = rewrite.element
     keys, read = _old_keys(rewrite), _old_values(rewrite)
@@ -156,7 +156,7 @@ def _sort_into(store: LocalStore, entries: Iterator[Entry], rewrite: Rewrite) ->
 
 
 def _checked(rewrite: Rewrite, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Entries of the new element as they are; the positions of a list must follow each other."""
+    """Yield entries of the new element as they are; the positions of a list must follow each other."""
     if rewrite.element.type.container is not List:
         yield from entries
         return
@@ -245,7 +245,7 @@ def _check_declared(rewrite: Rewrite, declared: Any) -> None:
 
 
 def _guarded(rewrite: Rewrite, keys: KeyCodec, key: bytes, work: Callable[..., Any], *given: Any) -> Any:
-    """What the work on one entry gives; if it fails, the error names the entry."""
+    """Return what the work on one entry gives; if it fails, the error names the entry."""
     try:
         return work(*given)
     except InexactError as error:

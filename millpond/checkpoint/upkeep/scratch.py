@@ -34,7 +34,10 @@ _PREFIX = "scratch-"
 def scratch_view(
     storage: Storage, parent: Parent, elements: Collection[int], folder: Path, tell: Tell
 ) -> Iterator[StoreView]:
-    """A view of all entries of some elements, by their index, as the parent has them; nothing is read for none."""
+    """Yield a view of all entries of some elements, by their index, as the parent has them.
+
+    Nothing is read for none.
+    """
     with scratch_store(folder) as store:
         _fill(store, storage, parent, frozenset(elements), tell)
         crashpoint("scratch.filled")
@@ -44,7 +47,7 @@ def scratch_view(
 
 @contextmanager
 def scratch_store(folder: Path) -> Iterator[LocalStore]:
-    """A store that nobody else uses, with nothing in it."""
+    """Yield a store that nobody else uses, with nothing in it."""
     with _own_folder(folder) as place:
         store = LocalStore(place)
         try:
@@ -73,7 +76,7 @@ def _stamp(parent: Parent, files: int) -> Stamp:
 
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[Path]:
-    """A folder that nobody else uses; its lock goes with the process, and then anybody may remove it."""
+    """Yield a folder that nobody else uses; its lock goes with the process, and then anybody may remove it."""
     make_private(folder)
     with _locked(folder):
         for left in folder.glob(f"{_PREFIX}*"):

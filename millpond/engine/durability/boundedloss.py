@@ -1,4 +1,10 @@
-"""State with bounded loss: which elements of a run have it, and the thread that saves them behind the epochs."""
+"""State with bounded loss: which elements of a run have it, and the thread that saves them behind the epochs.
+
+A start settles what its predecessor left unsynced. Files that are whole are copied into the checkpoint, under the names
+that manifests have for them. So after a start everything up to the last commit is durable. If files with bounded loss
+are gone or torn, an epoch of its own goes on without them: each key is then as the newest of what is left has it, a
+file or a save, and the manifest says how much is lost at most.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +15,28 @@ from dataclasses import dataclass, replace
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.saver import PREFIX, Saved, Saver
-from millpond.checkpoint.commit.settling import may_be_lost, settle
-from millpond.checkpoint.records.manifest import Loss, Manifest
-from millpond.checkpoint.records.work import EpochOutcome, EpochWork
+from millpond.checkpoint.records.deltas import write_delta
+from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest
+from millpond.checkpoint.records.offers import Lost
+from millpond.checkpoint.records.saves import saves_of
+from millpond.checkpoint.records.work import Changed, EpochOutcome, EpochWork, Parent
+from millpond.checkpoint.recovery import read_changes
+from millpond.checkpoint.snapshots.snapshots import Snapshot
 from millpond.clock import Clock, SystemClock
 from millpond.compiler.compiled import CompiledProgram
+from millpond.crashpoints import crashpoint
 from millpond.engine.plan import Level, ProgramPlan
-from millpond.errors import EpochError, MillpondError
+from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.ids import ManifestHash
 from millpond.program.declare import Element
 from millpond.program.durability import BoundedLoss
+from millpond.state.changes import Changes
 from millpond.state.containers.element import ElementType
 from millpond.state.containers.list import List
 from millpond.state.expiry import AgedType
 from millpond.storage.composed.unsynced import UnsyncedStorage
+from millpond.storage.content import FileRef, get_content
+from millpond.storage.contract import PutOutcome, Storage
 
 IDLE_SECONDS = 0.05
 """The thread looks at the clock no more often than that while no epoch comes."""
@@ -31,7 +45,9 @@ _CLOCK = SystemClock()
 
 
 def bounded_loss_settings(program: CompiledProgram, durability: Level | BoundedLoss) -> dict[str, BoundedLoss]:
-    """The elements with bounded loss, by name: those that say so themselves, and if the run does, all that can have it.
+    """Return the elements with bounded loss, by name.
+
+    Those that say so themselves, and if the run does, all that can have it.
 
     What a program can't have is refused.
     """
@@ -62,7 +78,7 @@ def bounded_loss_settings(program: CompiledProgram, durability: Level | BoundedL
 
 
 def _by_entry(element: Element) -> bool:
-    """Whether each entry of an element means something without the others: no lists, no timers."""
+    """Say whether each entry of an element means something without the others: no lists, no timers."""
     return type(element.type) in (ElementType, AgedType) and element.type.container is not List
 
 
@@ -120,7 +136,7 @@ class Saving:
             self._thread.start()
 
     def noted(self, work: EpochWork) -> EpochWork:
-        """An epoch's work, with what was saved since the last one, for its manifest to name, and what is dirty."""
+        """Return the work with what was saved since the last one, for its manifest to name, and what is dirty."""
         with self._changed:
             self._raise()
             self._offered = saved = self._done
@@ -149,7 +165,7 @@ class Saving:
             self._work()
 
     def _has_room(self) -> bool:
-        """Whether what waits for the thread is within the queue of every element that is to be waited for."""
+        """Say whether what waits for the thread is within the queue of every element that is to be waited for."""
         keys, size_bytes = sum(told.keys for told in self._told), sum(told.size_bytes for told in self._told)
         return all(keys <= one.queue and size_bytes <= one.queue_bytes for one in self._waited_for)
 
@@ -174,7 +190,7 @@ class Saving:
                 return
 
     def _idle_seconds(self) -> float | None:
-        """How long nothing is due if no epoch comes."""
+        """Say how long nothing is due if no epoch comes."""
         if self._due_us is None:
             return None
         return max(IDLE_SECONDS, self._due_us / 1_000_000 - self._clock.now_ms() / 1000)
@@ -249,7 +265,7 @@ class BoundedLossRun:
             self._saving = Saving(near, settings, threaded=self._threaded)
 
     def noted(self, work: EpochWork) -> EpochWork:
-        """An epoch's work, with what was saved since the last one."""
+        """Return an epoch's work, with what was saved since the last one."""
         return work if self._saving is None else self._saving.noted(work)
 
     def committed(self, outcome: EpochOutcome, digest: ManifestHash, now_us: int) -> None:
@@ -262,3 +278,114 @@ class BoundedLossRun:
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.close()
+
+
+def may_be_lost(head: Manifest | None) -> bool:
+    """Say whether some of a state may be near a host alone, and its loss is borne."""
+    return head is not None and any(delta.lazy for delta in _after(head, head.snapshot_epoch))
+
+
+def _after(head: Manifest, epoch: int) -> list[EpochDeltas]:
+    return [delta for delta in head.deltas if delta.epoch > epoch]
+
+
+def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[Manifest], None]) -> Loss | None:
+    """Make durable what is near; return what is lost, once the checkpoint says so too.
+
+    A snapshot that was finished and that no manifest names yet may hold it: then nothing is.
+    """
+    head = checkpoint.head
+    if head is None:
+        return None
+    lost: set[str] = set()
+    for delta in _after(head, head.snapshot_epoch):
+        for name in (state.file.name for state in delta.files if not _kept(storage, state.file)):
+            # Any other file is told as missing by whoever needs it.
+            if name in delta.lazy_names:
+                lost.add(name)
+    if not lost:
+        return None
+    told: list[Loss] = []
+
+    def compute(parent: Parent) -> EpochWork:
+        work = _without(storage.kept, head, parent, frozenset(lost), checkpoint.waiting_snapshot())
+        assert work.loss is not None
+        told.append(work.loss)
+        for name in filter(storage.kept.contains, lost):
+            # What is left of it must not hide a file that holds the same and is kept: the commit may merge a snapshot.
+            storage.forget_near(name)
+        return work
+
+    checkpoint.run_epoch(Lost(), compute, publish, partitions=1)
+    crashpoint("loss.reported")
+    for name in lost:
+        storage.forget_near(name)
+        crashpoint("unsynced.forgotten")
+    return told[-1] if told[-1].epochs else None
+
+
+def _kept(storage: UnsyncedStorage, file: FileRef) -> bool:
+    """Say whether a file is in the checkpoint, or is now; what is near may be gone, or torn."""
+    if storage.kept.contains(file.name):
+        storage.forget_near(file.name)
+        return True
+    try:
+        data = get_content(storage, file)
+    except StorageError:
+        return False
+    if storage.kept.put(file.name, data) is PutOutcome.PRESENT:
+        get_content(storage.kept, file)
+    crashpoint("unsynced.kept")
+    storage.forget_near(file.name)
+    return True
+
+
+def _without(
+    kept: Storage, head: Manifest, parent: Parent, lost: frozenset[str], snapshot: Snapshot | None
+) -> EpochWork:
+    since = head.snapshot_epoch if snapshot is None else snapshot.epoch
+    restored = _restored(kept, head, parent, lost, since)
+    files = write_delta(kept, restored, parent.mark) if restored.keys else ()
+    loss = _loss(head, lost, since, len(restored.keys))
+    told = {"lost_keys": loss.keys, "lost_updates": loss.updates, "restored_keys": loss.restored}
+    return EpochWork(
+        changed=(Changed(files=files),),
+        outputs=(),
+        counters={f"{PREFIX}{name}": count for name, count in told.items()},
+        loss=loss,
+        lost=lost,
+        snapshot=snapshot,
+    )
+
+
+def _restored(kept: Storage, head: Manifest, parent: Parent, lost: frozenset[str], since: int) -> Changes:
+    """Return the saved keys that no file has as they were later."""
+    epochs: dict[bytes, int] = {}
+    values: dict[bytes, bytes | None] = {}
+    for save in saves_of(kept, head, parent.hash, since):
+        epochs.update(dict.fromkeys(save.keys, save.epoch))
+        values.update(zip(save.keys, save.values, strict=True))
+    oldest = min(epochs.values(), default=head.epoch)
+    for delta in _after(head, since):
+        if delta.epoch <= oldest:
+            continue
+        for state in delta.files:
+            if state.file.name not in lost:
+                for key in read_changes(kept, state).keys:
+                    if epochs.get(key, delta.epoch) < delta.epoch:
+                        del epochs[key], values[key]
+    return Changes.of(values)
+
+
+def _loss(head: Manifest, lost: frozenset[str], since: int, restored: int) -> Loss:
+    """Say how much is gone at most: what the lost files held, or what was not durable when the head was committed."""
+    deltas = [delta for delta in _after(head, since) if delta.lazy_names & lost]
+    files = [state for delta in deltas for state in delta.files if state.file.name in lost]
+    keys = sum(state.entries for state in files)
+    updates = sum(count for delta in deltas for name, count in delta.lazy if name in lost)
+    own = head.deltas[-1]
+    if f"{PREFIX}dirty_keys" in head.counters:
+        fresh = sum(state.entries for state in own.files if state.file.name in own.lazy_names)
+        keys = min(keys, head.counters[f"{PREFIX}dirty_keys"] + fresh)
+        updates = min(updates, head.counters[f"{PREFIX}dirty_updates"] + sum(count for _, count in own.lazy))
+    return Loss(tuple(int(delta.epoch) for delta in deltas), len(files), keys, updates, restored)

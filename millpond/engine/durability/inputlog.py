@@ -17,7 +17,7 @@ from millpond.checkpoint.records.manifest import EpochInput, Ownership
 from millpond.checkpoint.records.work import EpochWork
 from millpond.crashpoints import crashpoint
 from millpond.engine.arrowstream import read_stream
-from millpond.engine.plan import EpochPlan, Level, ProgramPlan
+from millpond.engine.plan import EpochPlan, ProgramPlan
 from millpond.errors import StorageError
 from millpond.ids import PartitionId
 from millpond.storage.content import NAME_DIGITS
@@ -46,7 +46,7 @@ def log_input(
 
 
 def read_input(storage: Storage, told: EpochInput) -> pa.Table | None:
-    """The rows of an epoch, each with its partition; None if there were none."""
+    """Return the rows of an epoch, each with its partition; None if there were none."""
     tables: list[pa.Table] = []
     for partition, name in told.rows:
         table = read_stream(unseal(FrameKind.INPUT, storage.get(name), name), partial(_nonsense, name))
@@ -69,9 +69,7 @@ def _nonsense(name: str, found: str) -> StorageError:
 
 
 def with_input(plan: ProgramPlan, epoch: EpochPlan, work: EpochWork) -> EpochWork:
-    """Add to an epoch's work what it was computed from, if the program's durability is to compute it again."""
-    if plan.durability is not Level.REPLAY:
-        return work
+    """Add to an epoch's work what it was computed from: for a program whose durability is to compute it again."""
     storage = open_storage(plan.storage_url)
     names = [(partition, _name(epoch, PartitionId(partition))) for partition in range(plan.layout.partitions)]
     told = EpochInput(
@@ -89,7 +87,7 @@ def with_input(plan: ProgramPlan, epoch: EpochPlan, work: EpochWork) -> EpochWor
 
 
 def feeds_of(plan: ProgramPlan) -> tuple[str, ...]:
-    """What the rows of an epoch depend on: numbers of feeds stand in them."""
+    """Return what the rows of an epoch depend on: numbers of feeds stand in them."""
     return tuple(f"{feed.name} -> {feed.entry}, {feed.order.value}" for feed in plan.feeds)
 
 

@@ -26,7 +26,7 @@ _PROGRAM = b"millpond.program"
 
 
 def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, bytes | None]:
-    """What the earlier steps of an epoch changed on a partition, from the control rows that pass through it."""
+    """Return what the earlier steps of an epoch changed on a partition, from the control rows that pass through it."""
     changed: dict[bytes, bytes | None] = {}
     for control in sorted(map(decode_control, controls), key=lambda control: control.step):
         changed.update(control.changed.inline.pairs())
@@ -36,7 +36,7 @@ def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, 
 
 
 def program_mark(program: CompiledProgram) -> bytes:
-    """A hash of a program's tasks: messages can only be worked on by the tasks that they were sent to."""
+    """Return a hash of a program's tasks: messages can only be worked on by the tasks that they were sent to."""
     told = [
         f"{task.name} {task.dispatch.value} {','.join(task.key)} {','.join(task.inputs)}"
         for entry in program.entries.values()
@@ -45,7 +45,7 @@ def program_mark(program: CompiledProgram) -> bytes:
     return hashlib.sha256("\n".join(told).encode()).hexdigest().encode()
 
 
-def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch) -> FileRef:
+def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch, mark: str) -> FileRef:
     """Store the messages that an epoch leaves on a partition; of one for all instances a single copy."""
     tasks = messages.column("task").to_numpy()
     to_all = [n for n, task in enumerate(plan.tasks) if task.dispatch is Dispatch.ONE_TO_ALL]
@@ -56,11 +56,11 @@ def write_pending(storage: Storage, plan: ProgramPlan, messages: pa.RecordBatch)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(messages.filter(pa.array(kept)).replace_schema_metadata(schema.metadata))
-    return put_content(storage, FOLDER, seal(FrameKind.PENDING, sink.getvalue().to_pybytes()))
+    return put_content(storage, FOLDER, seal(FrameKind.PENDING, sink.getvalue().to_pybytes()), mark)
 
 
 def read_pending(storage: Storage, plan: ProgramPlan, files: Sequence[FileRef]) -> pa.Table:
-    """The messages that an epoch left, each for the partition that owns it now."""
+    """Return the messages that an epoch left, each for the partition that owns it now."""
     tables = []
     for ref in files:
         table = decode_pending(unseal(FrameKind.PENDING, get_content(storage, ref), ref.name), ref.name)

@@ -6,6 +6,7 @@ something else comes out, it is seen.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.commit import write_segment
-from millpond.checkpoint.records.deltas import FOLDERS, encode_changes
+from millpond.checkpoint.records.deltas import VERSIONS, encode_changes
 from millpond.checkpoint.records.manifest import EpochDeltas, EpochInput, Genesis, Manifest, StateFile, elements_of
 from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.checkpoint.recovery import read_changes
@@ -36,7 +37,7 @@ from millpond.program.durability import BoundedLoss
 from millpond.state.timers import TimersType
 from millpond.storage.composed.elements import unplaced
 from millpond.storage.composed.unsynced import near_of
-from millpond.storage.content import FileRef, get_content, put_content
+from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, seal
 
@@ -49,7 +50,7 @@ def _tell_nobody(_done: int, _total: int) -> None:
 
 
 def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, *, one_host: bool = True) -> Level:
-    """The level of a run; what the program or the session can't have is refused."""
+    """Return the level of a run; what the program or the session can't have is refused."""
     level = Level.BOUNDED_LOSS if isinstance(durability, BoundedLoss) else durability
     bounded = bounded_loss_settings(program, durability)
     if (bounded or level is Level.REPLAY) and not one_host:
@@ -73,7 +74,7 @@ def check_durability(program: CompiledProgram, durability: Level | BoundedLoss, 
 
 
 def could_replay(program: CompiledProgram) -> bool:
-    """Whether a program may have its rows logged instead of what they change."""
+    """Say whether a program may have its rows logged instead of what they change."""
     try:
         check_durability(program, Level.REPLAY)
     except EpochError:
@@ -82,7 +83,7 @@ def could_replay(program: CompiledProgram) -> bool:
 
 
 def _unfit(program: CompiledProgram) -> str:
-    """What of a program does not follow from its rows alone: where gathered rows run is decided anew every time."""
+    """Say what of a program does not follow from its rows alone: where gathered rows run is decided anew every time."""
     gathered = [name for name, entry in program.entries.items() if entry.tasks[0].dispatch is Dispatch.GATHERED]
     if gathered:
         return f"gathered: {', '.join(gathered)}"
@@ -105,24 +106,30 @@ def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tel
         _check_feeds(plan, delta, told)
         parent = _parent_of(checkpoint.genesis, head, delta, told)
         work = _compute(_plan_of(plan, told), storage, parent, told)
-        computed = (*write_segment(storage, work), *(state for one in work.changed for state in one.files))
+        computed = (*write_segment(storage, work, parent.mark), *(state for one in work.changed for state in one.files))
         crashpoint("replay.computed")
+        _put_as_named(storage, delta, computed)
         if not _whole(storage, delta):
-            _write_as_first(storage, computed)
-            if not _whole(storage, delta):
-                raise _another_outcome(delta)
+            raise _another_outcome(delta)
     return len(lost)
 
 
-def _write_as_first(storage: Storage, files: Iterable[StateFile]) -> None:
-    """Write the same changes as the first version of files had them: the epoch may have run when that was written."""
-    for state in files:
-        payload = encode_changes(read_changes(storage, state), version=1)
-        put_content(storage, FOLDERS[FrameKind.DELTA], seal(FrameKind.DELTA, payload))
+def _put_as_named(storage: Storage, delta: EpochDeltas, computed: Iterable[StateFile]) -> None:
+    """Put what was computed again under the names that its epoch gave it, as whichever version of files had it then."""
+    named = {state.file.sha256: state.file.name for state in delta.files}
+    for state in computed:
+        changes = read_changes(storage, state)
+        for version in VERSIONS:
+            data = seal(FrameKind.DELTA, encode_changes(changes, version))
+            name = named.get(hashlib.sha256(data).hexdigest())
+            if name is not None:
+                storage.put(name, data)
+        if state.file.name not in named.values():
+            storage.delete(state.file.name)
 
 
 def _whole(storage: Storage, delta: EpochDeltas) -> bool:
-    """Whether all that an epoch changed can be read; near files may be torn, and are cleared away then."""
+    """Say whether all that an epoch changed can be read; near files may be torn, and are cleared away then."""
     torn = [state.file.name for state in delta.files if not _readable(storage, state.file)]
     for name in torn:
         storage.delete(name)
@@ -161,11 +168,15 @@ def _parent_of(genesis: Genesis, head: Manifest, delta: EpochDeltas, told: Epoch
         deltas=tuple(before for before in head.deltas if before.epoch < delta.epoch),
         pending=told.pending,
         elements=elements_of(genesis, head),
+        mark=f"{delta.parent}/replayed",
     )
 
 
 def _plan_of(plan: ProgramPlan, told: EpochInput) -> ProgramPlan:
-    """The plan that the epoch had, without what others have seen of it already: replies and dead letters are out."""
+    """Return the plan that the epoch had, without what others have seen of it already.
+
+    Replies and dead letters are out.
+    """
     feeds = tuple(
         replace(
             feed,
@@ -212,7 +223,7 @@ def _compute(plan: ProgramPlan, storage: Storage, parent: Parent, told: EpochInp
 
 
 def _fed(rows: pa.Table) -> set[int]:
-    """The feeds that rows are of."""
+    """Return the feeds that rows are of."""
     return set(rows.column("feed").to_pylist()) if "feed" in rows.column_names else {0}
 
 

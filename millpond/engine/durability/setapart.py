@@ -35,7 +35,7 @@ class Met:
             self._counts = dict(fresh)
 
     def of(self, keys: Iterable[bytes], rows: int) -> list[int]:
-        """How many rows met each key, all of them where that is not known: never less than it were."""
+        """Say how many rows met each key, all of them where that is not known: never less than it were."""
         return [self._counts.get(key, rows) or 1 for key in keys]
 
 
@@ -50,21 +50,21 @@ def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Change
     return kept, apart
 
 
-def near_changes(storage: Storage, changed: Changes, events: list[int], *, inline: bool) -> UnsyncedChanges:
+def near_changes(storage: Storage, changed: Changes, events: list[int], mark: str, *, inline: bool) -> UnsyncedChanges:
     """Changes of elements with bounded loss on their way: inline if they are few, else in files near the host."""
     if inline:
         return UnsyncedChanges(changed, events)
     met = dict(zip(changed.keys, events, strict=True))
     files = []
     for part in delta_parts(changed):
-        written = write_changes(near_of(storage), FrameKind.DELTA, part)
+        written = write_changes(near_of(storage), FrameKind.DELTA, part, mark)
         files.append(NearFile(written, pack_events(met[key] for key in part.keys)))
         crashpoint("delta.written")
     return UnsyncedChanges(files=tuple(files))
 
 
 def joined_near(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
-    """What several tasks changed with bounded loss, in no order."""
+    """Return what several tasks changed with bounded loss, in no order."""
     return UnsyncedChanges(
         Changes([key for one in told for key in one.inline.keys], [v for one in told for v in one.inline.values]),
         [count for one in told for count in one.events],

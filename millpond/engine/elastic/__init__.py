@@ -3,8 +3,8 @@
 Policies are pure: they are told of epochs (`Observed`) and answer with owners (`Decision`). docs/ELASTIC.md says how a
 job is given one.
 
-In reading order: `options`, `observed`, `detect`, `sketch`, `standard`, `balance`, `moves`, `latency`,
-`speeds`, `places`, `loadmetrics`, `rebalancer`.
+In reading order: `options`, `observed`, `detect`, `standard`, `balance`, `latency`,
+`speeds`, `loadmetrics`, `rebalancer`.
 """
 
 from __future__ import annotations

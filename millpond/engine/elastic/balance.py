@@ -134,7 +134,10 @@ def _relieve(shares: list[_Share], enough: float) -> bool:
 
 
 def _best(donor: _Share, receiver: _Share) -> int | None:
-    """Where the atom stands whose move leaves the lower of the two costs highest; None if none lowers the highest."""
+    """Say where the atom stands whose move leaves the lower of the two costs highest.
+
+    None if none lowers the highest.
+    """
     even = (donor.cost - receiver.cost) / (donor.unit_cost + receiver.unit_cost)
     below = _place(donor, even)
     weights = {place: donor.atoms[place][2] for place in (below, below + 1, 0) if place < len(donor.atoms)}

@@ -43,7 +43,7 @@ class Waits:
 
 
 def accepts(donor: Waits, receiver: Waits, donor_rows: Floats, receiver_rows: Floats, moved: Floats) -> bool:
-    """Whether the rows of two partitions wait less in all when some of them move."""
+    """Say whether the rows of two partitions wait less in all when some of them move."""
     before = donor.total(donor_rows) + receiver.total(receiver_rows)
     return before > donor.total(donor_rows - moved) + receiver.total(receiver_rows + moved)
 

@@ -2,13 +2,19 @@
 
 Counts follow from the rows alone, so they may cross a shuffle. Times may not: a task of an earlier step notes its time
 in the store of its partition, and the task of the last step tells all of them.
+
+Heavy hitters: the keys that most rows go to, in a fixed number of counters.
+
+Space-Saving with weights: a key without a counter takes over the smallest one, and what that had counted is noted as
+the error of the new count. So a key's count is never too low, and too high by at most its error. The same additions in
+the same order give the same counters: of equal ones, the key that sorts last goes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +22,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millpond.engine.elastic.observed import Floats, HotKey, Observed, TaskLoad
-from millpond.engine.elastic.sketch import Sketch
 from millpond.engine.gathered.keysets import TouchedKeys, store_keys
 from millpond.engine.gathered.partitionedview import groups_of
 from millpond.engine.messages import Control, Load
@@ -140,7 +145,7 @@ def _rows(load: Load) -> int:
 
 
 def _times(controls: Sequence[Control]) -> dict[tuple[int, int], float]:
-    """How long the task of each partition and step was at work, as far as that is known."""
+    """Say how long the task of each partition and step was at work, as far as that is known."""
     return {(control.partition, step): took for control in controls for step, took in control.busy.items()}
 
 
@@ -203,3 +208,58 @@ class HotKeys:
             for key, share in sketch.heaviest(HOT_SHARE)
         ]
         return tuple(sorted(found, key=lambda hot: (-hot.share, hot.task, hot.key)))
+
+
+COUNTERS = 64
+
+
+@dataclass(slots=True)
+class _Count:
+    rows: float
+    error: float
+
+
+@dataclass(slots=True)
+class Sketch:
+    """Counts of keys, of which the heaviest are right within their errors; `total` is of all rows."""
+
+    counters: int = COUNTERS
+    total: float = 0.0
+    _counts: dict[str, _Count] = field(default_factory=dict)
+
+    def add(self, key: str, rows: float) -> None:
+        """Count rows of a key."""
+        self.total += rows
+        held = self._counts.get(key)
+        if held is not None:
+            held.rows += rows
+        elif len(self._counts) < self.counters:
+            self._counts[key] = _Count(rows, 0.0)
+        else:
+            lightest = max(self._counts, key=lambda one: (-self._counts[one].rows, one))
+            least = self._counts.pop(lightest).rows
+            self._counts[key] = _Count(least + rows, least)
+
+    def add_others(self, rows: float) -> None:
+        """Count rows of keys that nobody names."""
+        self.total += rows
+
+    def fade(self, factor: float) -> None:
+        """Let what was counted so far weigh less than what comes."""
+        self.total *= factor
+        for held in self._counts.values():
+            held.rows *= factor
+            held.error *= factor
+
+    def heaviest(self, share: float) -> list[tuple[str, float]]:
+        """Keys that surely have at least this share of all rows, and their share, the heaviest first."""
+        sure = ((key, (held.rows - held.error) / self.total) for key, held in self._counts.items() if self.total)
+        return sorted(((key, part) for key, part in sure if part >= share), key=lambda one: (-one[1], one[0]))
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[str, float]], counters: int = COUNTERS) -> Sketch:
+        """Return the sketch of some additions."""
+        sketch = cls(counters)
+        for key, rows in keys:
+            sketch.add(key, rows)
+        return sketch

@@ -126,7 +126,7 @@ class Decision:
     spread: tuple[int, ...] | None = None
 
     def moved(self, before: Sequence[int]) -> int:
-        """How many key groups get another owner."""
+        """Say how many key groups get another owner."""
         return sum(now != then for now, then in zip(self.owners, before, strict=True))
 
 

@@ -127,7 +127,10 @@ def row_s(tasks: Iterable[TaskLoad]) -> float:
 
 
 def usual_rows(seen: Observed) -> Floats:
-    """How many rows each partition was at work on, in rows of the usual length: partitions differ in what they run."""
+    """Say how many rows each partition was at work on, in rows of the usual length.
+
+    Partitions differ in what they run.
+    """
     usual, mean = np.zeros(seen.partitions), row_s(seen.tasks)
     for task in seen.tasks:
         usual += task.worked_by(seen.owners, seen.partitions) * (row_s([task]) / mean if mean else 1.0)

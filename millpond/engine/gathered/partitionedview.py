@@ -58,7 +58,7 @@ class PartitionedView:
         return self._view(self._layout.owner_of(KeyGroup(group_of(key))))
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         return self._home(key).get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -73,5 +73,5 @@ class PartitionedView:
         return found
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All entries of one element and key group, in key order."""
+        """Return all entries of one element and key group, in key order."""
         return self._home(prefix).scan(prefix)

@@ -97,7 +97,7 @@ class Transactions:
 
 
 def judge(plan: ProgramPlan, epoch: EpochPlan, delivery: Delivery, raised: Raised) -> Failure | Left:
-    """What becomes of a row that raised in its only task: it is refused, stops the run, or is left out."""
+    """Return what becomes of a row that raised in its only task: it is refused, stops the run, or is left out."""
     error, one = raised.error, raised.prepared
     if isinstance(error, Aborted) and plan.program.entries[one.work.task.entry].aborts:
         return Left(Refused(str(error.reason)))

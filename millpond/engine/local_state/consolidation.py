@@ -51,7 +51,7 @@ class Consolidation:
             self._thread = None
 
     def take_seconds(self) -> float | None:
-        """How long the last one took, once; None if there was none, or it is not over."""
+        """Say how long the last one took, once; None if there was none, or it is not over."""
         seconds, self._seconds = self._seconds, None
         return seconds
 

@@ -65,7 +65,7 @@ class Load(Generic[Entries]):
 class Target:
     """What a load fills: an element as it is stored, and its index; if it is partial, the key groups of its instances.
 
-    `moment_us` is when entries are written, for those that expire.
+    `moment_us` is when entries are written, for those that expire; `mark` is that of the epoch's files.
     """
 
     element: Element
@@ -73,6 +73,7 @@ class Target:
     key_groups: int
     homes: tuple[int, ...]
     moment_us: int
+    mark: str = ""
 
     @property
     def columns(self) -> tuple[tuple[str, Any], ...]:
@@ -141,7 +142,7 @@ def load_rows(storage: Storage, target: Target, rows: pa.Table) -> LoadReport:
     """Write the entries of rows, all that have their keys; what is wrong with rows is told, not raised."""
     try:
         changes = _entries(target, rows)
-        files = write_delta(storage, changes) if changes.keys else ()
+        files = write_delta(storage, changes, target.mark) if changes.keys else ()
         counted = not isinstance(target.element.type, AgedType)
         return LoadReport(Changed(files=files, growth=len(changes.keys) if counted else 0))
     except MillpondError as error:

@@ -1,9 +1,13 @@
 """Opening a partition's state at exactly the committed parent, whatever the local store holds.
 
 A store that is a little behind is advanced by deltas. One that is lost, foreign or too far behind is restored: at once
-if the state is small, else by ranges of key groups, all of them now (eager) or each on demand, when it
-is first asked for. A store of other key groups, because some were given away or came since, keeps what it still has to
+if the state is small, else by ranges of key groups, all of them now (eager) or each on demand, when it is
+first asked for. A store of other key groups, because some were given away or came since, keeps what it still has to
 do with; only groups that came are restored.
+
+A range is what is restored to the local store at once: about a chunk of the snapshot, so that its first key waits for
+few files. Deltas after the snapshot may be for all key groups, and would be read again for every range. Small ones are
+kept in memory meanwhile. Where the others would cost more than all files once more, ranges are joined.
 """
 
 from __future__ import annotations
@@ -11,18 +15,19 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from millpond.checkpoint.records.deltas import within
+from millpond.checkpoint.records.deltas import FILE_BYTES, within
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Parent
-from millpond.checkpoint.recovery import advance_files, read_changes
+from millpond.checkpoint.recovery import advance_files, read_changes, restore_files
 from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
-from millpond.engine.local_state.restoring import Restoring
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
 from millpond.state.changes import Changes
@@ -47,7 +52,7 @@ _CLOCK = SystemClock()
 
 
 def store_path(local_root: str, uuid: str, partition: PartitionId) -> Path:
-    """Where a partition's store lies, whatever key groups it owns."""
+    """Say where a partition's store lies, whatever key groups it owns."""
     return Path(local_root) / uuid / f"{partition:05}"
 
 
@@ -76,11 +81,11 @@ def open_state(
         if store_version == StoreVersion(wanted, None, ours):
             return view
         view.close()
-        if _handed_over(store, store_version, storage, parent, groups):
+        if store_version.whole not in (None, ours) and _handed_over(store, store_version, storage, parent, groups):
             crashpoint("store.advanced")
             continue
         if store_version.stamp != wanted or store_version.whole != ours:
-            _restore(store, store_version, wanted, storage, parent, groups)
+            _restore(store, store_version, wanted, storage, parent, groups, ours)
             crashpoint("store.advanced")
             continue
         lacking = sorted(set(groups) - groups_in(store_version.held or ()))
@@ -98,7 +103,7 @@ def _handed_over(
     store: LocalStore, store_version: StoreVersion, storage: Storage, parent: Parent, groups: Sequence[int]
 ) -> bool:
     """Make a store of other key groups the store of these, if it is of use; say if it was, or if somebody else did."""
-    if store_version.whole in (None, ranges_of(groups)) or not groups:
+    if not groups or store_version.whole is None:
         return False
     before = sorted(groups_in(store_version.whole))
     missing = _missed(store_version, parent, before or groups)
@@ -108,7 +113,8 @@ def _handed_over(
         # It has to be somewhere before it can be given away.
         wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
         return (
-            _advance(store, store_version, wanted, storage, missing, before) or _store_version(store) != store_version
+            _advance(store, store_version, wanted, storage, missing, ranges_of(before))
+            or _store_version(store) != store_version
         )
     return store.hand_over(store_version, groups) or _store_version(store) != store_version
 
@@ -120,15 +126,15 @@ def _restore(
     storage: Storage,
     parent: Parent,
     groups: Sequence[int],
+    ours: Ranges,
 ) -> None:
-    ours = ranges_of(groups)
     if not groups:
         store.rebuild(wanted, (), ours)
         return
     missing = _missed(store_version, parent, groups) if store_version.whole == ours else None
     begun = _CLOCK.ticks()
     if store_version.origin is not None and missing is not None:
-        _advance(store, store_version, wanted, storage, missing, groups)
+        _advance(store, store_version, wanted, storage, missing, ours)
         if store_version.origin.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
             store.note_restored(Restored(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
@@ -150,13 +156,14 @@ def catch_up(storage: Storage, local_root: str, parent: Parent, layout: Layout, 
         return False
     store = LocalStore.at(path)
     store_version = _store_version(store)
-    if _handed_over(store, store_version, storage, parent, groups):
+    ours = ranges_of(groups)
+    if store_version.whole not in (None, ours) and _handed_over(store, store_version, storage, parent, groups):
         store_version = _store_version(store)
     missing = _missed(store_version, parent, groups)
     wanted = Stamp(parent.uuid, parent.epoch, parent.hash)
-    if store_version.stamp == wanted or store_version.whole != ranges_of(groups) or missing is None:
+    if store_version.stamp == wanted or store_version.whole != ours or missing is None:
         return False
-    advanced = _advance(store, store_version, wanted, storage, missing, groups)
+    advanced = _advance(store, store_version, wanted, storage, missing, ours)
     crashpoint("store.caught_up")
     return advanced
 
@@ -205,7 +212,7 @@ def drop_gone(local_root: str, parent: Parent, layout: Layout) -> list[Path]:
 
 
 def _is_folder(folder: Path) -> bool:
-    """Whether stores may lie there; behind a link there is nothing of ours to delete."""
+    """Say whether stores may lie there; behind a link there is nothing of ours to delete."""
     return folder.is_dir() and not folder.is_symlink()
 
 
@@ -221,7 +228,7 @@ def _missed(store_version: StoreVersion, parent: Parent, groups: Sequence[int]) 
 
 
 def _passes(parent: Parent, stamp: Stamp) -> bool:
-    """Whether a stamp is that of the parent or of an epoch before it, as far as its deltas tell."""
+    """Say whether a stamp is that of the parent or of an epoch before it, as far as its deltas tell."""
     if stamp.epoch == parent.epoch:
         return stamp.hash == parent.hash
     return any(delta.epoch == stamp.epoch + 1 and delta.parent == stamp.hash for delta in parent.deltas)
@@ -233,9 +240,9 @@ def _advance(
     wanted: Stamp,
     storage: Storage,
     missing: tuple[StateFile, ...],
-    groups: Sequence[int],
+    ours: Ranges,
 ) -> bool:
-    ranges = ranges_of(groups) if store_version.held is None else store_version.held
+    ranges = ours if store_version.held is None else store_version.held
     return store.advance(store_version, wanted, list(_load(storage, missing, ranges)))
 
 
@@ -255,3 +262,112 @@ def _load(storage: Storage, files: tuple[StateFile, ...], ranges: Ranges) -> Ite
             changes = read_changes(storage, state_file)
             for first, last in reached:
                 yield within(changes, first, last)
+
+
+KEPT_BYTES_MAX = FILE_BYTES
+"""Files of deltas up to this size together stay in memory while a state is restored."""
+
+READ_AGAIN_MAX = 2
+"""How many times the size of all files may be read in all, to have ranges that are small."""
+
+
+class Restoring:
+    """The state of some key groups at a parent, to be brought into a store by parts.
+
+    Parts are ranges of groups, among which there may be some that the store has nothing to do with.
+    """
+
+    def __init__(self, storage: Storage, parent: Parent, groups: Sequence[int]) -> None:
+        self._storage = storage
+        ours = ranges_of(groups)
+        files = restore_files(parent, groups[0], groups[-1])
+        self._files = tuple(state for state in files if any(state.overlaps(*each) for each in ours))
+        self._whole = groups
+        self._groups = range(groups[0], groups[-1] + 1)
+        self._kept: dict[str, Changes] = {}
+        self._keeps = kept_names(self._files)
+        snapshot = [state for state in parent.snapshot if state in self._files]
+        self._starts = range_starts(self._files, snapshot, self._groups, self._keeps)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all files that hold some of it."""
+        return sum(state.file.size_bytes for state in self._files)
+
+    @property
+    def ranges(self) -> list[range]:
+        """The ranges of key groups that are brought in at once, in order; together they hold all groups."""
+        return [range(first, end) for first, end in pairwise([*self._starts, self._groups.stop])]
+
+    def restore(self, store: LocalStore, stamp: Stamp, group: int) -> bool:
+        """Bring the range of a key group into a store; False if the store no longer stands at the stamp."""
+        found = self.ranges[bisect_right(self._starts, group) - 1]
+        return store.take(stamp, found, self.read, self._whole)
+
+    def read(self, ranges: Ranges) -> Iterator[Changes]:
+        """Return the entries of some key groups, file by file in the order in which they apply."""
+        for state in self._files:
+            reached = [each for each in ranges if state.overlaps(*each)]
+            if reached:
+                changes = self._changes(state)
+                for first, last in reached:
+                    yield within(changes, first, last)
+
+    def _changes(self, state: StateFile) -> Changes:
+        name = state.file.name
+        changes = self._kept.get(name)
+        if changes is None:
+            changes = read_changes(self._storage, state)
+            if name in self._keeps:
+                self._kept[name] = changes
+        return changes
+
+
+def kept_names(files: Sequence[StateFile]) -> frozenset[str]:
+    """Return the files that are worth keeping in memory: the last ones, which are deltas if there are any."""
+    kept: set[str] = set()
+    room = KEPT_BYTES_MAX
+    for state in reversed(files):
+        room -= state.file.size_bytes
+        if room < 0:
+            break
+        kept.add(state.file.name)
+    return frozenset(kept)
+
+
+def range_starts(
+    files: Sequence[StateFile], snapshot: Sequence[StateFile], groups: range, kept: frozenset[str]
+) -> list[int]:
+    """Say where ranges begin: where chunks of the snapshot do, or files of deltas if these are most of the state.
+
+    They are joined while too much would be read again.
+    """
+    total = sum(state.file.size_bytes for state in files)
+    most = 2 * sum(state.file.size_bytes for state in snapshot) >= total
+    dividing = snapshot if snapshot and most else files
+    starts = sorted({groups[0], *(state.first_group for state in dividing if state.first_group in groups)})
+    starts = _wide_enough(starts, groups, total)
+    while len(starts) > 1 and _read_in_all(files, starts, groups, kept) > READ_AGAIN_MAX * total:
+        starts = starts[::2]
+    return starts
+
+
+def _wide_enough(starts: list[int], groups: range, total: int) -> list[int]:
+    """Return the starts, without those whose range would hold much less than a file does."""
+    count = max(1, round(total / FILE_BYTES))
+    width = len(groups) / count
+    chosen = [starts[0]]
+    for start in starts[1:]:
+        if start - chosen[-1] >= width / 2:
+            chosen.append(start)
+    return chosen
+
+
+def _read_in_all(files: Sequence[StateFile], starts: list[int], groups: range, kept: frozenset[str]) -> int:
+    """Say how many bytes are read to bring in all ranges."""
+    bounds = [(first, end - 1) for first, end in pairwise([*starts, groups.stop])]
+    times = {
+        state.file.name: 1 if state.file.name in kept else sum(state.overlaps(*each) for each in bounds)
+        for state in files
+    }
+    return sum(state.file.size_bytes * times[state.file.name] for state in files)

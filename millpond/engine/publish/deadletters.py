@@ -51,11 +51,11 @@ class SourceRows:
     times: pa.Array | None = None
 
     def row(self, at: int) -> str:
-        """One row as JSON."""
+        """Return one row as JSON."""
         return row_text(self.columns, at)
 
     def time_us(self, at: int) -> int | None:
-        """When one row happened."""
+        """Say when one row happened."""
         return None if self.times is None else self.times[at].as_py()
 
 

@@ -33,12 +33,12 @@ ABORTED = "aborted"
 
 
 def staging_mark(epoch: int, checkpoint: str) -> str:
-    """How the names of an epoch's files begin: jobs that share a sink keep out of each other's way."""
+    """Say how the names of an epoch's files begin: jobs that share a sink keep out of each other's way."""
     return f"{epoch:010}-{checkpoint[:8]}"
 
 
 def is_over(name: str, epoch: int, checkpoint: str) -> bool:
-    """Whether a staged file is of an epoch that is published, or of a try at it that came to nothing."""
+    """Say whether a staged file is of an epoch that is published, or of a try at it that came to nothing."""
     return name[:10].isdecimal() and name[10:19] == f"-{checkpoint[:8]}" and int(name[:10]) <= epoch
 
 

@@ -24,8 +24,7 @@ from millpond.state.local.ownfolders import make_private
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
-from millpond.storage.diskerrors import not_plain
-from millpond.storage.door import Entry, EntryKind, usual_door
+from millpond.storage.door import Entry, EntryKind, not_plain, usual_door
 
 HANDED = "_handed"
 """The folder of notes, beside the staged files, each about a sink's files of an epoch."""
@@ -41,10 +40,10 @@ class StagingArea(Protocol):
     """A place where files wait."""
 
     def is_published(self, note: str, outputs: Outputs) -> bool:
-        """Whether the sink has got all of these files."""
+        """Say whether the sink has got all of these files."""
 
     def check_there(self, note: str, outputs: Outputs) -> bool:
-        """Whether files wait; False if another driver has published them meanwhile, an error if they are lost."""
+        """Say whether files wait; False if another driver has published them meanwhile, an error if they are lost."""
 
     def taken(self, outputs: Outputs) -> AbstractContextManager[list[Path]]:
         """Files on the driver's disk, each found to be the one that was staged."""
@@ -67,7 +66,7 @@ class FolderArea:
         self._door = usual_door()
 
     def is_published(self, note: str, outputs: Outputs) -> bool:
-        """Whether a note says so, or nothing waits and nobody would have made a note."""
+        """Say whether a note says so, or nothing waits and nobody would have made a note."""
         self._check_folder(self._root / STAGING)
         if self._entry(self._root / HANDED / note) is not None:
             return True
@@ -78,7 +77,7 @@ class FolderArea:
         return outputs[0].visible and not (self._entry(self._root / STAGING) or self._entry(self._root / HANDED))
 
     def check_there(self, note: str, outputs: Outputs) -> bool:
-        """Whether files wait; False if another driver has published them meanwhile, an error if they are lost."""
+        """Say whether files wait; False if another driver has published them meanwhile, an error if they are lost."""
         lost = next((output for output in outputs if self._entry(self._path(output)) is None), None)
         if lost is not None and not self.is_published(note, outputs):
             raise StorageError(
@@ -176,7 +175,7 @@ class CheckpointArea:
         self._scratch = scratch
 
     def is_published(self, note: str, outputs: Outputs) -> bool:  # noqa: ARG002
-        """Whether a note says so."""
+        """Say whether a note says so."""
         return self._storage.contains(f"{_NOTES}/{note}")
 
     def check_there(self, note: str, outputs: Outputs) -> bool:  # noqa: ARG002

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from millpond.compiler.routing import argument_hash
+from millpond.compiler.plan.routing import argument_hash
 from millpond.engine.task.working import WorkingState
 from millpond.errors import EpochError
 from millpond.ids import InstanceId, KeyGroup
@@ -144,7 +144,7 @@ class SequenceState(WorkingState):
         return left.get(name) is not self._given.get(name)
 
     def changes(self) -> Changes:
-        """All that differs from the parent, in the order of the store keys."""
+        """Return all that differs from the parent, in the order of the store keys."""
         return Changes.joined(overlay.changes() for overlay in self._overlays)
 
     @property

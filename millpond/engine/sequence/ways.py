@@ -23,18 +23,18 @@ _known: WeakKeyDictionary[type[ProgramBase], CompiledProgram] = WeakKeyDictionar
 
 
 def sequence_feeds(plan: ProgramPlan) -> list[int]:
-    """The feeds whose rows have to run in sequence."""
+    """Return the feeds whose rows have to run in sequence."""
     graph = plan.program.graph
     return [number for number, feed in enumerate(plan.feeds) if graph.why_sequence(feed.entry)]
 
 
 def plan_for(plan: ProgramPlan, fed: Collection[int]) -> ProgramPlan:
-    """The plan of an epoch that has rows of some feeds."""
+    """Return the plan of an epoch that has rows of some feeds."""
     return plan if set(fed).isdisjoint(sequence_feeds(plan)) else in_sequence(plan)
 
 
 def in_sequence(plan: ProgramPlan) -> ProgramPlan:
-    """The same plan with all rows in sequence."""
+    """Return the same plan with all rows in sequence."""
     if plan.in_sequence:
         return plan
     made = next((slow for fast, slow in _plans if fast is plan), None)

@@ -1,5 +1,5 @@
 """One task of a step: its rows, its state, its order, and what it hands on.
 
-In reading order: `step`, `working`, `intake`, `rowbatch`, `columns`, `ordering`, `inorder`, `merging`, `undoing`,
-`badrows`, `delivery`, `spill`, `windowadds`.
+In reading order: `step`, `working`, `intake`, `rowbatch`, `columns`, `ordering`, `inorder`, `merging`,
+`badrows`, `delivery`, `spill`.
 """

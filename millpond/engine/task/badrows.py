@@ -23,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def bad_rows(columns: dict[str, pa.Array], hints: dict[str, Any], keys: frozenset[str]) -> tuple[Mask, list[str]]:
-    """Which rows are bad, and for each of them, in order, the reason."""
+    """Say which rows are bad, and for each of them, in order, the reason."""
     rows = len(next(iter(columns.values()))) if columns else 0
     bad = np.zeros(rows, dtype=bool)
     reasons: dict[int, str] = {}
@@ -143,7 +143,7 @@ def _nulls_inside(column: pa.Array) -> bool:
 
 
 def _asks_more(hint: Any) -> bool:
-    """Whether more than nulls can be wrong with a value: limits, or a class that checks itself."""
+    """Say whether more than nulls can be wrong with a value: limits, or a class that checks itself."""
     bare = bare_hint(hint)
     is_class = get_origin(bare) is None and struct_fields(bare) is not None
     return (
@@ -156,12 +156,12 @@ def _asks_more(hint: Any) -> bool:
 
 
 def _is_made(hint: Any) -> bool:
-    """Whether values are made of what the column holds, which may fail."""
+    """Say whether values are made of what the column holds, which may fail."""
     return bare_hint(hint) is uuid.UUID or enum_values(bare_hint(hint)) is not None
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from Arrow is one of the hint: nulls where they may be, and within the limits."""
+    """Say whether a value read from Arrow is one of the hint: nulls where they may be, and within the limits."""
     if value is None:
         return optional(hint)
     bare = bare_hint(hint)

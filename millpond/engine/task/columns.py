@@ -77,7 +77,7 @@ class NumberColumn:
         return values
 
     def numbers(self) -> npt.NDArray[Any]:
-        """All values."""
+        """Return all values."""
         return self._values
 
     def distinct(self) -> Coded:
@@ -119,7 +119,7 @@ class ArrowColumn:
         return self._read(self._array.take(pa.array(rows)))
 
     def numbers(self, part: int) -> npt.NDArray[Any] | None:
-        """All values of one part of a tuple, if these are numbers and none is missing."""
+        """Return all values of one part of a tuple, if these are numbers and none is missing."""
         whole = self._array
         if not pa.types.is_struct(whole.type) or whole.null_count:
             return None
@@ -181,13 +181,13 @@ def column_of(array: pa.Array, hint: Any, *, key: bool = False) -> Column:
 
 
 def numbers_of(column: Column, part: int | None) -> npt.NDArray[Any] | None:
-    """All values of a column, or of one part of its tuples, if they are numbers and none is missing."""
+    """Return all values of a column, or of one part of its tuples, if they are numbers and none is missing."""
     if part is None:
         return column.numbers() if isinstance(column, NumberColumn) else None
     return column.numbers(part) if isinstance(column, ArrowColumn) else None
 
 
 def _repeats(texts: pa.Array) -> bool:
-    """Whether texts repeat enough for it to pay to look for equal ones, by the first of them."""
+    """Say whether texts repeat enough for it to pay to look for equal ones, by the first of them."""
     sample = texts[:SAMPLE_ROWS]
     return len(texts) < SAMPLE_ROWS or 2 * len(sample.unique()) < len(sample)

@@ -140,7 +140,7 @@ class Delivery:
         return parcel
 
     def fit_plainly(self, work: Work, results: list[Any]) -> bool:
-        """Whether results can leave as can be seen at once: it is asked every few rows where rows raise."""
+        """Say whether results can leave as can be seen at once: it is asked every few rows where rows raise."""
         feed = self._plan.feeds[work.feed]
         point = self._plan.program.entries[feed.entry].point
         if not work.task.last:
@@ -285,7 +285,7 @@ class Delivery:
                 out.append(group)
         except TypeError as error:
             unfit = UnfitError(
-                "MP603",
+                "MP227",
                 f"`{after.key[0]}` is used as a key of state, and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
@@ -379,7 +379,7 @@ def _fit_plainly(values: list[Any], returns: Any) -> bool:
 
 
 def _misfit(values: list[Any], returns: Any) -> str:
-    """Why values are no replies; nothing if they are."""
+    """Say why values are no replies; nothing if they are."""
     try:
         to_arrow(values, returns)
     except Exception as error:  # noqa: BLE001 - a class of the user may fail in any way when it is read

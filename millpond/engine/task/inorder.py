@@ -10,11 +10,17 @@ then on it is looked at every few rows.
 
 Rows that an earlier try of the epoch found to raise at some step are run for what they raise alone: whatever they do is
 undone at once.
+
+To undo a row, nothing is kept until a row raises: what entries were first is what the parent holds. From then on it is
+known what they were at one row. Where rows touch entries by their keys, only those are brought back that the row to
+undo has to do with. Where they may touch anything, all of it is.
+
+Rows of a task that only adds them to windows are added at once instead of one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any, Final
@@ -24,15 +30,15 @@ import numpy.typing as npt
 
 from millpond.compiler.compiled import CompiledTask
 from millpond.engine.failures import UnfitError
-from millpond.engine.gathered.links import Reach
+from millpond.engine.gathered.links import Entry, Links, Reach
 from millpond.engine.messages import Failure
-from millpond.engine.task.columns import Rows
+from millpond.engine.task.columns import Rows, numbers_of
 from millpond.engine.task.delivery import Delivery, NoParcel
 from millpond.engine.task.intake import Work
 from millpond.engine.task.rowbatch import LEFT_OUT, RowBatch
-from millpond.engine.task.undoing import Memory
-from millpond.engine.task.windowadds import added_at_once
 from millpond.errors import EpochError, Passing
+from millpond.program.semantics.epoch_time import added_from_us
+from millpond.state.overlay import KeyedOverlay
 
 CHUNK_ROWS: Final = 8192
 """Small enough for a cache, large enough that a chunk costs nothing by itself."""
@@ -336,7 +342,7 @@ class InOrder:
         return end
 
     def _result_error(self, one: RowBatch) -> BaseException | None:
-        """Why the last result can't be handed over, if it can't."""
+        """Say why the last result can't be handed over, if it can't."""
         try:
             one.check(len(one.results) - 1, self._lane)
         except NoParcel as unfit:
@@ -344,7 +350,7 @@ class InOrder:
         return None
 
     def _end_of_row(self, at: int) -> int:
-        """Where what one row of the input has to do here ends: turns of its loops lie side by side."""
+        """Say where what one row of the input has to do here ends: turns of its loops lie side by side."""
         end = at + 1
         if self._tried is None or not self._tried[at]:
             return end
@@ -357,3 +363,89 @@ class InOrder:
         places, row = self._work[int(self._owners[position])].places, int(self._rows[position])
         columns = (places.order, places.feed, places.source, places.position, places.tie, places.duplicate)
         return tuple(int(column[row]) for column in columns)
+
+
+class Memory:
+    """The entries of all that some works may touch, as they were before the row at the position `since`.
+
+    Rows are `apart` if they touch entries by their keys alone.
+    """
+
+    def __init__(self, reaches: Sequence[Reach], owners: Rows, rows: Rows) -> None:
+        self._links = Links(reaches, owners, rows)
+        self._whole = {id(overlay): overlay for reach in reaches for overlay in reach.whole}
+        self._known: dict[int, dict[Any, bytes | None]] = {}
+        self.apart = not self._whole
+        self.since = 0
+
+    def learn(self, at: int) -> None:
+        """Know entries as they are now, before the row at a position."""
+        for overlay, units in _by_element(self._links.needed_again(self.since, at)):
+            self._known_of(overlay).update(overlay.remember(units))
+        for whole in self._whole.values():
+            whole.begin()
+        self.since = at
+
+    def go_back(self, first: int, last: int) -> Rows:
+        """Undo the rows from `first` to `last`, which ran last: return those since the known point that must run again.
+
+        Whatever these touch is as it was then.
+        """
+        if self.apart:
+            entries, rows = self._links.joined(self.since, first, last)
+        else:
+            entries, rows = self._links.touched(self.since, last), list(range(self.since, first))
+        for overlay, units in _by_element(entries):
+            known = self._known_of(overlay)
+            overlay.restore({unit: known[unit] for unit in units})
+        for whole in self._whole.values():
+            whole.undo()
+        return np.array(rows, dtype=np.intp)
+
+    def _known_of(self, overlay: KeyedOverlay) -> dict[Any, bytes | None]:
+        known = self._known.get(id(overlay))
+        if known is None:
+            known = self._known[id(overlay)] = overlay.committed()
+        return known
+
+
+def _by_element(entries: Iterable[Entry]) -> Iterable[tuple[KeyedOverlay, list[Any]]]:
+    found: dict[int, tuple[KeyedOverlay, list[Any]]] = {}
+    for overlay, unit in entries:
+        found.setdefault(id(overlay), (overlay, []))[1].append(unit)
+    return found.values()
+
+
+ROWS_MIN: Final = 64
+"""So many more rows than keys there must be: others are added as fast one by one."""
+
+
+def added_at_once(prepared: RowBatch, count: int, containers: Sequence[Any]) -> bool:
+    """Add the next rows to windows, if all they do is that, and it can't be seen that they did it together.
+
+    If not, nothing is changed: they run one by one, which also tells what is wrong with one of them.
+    """
+    work = prepared.work
+    adds = work.task.adds
+    if adds is None or count <= ROWS_MIN:
+        return False
+    found = {one.column: numbers_of(work.variables[one.input], one.part) for one in adds.values}
+    rows = prepared.next_rows(count)
+    columns = {column: values[rows] for column, values in found.items() if values is not None}
+    if len(columns) < len(found):
+        return False
+    (windows,) = containers
+    distinct, codes = work.coded_keys()
+    here, places = np.unique(codes[rows], return_inverse=True)
+    if count < ROWS_MIN + len(here):
+        return False
+    keys = distinct[here].tolist() if isinstance(distinct, np.ndarray) else [distinct[code] for code in here.tolist()]
+    if work.times is None:
+        times = np.full(count, windows.clock(), np.int64)
+    else:
+        told = added_from_us(windows.place)
+        times = work.times[rows] if told is None else np.maximum(work.times[rows], told)
+    if not windows.add_columns(keys, places, times, columns):
+        return False
+    prepared.ran([None] * count)
+    return True

@@ -90,7 +90,7 @@ class Work:
         return len(self.places)
 
     def content(self) -> list[Column | KeptColumn]:
-        """All that a row says: what tells two rows of one place apart."""
+        """Return all that a row says: what tells two rows of one place apart."""
         times = [] if self.times is None else [NumberColumn(self.times)]
         return [*self.variables.values(), *self.keep, *times]
 
@@ -210,7 +210,10 @@ def _mask_of(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def content_bytes(table: pa.Table) -> int:
-    """How many bytes the values of a table have, the same however rows arrived: nested ones are taken for 16 each."""
+    """Say how many bytes the values of a table have, the same however rows arrived.
+
+    Nested ones are taken for 16 each.
+    """
     total = 0
     for column in table.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
@@ -283,7 +286,7 @@ def _late_rows(plan: ProgramPlan, epoch: EpochPlan, feed: int, table: pa.Table) 
 
 
 def _before(epoch: EpochPlan, feed: int, table: pa.Table, until: Excluded) -> npt.NDArray[np.bool_]:
-    """Which rows come before a row in the input."""
+    """Say which rows come before a row in the input."""
     order, position = _ints(table, "ord"), _ints(table, "pos")
     before: npt.NDArray[np.bool_] = order < until.order
     same = order == until.order
@@ -439,7 +442,7 @@ def column_array(table: pa.Table, name: str) -> pa.Array:
 
 
 def _sources(table: pa.Table) -> pa.Array:
-    """Where rows come from; rows of one source, or of none, travel without it."""
+    """Say where rows come from; rows of one source, or of none, travel without it."""
     return column_array(table, "src") if "src" in table.column_names else pa.nulls(table.num_rows, pa.string())
 
 

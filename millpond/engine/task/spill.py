@@ -35,7 +35,7 @@ from millpond.graph.model import Access, Mode
 from millpond.ids import PartitionId
 from millpond.state.changes import Changes
 from millpond.state.units import groups_of_units
-from millpond.storage.diskerrors import coded
+from millpond.storage.door import coded
 
 ROW_BYTES = 700
 """What a row takes besides its content: its place in the order, its values and its entry of state as Python objects."""
@@ -72,7 +72,7 @@ def run_task(task: StepRun, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch
 
 
 def _can_divide(plan: ProgramPlan, step: int) -> bool:
-    """Whether rows of different key groups share nothing at this step, and nothing asks for all of them at once.
+    """Say whether rows of different key groups share nothing at this step, and nothing asks for all of them at once.
 
     Rows that are logged to be run again are all held, and how they were divided would have to be known then.
     """
@@ -116,7 +116,7 @@ def _run_divided(task: StepRun, cost: _Cost, batches: Iterable[pa.RecordBatch]) 
         for number, rows in enumerate(waiting.portions(plan.memory_bytes)):
             one = StepRun(
                 plan, task.epoch, task.step, task.partition, {} if number else task.counted, where=task.where,
-                portion=number,
+                portion=number, storage=task.storage,
             )  # fmt: skip
             told.append(one.run(rows))
             task.seen = task.seen if number else one.seen
@@ -138,7 +138,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], cost: _Cost, size: int) -> Iter
 
 
 def _pieces(key_groups: int, owned: Sequence[int]) -> Pieces:
-    """Which piece the rows of each key group are in; those of a partition are divided evenly."""
+    """Say which piece the rows of each key group are in; those of a partition are divided evenly."""
     count = min(len(owned), PIECES_MAX)
     pieces = np.arange(key_groups) * count // key_groups
     pieces[list(owned)] = np.arange(len(owned)) * count // len(owned)

@@ -73,6 +73,7 @@ class StepRun:
     gathered: tuple[Load, ...] = ()
     timers: list[TaskTimes] = field(default_factory=list)
     portion: int = 0
+    storage: Storage | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """Work through the rows and return messages and control rows; failures of rows are told, not raised."""
@@ -98,13 +99,13 @@ class StepRun:
     def _read(self, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:
         if self.step == 0 and not self.epoch.continues:
             if self.plan.durability is Level.REPLAY:
-                batches = log_input(open_storage(self.plan.storage_url), self.epoch, self.partition, batches)
+                batches = log_input(self._storage(), self.epoch, self.partition, batches)
             read_feeds(self.plan, self.epoch, batches, intake)
         else:
             read_messages(self.plan, self.step, batches, intake)
 
     def _work(self, intake: Intake) -> pa.RecordBatch:
-        storage = open_storage(self.plan.storage_url)
+        storage = self._storage()
         with self._timed("open"):
             view = self._open(storage, self.partition)
         self.seen = self._see(view)
@@ -136,8 +137,12 @@ class StepRun:
             drop_gone(self.plan.local_root, self.epoch.parent, self.plan.layout)
         return told
 
+    def _storage(self) -> Storage:
+        """Return the storage that the task was given, or open it by its address."""
+        return self.storage or open_storage(self.plan.storage_url)
+
     def _busy(self, view: StoreView) -> dict[int, float]:
-        """How long this task and those of earlier steps were at work; only the last one tells.
+        """Say how long this task and those of earlier steps were at work; only the last one tells.
 
         Times differ between attempts, so they must not cross a shuffle: the store remembers them. Waiting for state is
         no work: what was restored in this epoch is here in the next one.
@@ -162,7 +167,7 @@ class StepRun:
         return view
 
     def _see(self, view: StoreView) -> Seen:
-        """How the state was found, by this step or those before it in the epoch: the store remembers that."""
+        """Say how the state was found, by this step or those before it in the epoch: the store remembers that."""
         parent = self.epoch.parent.epoch
         restored = view.restored
         if not parent:
@@ -206,7 +211,7 @@ class StepRun:
                 self.failures.append(failure)
                 return Changed()
             with self._timed("save"):
-                saved = state.save_by_home(storage, sum(map(len, work)))
+                saved = state.save_by_home(storage, self.epoch.parent.mark, sum(map(len, work)))
         self.timers.append(TaskTimes(state.soonest_us))
         self.gathered = tuple(state.loads)
         return saved
@@ -238,11 +243,11 @@ class StepRun:
     ) -> pa.RecordBatch:
         last = self.step == self.plan.steps - 1
         with self._timed("save"):
-            saved = state.save(storage, interim if last else {}, sum(map(len, intake.work)))
+            saved = state.save(storage, self.epoch.parent.mark, interim if last else {}, sum(map(len, intake.work)))
         outbox, waiting = delivery.outbox, intake.waiting
         pending: tuple[FileRef, ...] = ()
         if last and (len(outbox) or waiting is not None):
-            pending = (write_pending(storage, self.plan, outbox.messages(waiting)),)
+            pending = (write_pending(storage, self.plan, outbox.messages(waiting), self.epoch.parent.mark),)
             outbox, waiting = Outbox(), None
         with self._timed("reply"):
             outputs = delivery.write_files(storage)
@@ -289,7 +294,7 @@ class StepRun:
                 delivery.late_rows(late)
 
     def _counts(self, feed: int) -> bool:
-        """Whether this partition counts the feed's bad rows: of rows that go to all, one partition alone does."""
+        """Say whether this partition counts the feed's bad rows: of rows that go to all, one partition alone does."""
         to_all = self.plan.entry_of(feed).tasks[0].dispatch is Dispatch.ONE_TO_ALL
         return not to_all or 0 in self.plan.layout.instances_of(self.partition)
 

@@ -102,7 +102,7 @@ class WorkingState:
         return ranks[0][codes]
 
     def by_key_alone(self, task: CompiledTask) -> bool:
-        """Whether rows of different keys share no state, so that only the order within a key can be seen."""
+        """Say whether rows of different keys share no state, so that only the order within a key can be seen."""
         return 0 < len(self._keyed_names(task)) == len(task.accesses)
 
     def _keyed_names(self, task: CompiledTask) -> list[str]:
@@ -194,7 +194,7 @@ class WorkingState:
         return overlay
 
     def changes(self) -> Changes:
-        """All that differs from the parent, in the order of the store keys."""
+        """Return all that differs from the parent, in the order of the store keys."""
         overlays: list[tuple[str, KeyedOverlay | OnDemandOverlay]] = list(self._keyed.items())
         overlays += [(name, whole) for (name, _), whole in self._on_demand.items()]
         written = [overlay for name, overlay in overlays if name in self._written]
@@ -206,43 +206,43 @@ class WorkingState:
             changes = changes.at(sorted(range(len(changes.keys)), key=changes.keys.__getitem__))
         return changes
 
-    def save(self, storage: Storage, before: Mapping[bytes, bytes | None], rows: int) -> Changed:
+    def save(self, storage: Storage, mark: str, before: Mapping[bytes, bytes | None], rows: int) -> Changed:
         """Write what changed; small changes are returned instead.
 
         `before` is what earlier steps changed, if it is this step that speaks for all. So many `rows` may have met a
         key of which it is not known.
         """
-        changes, near = self._set_apart(storage, rows)
+        changes, near = self._set_apart(storage, mark, rows)
         if before:
             changes = Changes.of({**before, **dict(changes.pairs())})
         # What orders timers lies anywhere.
         anywhere = any(isinstance(overlay, TimersOverlay) for overlay in self._keyed.values())
-        return self._put(storage, changes, near, by_home=anywhere)
+        return self._put(storage, mark, changes, near, by_home=anywhere)
 
-    def save_by_home(self, storage: Storage, rows: int) -> Changed:
+    def save_by_home(self, storage: Storage, mark: str, rows: int) -> Changed:
         """Write what changed of gathered keys, a file for each partition that owns some of them."""
-        return self._put(storage, *self._set_apart(storage, rows), by_home=True)
+        return self._put(storage, mark, *self._set_apart(storage, mark, rows), by_home=True)
 
-    def _put(self, storage: Storage, changes: Changes, near: UnsyncedChanges, *, by_home: bool) -> Changed:
+    def _put(self, storage: Storage, mark: str, changes: Changes, near: UnsyncedChanges, *, by_home: bool) -> Changed:
         if _is_small(changes):
             return Changed(changes, growth=self._growth(), near=near)
         parts = self._by_home(changes) if by_home else [changes]
         files: list[StateFile] = []
         for part in parts:
-            files += write_delta(self._place(storage), part)
+            files += write_delta(self._place(storage), part, mark)
             crashpoint("delta.written")
         return Changed(files=tuple(files), growth=self._growth(), near=near)
 
-    def _set_apart(self, storage: Storage, rows: int) -> tuple[Changes, UnsyncedChanges]:
+    def _set_apart(self, storage: Storage, mark: str, rows: int) -> tuple[Changes, UnsyncedChanges]:
         """Return what changed, and what of it stays near the host."""
         changed = self.changes()
         if not self._plan.bounded_loss:
             return changed, UnsyncedChanges()
         kept, near = set_apart(changed, self._plan.bounded_loss_indexes)
-        return kept, near_changes(storage, near, self._met.of(near.keys, rows), inline=_is_small(near))
+        return kept, near_changes(storage, near, self._met.of(near.keys, rows), mark, inline=_is_small(near))
 
     def _place(self, storage: Storage) -> Storage:
-        """Where changes go: near the host, if they can be computed again from what is logged."""
+        """Say where changes go: near the host, if they can be computed again from what is logged."""
         return near_of(storage) if self._plan.durability is Level.REPLAY else storage
 
     def _by_home(self, changes: Changes) -> list[Changes]:

@@ -202,7 +202,7 @@ class Timekeeper:
         return advanced(self.last.event, self._feeds, moment, Heard({}, (), ends=ends))
 
     def firing(self, moment: int, *, ends: bool = False) -> Firing:
-        """How far the handlers of what is due at a moment have been called; it may `end` event time."""
+        """Say how far the handlers of what is due at a moment have been called; it may `end` event time."""
         last = self.last
         until, end = self.reached(moment, ends=ends), None
         event = self._advanced(moment, ends=ends) if self.by_event else None
@@ -224,7 +224,7 @@ class Timekeeper:
         return last.told_us if moment == last.now_us else last.reached_us
 
     def ticks(self) -> bool:
-        """Whether an epoch without rows is worth its while now: a timer may be due, or a time to live is over."""
+        """Say whether an epoch without rows is worth its while now: a timer may be due, or a time to live is over."""
         now, last = self.moment(), self.last
         if last.now_us is None:
             return False

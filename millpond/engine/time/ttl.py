@@ -25,7 +25,7 @@ Over = Mapping[int, int]
 
 
 def expires(plan: ProgramPlan) -> bool:
-    """Whether some element has a time to live."""
+    """Say whether some element has a time to live."""
     return any(element.ttl is not None for element in plan.program.elements.values())
 
 

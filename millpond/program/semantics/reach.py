@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from millpond.program.declare import Element
-from millpond.program.entries import MARK
 from millpond.program.semantics.ambient import as_written, codes_of, names_in
 
 _ASKING: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"))
@@ -25,11 +24,11 @@ def members_of(program: type) -> dict[str, Any]:
 def names_reached(program: type, method: Callable[..., Any]) -> set[str]:
     """Return all names of attributes and globals in a method, and in the methods and functions that it names.
 
-    Functions of Python's own library are left out, and so are entry points, which no method may call. A name may mean
-    something else than it seems: so this is more than what can happen, never less, as long as nothing is looked up by
-    a text. But `self.windows.add` is no method `add` of the program.
+    Functions of Python's own library are left out. A name may mean something else than it seems: so this is more than
+    what can happen, never less, as long as nothing is looked up by a text. But `self.windows.add` is no
+    method `add` of the program.
     """
-    members = {name: one for name, one in members_of(program).items() if not hasattr(one, MARK)}
+    members = members_of(program)
     waiting, seen, found = [as_written(method)], set[int](), set[str]()
     while waiting:
         function = waiting.pop()

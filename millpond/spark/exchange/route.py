@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.compiler.compiled import CompiledEntry
-from millpond.compiler.routing import hashed_parameters
+from millpond.compiler.plan.routing import hashed_parameters
 from millpond.engine.plan import FeedPlan, Order, ProgramPlan
 from millpond.engine.sequence.ways import HOME
 from millpond.engine.task.intake import feed_column, keep_column
@@ -184,7 +184,7 @@ def feed_frame(
     shape: Shape,
     time: Column | None = None,
 ) -> DataFrame:
-    """One feed's rows, with its own columns only; `time` is when they happened, if that is known."""
+    """Return one feed's rows, with its own columns only; `time` is when they happened, if that is known."""
     parameters = dict(entry.point.parameters)
     columns = []
     if shape.group:
@@ -209,7 +209,7 @@ def feed_frame(
 
 
 def union_feeds(frames: Sequence[DataFrame]) -> DataFrame:
-    """All feeds as one DataFrame; columns of other feeds are null."""
+    """Return all feeds as one DataFrame; columns of other feeds are null."""
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 

@@ -149,7 +149,7 @@ def _kept(
 
 
 def sink_plan(name: str, sink: Sink | None, outputs: Path, *, apart: bool = False) -> SinkPlan | None:
-    """Where the files of a sink are staged, if there is one."""
+    """Say where the files of a sink are staged, if there is one."""
     return None if sink is None else replace(SinkPlan.of(name, sink, outputs), apart=apart)
 
 

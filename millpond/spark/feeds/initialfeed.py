@@ -107,7 +107,7 @@ def _routed(frame: DataFrame, target: Target, partitions: int) -> DataFrame:
 def _load_function(
     shipment: Shipment, target: Target
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    name, told = target.element.name, (target.index, target.key_groups, target.homes, target.moment_us)
+    name, told = target.element.name, (target.index, target.key_groups, target.homes, target.moment_us, target.mark)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = [batch for batch in batches if batch.num_rows]

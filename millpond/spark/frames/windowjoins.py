@@ -101,8 +101,8 @@ def join_frames(left: JoinSide, right: JoinSide, join: KeyJoin, how: str, partit
     if isinstance(join, KeyIntervals):
         pairs = _near(mine, theirs, join, how, keys, partitions)
     else:
-        mine, theirs = _in_windows(mine, theirs, join, keys)
-        pairs = _meet(mine, theirs, [*keys, BEGIN], how, partitions)
+        placed = _in_sessions if isinstance(join, KeySessions) else _in_windows
+        pairs = placed(mine, theirs, join, how, keys, partitions)
         bounds = [_moment(F.coalesce(f"l{name}", f"r{name}"), left.kinds[-1]) for name in (BEGIN, END)]
     others = [
         F.col(f"{letter}v{place}")
@@ -205,11 +205,10 @@ def _meet(
 # --- in windows
 
 
-def _in_windows(mine: DataFrame, theirs: DataFrame, join: KeyJoin, keys: list[str]) -> tuple[DataFrame, DataFrame]:
-    """Repeat rows for each window that they lie in, with its bounds; those without a time lie in none."""
-    mine, theirs = (frame.where(F.col(letter + _TIME).isNotNull()) for frame, letter in ((mine, "l"), (theirs, "r")))
-    if isinstance(join, KeySessions):
-        return _in_sessions(mine, theirs, join.gap, keys)
+def _in_windows(
+    mine: DataFrame, theirs: DataFrame, join: KeyJoin, how: str, keys: list[str], partitions: int | None
+) -> DataFrame:
+    """Join rows that lie in one window, once for each that both lie in; those without a time lie in none."""
     assert isinstance(join, KeyWindows)
     grid = cast("SlicedGrid", join.grid)
 
@@ -218,10 +217,12 @@ def _in_windows(mine: DataFrame, theirs: DataFrame, join: KeyJoin, keys: list[st
 
     found = F.arrow_udf(bounds, "array<struct<begin: bigint, end: bigint>>")  # type: ignore[attr-defined]
     one, other = (
-        frame.select("*", F.inline(found(letter + _TIME)).alias(f"{letter}{BEGIN}", f"{letter}{END}"))
-        for frame, letter in ((mine, "l"), (theirs, "r"))
+        frame.where(F.col(letter + _TIME).isNotNull()).select(
+            "*", F.inline(found(letter + _TIME)).alias(f"{letter}{BEGIN}", f"{letter}{END}")
+        )
+        for frame, letter in zip((mine, theirs), _SIDES, strict=True)
     )
-    return one, other
+    return _meet(one, other, [*keys, BEGIN], how, partitions)
 
 
 def _bounds_of(grid: SlicedGrid, times: pa.Array) -> pa.Array:
@@ -234,32 +235,36 @@ def _bounds_of(grid: SlicedGrid, times: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(bounds, ["begin", "end"]))
 
 
-def _in_sessions(mine: DataFrame, theirs: DataFrame, gap: int, keys: list[str]) -> tuple[DataFrame, DataFrame]:
-    """Find the sessions of the rows of both sides; where a null in the key keeps sides apart, of each side's rows."""
-    both = ((mine, "l"), (theirs, "r"))
-    rows = functools.reduce(
-        lambda one, other: one.unionByName(other, allowMissingColumns=True),
-        [
-            frame.select(
-                "*", *(F.col(letter + name).alias(name) for name in (*keys, _TIME)), F.lit(letter).alias("side")
-            )
-            for frame, letter in both
-        ],
-    )
+def _in_sessions(
+    mine: DataFrame, theirs: DataFrame, join: KeyJoin, how: str, keys: list[str], partitions: int | None
+) -> DataFrame:
+    """Join rows of one session, in one pass over the rows of both sides; where a key has a null, sides are apart."""
+    assert isinstance(join, KeySessions)
+    sides = [
+        frame.where(F.col(letter + _TIME).isNotNull()).select(
+            *(F.col(letter + name).alias(name) for name in (*keys, _TIME)),
+            F.lit(letter).alias("side"),
+            F.struct(*frame.columns).alias(letter),
+        )
+        for frame, letter in zip((mine, theirs), _SIDES, strict=True)
+    ]
+    rows = sides[0].unionByName(sides[1], allowMissingColumns=True)
+    if partitions is not None:
+        rows = rows.repartition(partitions, *keys)
     nulls = functools.reduce(or_, [F.col(key).isNull() for key in keys])
     rows = rows.withColumn("apart", F.when(nulls, F.col("side")))
     own = Over.partitionBy(*keys, "apart").orderBy(_TIME)
     rows = rows.withColumn("before", F.lag(_TIME).over(own))
-    began = F.when(F.col("before").isNull() | (F.col(_TIME) - F.col("before") >= gap), F.col(_TIME))
-    rows = rows.withColumn("began", began).withColumn("first", F.max("began").over(own))
-    rows = rows.withColumn("last", F.max(_TIME).over(Over.partitionBy(*keys, "apart", "first")) + gap)
-    one, other = (
-        rows.where(F.col("side") == letter).select(
-            *frame.columns, F.col("first").alias(f"{letter}{BEGIN}"), F.col("last").alias(f"{letter}{END}")
-        )
-        for frame, letter in both
+    began = F.when(F.col("before").isNull() | (F.col(_TIME) - F.col("before") >= join.gap), F.col(_TIME))
+    rows = rows.withColumn("first", F.max(began).over(own))
+    sessions = rows.groupBy(*keys, "apart", F.col("first").alias(BEGIN)).agg(
+        (F.max(_TIME) + join.gap).alias(END), *(F.collect_list(letter).alias(letter) for letter in _SIDES)
     )
-    return one, other
+    for letter, alone in zip(_SIDES, (how in {"right", "full"}, how in {"left", "full"}), strict=True):
+        each = F.explode_outer(letter) if alone else F.explode(letter)
+        sessions = sessions.withColumn(letter, each)
+    bounds = (F.col(name).alias(letter + name) for letter in _SIDES for name in (BEGIN, END))
+    return sessions.select("l.*", "r.*", *bounds)
 
 
 # --- times

@@ -50,7 +50,7 @@ def root_on_executor(checkpoint_url: str, token: str) -> str:
 
 
 def local_folder(local_root: str) -> str:
-    """Where stores lie for this process; a root that is a path is taken as it is."""
+    """Say where stores lie for this process; a root that is a path is taken as it is."""
     if not local_root.startswith(ON_EXECUTOR):
         return local_root
     stores = _stores()
@@ -76,7 +76,7 @@ def _forget_earlier(folder: Path) -> None:
 
 
 def is_own(folder: str) -> bool:
-    """Whether a folder with stores belongs to this executor alone."""
+    """Say whether a folder with stores belongs to this executor alone."""
     return bool(_spark_folders()) and Path(folder).is_relative_to(_stores())
 
 
@@ -89,7 +89,7 @@ def forget(local_root: str) -> None:
 
 
 def register_folder() -> Path:
-    """Where the stores of all executors of a user on this host are noted."""
+    """Say where the stores of all executors of a user on this host are noted."""
     return Path(tempfile.gettempdir()) / f"millpond-{os.getuid()}-executors"
 
 
@@ -115,7 +115,7 @@ def sweep_register() -> list[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder is one, and ours: rights are looked at before anything in it is removed."""
+    """Say whether a folder is one, and ours: rights are looked at before anything in it is removed."""
     try:
         found = folder.lstat()
     except OSError:

@@ -57,7 +57,7 @@ _CLOCK = SystemClock()
 
 
 def over_connect(spark: SparkSession) -> bool:
-    """Whether a session is a client of Spark Connect; told by its class, since that needs packages of its own."""
+    """Say whether a session is a client of Spark Connect; told by its class, since that needs packages of its own."""
     return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(spark).__mro__)
 
 

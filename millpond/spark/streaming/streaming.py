@@ -83,7 +83,10 @@ class Streaming:
             self.settle()
 
     def queued_rows(self) -> int | None:
-        """How many rows wait in the sources at least, by what Spark tells of the batch before; None if it does not."""
+        """Say how many rows wait in the sources at least, by what Spark tells of the batch before.
+
+        None if it does not.
+        """
         # No figure is worth an epoch: what is wrong with the query will show elsewhere.
         with suppress(Exception):
             told = self.query.lastProgress if self.query else None

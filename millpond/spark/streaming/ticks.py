@@ -175,7 +175,7 @@ def look_on_hosts(spark: SparkSession, packed: Packed, parent: Parent, anchor: A
 
 
 def tick_seconds(tick: Length) -> float:
-    """How many seconds are between two looks at the clock; 0 for none at all."""
+    """Say how many seconds are between two looks at the clock; 0 for none at all."""
     return length_us(tick, "tick", _no_tick) / 1_000_000
 
 

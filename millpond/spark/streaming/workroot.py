@@ -62,7 +62,7 @@ class WorkRoot:
         return self.folder is not None
 
     def spark_folder(self) -> Path:
-        """Where Spark's own checkpoint is; a coded error if there is no place for it."""
+        """Say where Spark's own checkpoint is; a coded error if there is no place for it."""
         if self.folder is None:
             raise FeedError(
                 "MP521",
@@ -75,7 +75,7 @@ class WorkRoot:
         return self.folder / SPARK
 
     def has_spark_checkpoint(self) -> bool:
-        """Whether Spark has noted there which batches it planned."""
+        """Say whether Spark has noted there which batches it planned."""
         return self.folder is not None and (self.folder / SPARK / "offsets").exists()
 
     def checkpoint_area(self, temporary: str) -> CheckpointArea:

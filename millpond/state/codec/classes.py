@@ -21,6 +21,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -165,13 +166,11 @@ def _named_by(function: types.FunctionType) -> Iterator[Any]:
     yield from _hints_of(function)
 
 
-def global_names(code: types.CodeType) -> set[str]:
+@lru_cache(4096)
+def global_names(code: types.CodeType) -> frozenset[str]:
     """Return the global names that some code reads, nested functions included."""
-    names = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == "LOAD_GLOBAL"}
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names |= global_names(constant)
-    return names
+    named = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
+    return frozenset(named).union(*(global_names(one) for one in code.co_consts if isinstance(one, types.CodeType)))
 
 
 def _hints_of(part: Any) -> Iterator[Any]:

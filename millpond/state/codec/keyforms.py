@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from millpond.errors import StateError
 from millpond.keygroups import plain_decimal, plain_key
@@ -30,6 +30,8 @@ from millpond.state.codec.typenames import type_text
 
 PLAIN: Final = (int, str, bytes, bool, datetime.date)
 """Types whose keys Python itself keeps apart and in order as the stored bytes do."""
+
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
 
 _GENERATED: Final = "<string>"
 """The file that Python names for methods that `dataclass` writes."""
@@ -53,6 +55,8 @@ def key_form(hint: Any) -> KeyForm:
     """Return the form of a key type, or raise MP202 if no key can be of it."""
     if get_origin(hint) is tuple:
         return _tuple_form(hint)
+    if get_origin(hint) is Literal:
+        return _literal_form(hint)
     if isinstance(hint, type):
         if hint in PLAIN or hint is uuid.UUID:
             return KeyForm(hint, _as_is, _as_is, lambda key: type(key) is hint, same=True)
@@ -60,6 +64,8 @@ def key_form(hint: Any) -> KeyForm:
             return KeyForm(hint, _as_is, _as_is, _is_moment, same=True)
         if hint is decimal.Decimal:
             return KeyForm(hint, plain_decimal, _as_is, lambda key: type(key) is hint and key.is_finite())
+        if hint is datetime.timedelta:
+            return KeyForm(int, plain_key, lambda us: us * _MICROSECOND, lambda key: type(key) is hint)
         if issubclass(hint, enum.Enum):
             return _enum_form(hint)
         if is_named_tuple(hint):
@@ -127,6 +133,15 @@ def _enum_form(hint: type[enum.Enum]) -> KeyForm:
     return KeyForm(kinds.pop(), lambda key: key.value, hint, lambda key: type(key) is hint)
 
 
+def _literal_form(hint: Any) -> KeyForm:
+    values = get_args(hint)
+    kinds = {type(value) for value in values}
+    if len(kinds) != 1 or not kinds <= {int, str, bytes, bool}:
+        raise _unsupported(hint)
+    kind = kinds.pop()
+    return KeyForm(kind, _as_is, _as_is, lambda key: type(key) is kind and key in values, same=True)
+
+
 def _compares_by_fields(hint: Any) -> bool:
     """Return whether equal keys have equal fields, all of them, and nobody can change one."""
     params, fields = hint.__dataclass_params__, dataclasses.fields(hint)
@@ -192,8 +207,8 @@ def _unsupported(hint: Any) -> StateError:
     return StateError(
         "MP202",
         "this type can't be a key",
-        expected="int, str, bytes, bool, date, datetime, UUID, Decimal, an Enum of texts or of whole numbers, or a "
-        "tuple, NamedTuple or frozen dataclass of them",
+        expected="int, str, bytes, bool, date, datetime, timedelta, UUID, Decimal, Literal, an Enum of texts or of "
+        "whole numbers, or a tuple, NamedTuple or frozen dataclass of them",
         found=type_text(hint),
         hint="use one of these types; floats are refused because equal-looking floats differ"
         if hint is float

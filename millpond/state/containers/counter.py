@@ -4,12 +4,17 @@
 >>> seen["mill"] += 2
 >>> seen["mill"], seen["pond"], len(seen)
 (2, 0, 1)
+>>> seen["pond"] += 3
+>>> seen.most_common(1), seen.total()
+([('pond', 3)], 5)
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import ClassVar, TypeVar
 
+from millpond.state.containers.access import MAP_OPERATIONS, READ_ALL, Operation
 from millpond.state.containers.map import DefaultMap
 
 K = TypeVar("K")
@@ -20,5 +25,15 @@ class Counter(DefaultMap[K, int]):
 
     kind: ClassVar[str] = "counter"
     default: ClassVar[int] = 0
+    OPERATIONS: ClassVar[dict[str, Operation]] = {**MAP_OPERATIONS, "most_common": READ_ALL, "total": READ_ALL}
 
     __slots__ = ()
+
+    def most_common(self, n: int | None = None) -> list[tuple[K, int]]:
+        """Return the `n` keys that were counted most (all of them by default), those of equal counts in key order."""
+        counted = sorted(self.items(), key=itemgetter(1), reverse=True)
+        return counted if n is None else counted[: max(n, 0)]
+
+    def total(self) -> int:
+        """Return the sum of all counts."""
+        return sum(self.values())

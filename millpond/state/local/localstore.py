@@ -39,9 +39,18 @@ import msgspec
 from millpond.errors import StateError
 from millpond.state.changes import Changes
 from millpond.state.local.ownfolders import make_private, refuse_links
-from millpond.state.local.storecheck import DATA, LOCK, damage_in, is_short, size_of
+from millpond.state.local.storecheck import (
+    DATA,
+    LOCK,
+    SUM_BYTES,
+    damage_in,
+    is_short,
+    is_whole,
+    size_of,
+    summed,
+    summed_all,
+)
 from millpond.state.local.storekey import ELEMENTS_MAX, element_of, group_of, store_prefix
-from millpond.state.local.storesums import SUM_BYTES, is_whole, summed, summed_all
 from millpond.state.local.storeuse import StoreUse, mark_damaged, set_aside
 from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
 from millpond.state.local.storeview import DAMAGES, KEY_BYTES_MAX, StoreView, damaged, long_place

@@ -17,8 +17,8 @@ import msgspec
 
 from millpond.clock import SystemClock
 from millpond.errors import DamagedStoreError, MillpondError, StateError
+from millpond.state.local.storecheck import SUM_BYTES, is_whole, values_of
 from millpond.state.local.storekey import GROUP_BYTES, PREFIX_BYTES, group_of
-from millpond.state.local.storesums import SUM_BYTES, is_whole, values_of
 from millpond.state.local.storeuse import mark_damaged
 from millpond.state.local.storeversion import Ranges, Stamp, groups_in
 

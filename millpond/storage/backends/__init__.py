@@ -1,5 +1,5 @@
 """The kinds of storage: each keeps bytes under a name, put once, durable on return.
 
-In reading order: `files`, `durable`, `layouts`, `memory`, `perkey`, `objects`, `remote`, `redis`, `rocks`, `witness`,
+In reading order: `files`, `memory`, `perkey`, `objects`, `remote`, `redis`, `rocks`, `witness`,
 `log/`.
 """

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
-from millpond.storage.backends.durable import Durable
 from millpond.storage.contract import COMMITS, Names, PutOutcome, Span, check_name, missing
-from millpond.storage.diskerrors import coded, not_plain
-from millpond.storage.door import Door, EntryKind, usual_door
+from millpond.storage.door import Door, Durable, EntryKind, coded, not_plain, usual_door
 
 STAGING = ".staging"
 STAGING_AGE_MAX_MS = 60 * 60 * 1000
@@ -86,7 +84,7 @@ class FileStorage:
             raise missing(name, self.url) from None
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         path = self._path_of(check_name(name))
         self._refuse_links(path)
         with coded("look up", name):
@@ -94,7 +92,7 @@ class FileStorage:
         return entry is not None and entry.kind is EntryKind.FILE
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         folder = self._root / check_name(prefix) if prefix else self._root
         self._refuse_links(folder)
         return sorted(self._walk(folder))

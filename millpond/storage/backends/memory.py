@@ -44,11 +44,11 @@ class MemoryStorage:
             raise missing(name, self.url) from None
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         return check_name(name) in self._files
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         if prefix:
             check_name(prefix)
         with self._lock:
@@ -61,7 +61,7 @@ class MemoryStorage:
 
 
 def open_memory(label: str, process: str) -> MemoryStorage:
-    """The storage of this process with a label; an address that another process gave is refused."""
+    """Return the storage of this process with a label; an address that another process gave is refused."""
     check_name(label)
     if process and process != _here():
         raise StorageError(

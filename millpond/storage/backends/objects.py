@@ -109,7 +109,7 @@ class ObjectStorage:
             return bytes(self._obstore.get(self._reading, self._path(name)).bytes())
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         check_name(name)
         with self._talking(f"look up {name}"):
             try:
@@ -119,7 +119,7 @@ class ObjectStorage:
         return True
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         if prefix:
             check_name(prefix)
         folder = f"{self._place.folder}/{prefix}".rstrip("/")
@@ -191,7 +191,10 @@ class ObjectStorage:
         return self._opened()[1]
 
     def _opened(self) -> tuple[Any, Any]:
-        """One store that tries again and one that does not; made anew in a child, which must not share connections."""
+        """Return one store that tries again and one that does not.
+
+        Made anew in a child, which must not share connections.
+        """
         if self._stores is None or self._process != os.getpid():
             scheme, options = self._place.scheme, dict(self._place.options)
             made = getattr(self._obstore.store, _CLASSES[scheme])
@@ -223,5 +226,5 @@ class ObjectStorage:
 
 
 def _scrubbed(error: Exception) -> str:
-    """The first line of what the client says, without what may be secret in it."""
+    """Return the first line of what the client says, without what may be secret in it."""
     return scrubbed(str(error).partition("\n")[0])[:300]

@@ -21,7 +21,7 @@ _CONTINUED, _CONTINUATION = "=_", "-"
 
 
 def file_of_key(name: str) -> str:
-    """The path of a key's file: the key in one part, unless it is too long for that."""
+    """Return the path of a key's file: the key in one part, unless it is too long for that."""
     quoted = name.replace("=", "=3D").replace("/", "=2F")
     parts = [quoted[at : at + _FILE_CHARS_MAX] for at in range(0, len(quoted), _FILE_CHARS_MAX)]
     folders = [part + _CONTINUED for part in parts[:-1]]
@@ -29,7 +29,7 @@ def file_of_key(name: str) -> str:
 
 
 def key_of_file(path: str) -> str:
-    """The key that a file is for: the reverse of `file_of_key`."""
+    """Return the key that a file is for: the reverse of `file_of_key`."""
     first, *rest = path.split("/")
     quoted = "".join(part.removesuffix(_CONTINUED) for part in (first, *(each[1:] for each in rest)))
     return quoted.replace("=2F", "/").replace("=3D", "=")
@@ -44,7 +44,7 @@ class PerKeyStorage(FileStorage):
         return folder_url("perkey", self._root)
 
     def list(self, prefix: str) -> Names:
-        """All keys inside a folder of keys, sorted."""
+        """Return all keys inside a folder of keys, sorted."""
         if prefix:
             check_name(prefix)
         return inside(prefix, map(key_of_file, self._walk(self._root)))

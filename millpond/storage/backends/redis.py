@@ -110,13 +110,13 @@ class RedisStorage:
         return data
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         check_name(name)
         with self._talking(f"look up {name}"):
             return bool(self._connected().hexists(self._key, name))
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         if prefix:
             check_name(prefix)
         with self._talking(f"list {prefix or 'all names'}"):
@@ -136,7 +136,7 @@ class RedisStorage:
             self._client = None
 
     def _connected(self) -> Any:
-        """The client of this process: a connection must not be shared with a child."""
+        """Return the client of this process: a connection must not be shared with a child."""
         if self._client is None or self._process != os.getpid():
             package = need_package("redis", "redis")
             place = self._place

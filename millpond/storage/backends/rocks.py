@@ -25,12 +25,10 @@ from typing import Any
 
 from millpond.clock import Clock, SystemClock
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.remote import need_package
 from millpond.storage.backends.witness import NOWHERE, Place, Witness, needs_witness, rolled_back
 from millpond.storage.contract import Names, PutOutcome, check_name, folder_url, missing
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, Durable, coded
 
 TURN, DATABASE = "turn", "db"
 TURN_WAIT_S = 120.0
@@ -99,7 +97,7 @@ class RocksStorage:
         raise missing(name, self.url)
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         key = check_name(name).encode()
         if not self._exists():
             return False
@@ -107,7 +105,7 @@ class RocksStorage:
             return key in database
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         start = f"{check_name(prefix)}/".encode() if prefix else b""
         if not self._exists():
             return []
@@ -208,7 +206,7 @@ class RocksStorage:
             pause = min(2 * pause, _PAUSE_S_MAX)
 
     def _owner(self) -> str:
-        """The process that keeps the database, if one says so."""
+        """Return the process that keeps the database, if one says so."""
         with suppress(OSError):
             return (self._root / TURN).read_text(encoding="ascii", errors="replace").strip()
         return ""
@@ -259,7 +257,7 @@ def _place_of(database: Any) -> Place:
 
 
 def _lives(process: str) -> bool:
-    """Whether there is such a process; what a dead one left in the lock's file says nothing."""
+    """Say whether there is such a process; what a dead one left in the lock's file says nothing."""
     try:
         os.kill(int(process), 0)
     except PermissionError:

@@ -20,9 +20,7 @@ from pathlib import Path
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, Durable, coded
 
 WITNESS = "witness"
 """The name of the file."""
@@ -41,7 +39,7 @@ MISSED = ("deltas/", "heads/", "inputs/", "outputs/_staged/", "pending/", "saves
 
 
 def needs_witness(name: str) -> bool:
-    """Whether nobody else would miss what is put under a name."""
+    """Say whether nobody else would miss what is put under a name."""
     return not name.startswith(MISSED)
 
 
@@ -55,12 +53,15 @@ class Witness:
         self._durable = durable
 
     def exists(self) -> bool:
-        """Whether there is a file, whole or not."""
+        """Say whether there is a file, whole or not."""
         with coded("look up", WITNESS):
             return self._door.entry(self._path) is not None
 
     def read(self) -> Place | None:
-        """The place up to which the storage was durable; None if there is no witness, or none that can be believed."""
+        """Return the place up to which the storage was durable.
+
+        None if there is no witness, or none that can be believed.
+        """
         slots = [slot for slot in self._slots() if slot is not None]
         return max(slots)[1] if slots else None
 

@@ -68,12 +68,12 @@ class ElementsStorage(SpreadStorage):
         self._indexes = {index: root for index, root in enumerate(owners) if root is not None}
 
     def at(self, index: int) -> Storage:
-        """The storage for files of the element with this number; equal for elements that share a place."""
+        """Return the storage for files of the element with this number; equal for elements that share a place."""
         root = self._indexes.get(index)
         return self if root is None or root is self._roots[0] else PlacedStorage(self, root)
 
     def unplaced(self) -> ElementsStorage:
-        """The same roots, where every element goes home."""
+        """Return the same roots, where every element goes home."""
         return ElementsStorage(self._roots, [Wish(root.address) for root in self._roots])
 
     def put_at(self, root: Root, name: str, data: bytes) -> PutOutcome:
@@ -117,11 +117,11 @@ class PlacedStorage:
         return self.whole.get(name)
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name in any root."""
+        """Say whether there is something under a name in any root."""
         return self.whole.contains(name)
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder in all roots, sorted."""
+        """Return all names inside a folder in all roots, sorted."""
         return self.whole.list(prefix)
 
     def delete(self, name: str) -> None:
@@ -140,7 +140,7 @@ def open_elements(url: str, open_root: Callable[[str], Storage]) -> ElementsStor
 
 
 def read_wishes(url: str) -> list[Wish]:
-    """What an address like elements:///data/recs|ratings=s3://bucket/recs says of each root, the home first."""
+    """Return what an address like elements:///data/recs|ratings=s3://bucket/recs says of each root, the home first."""
     scheme, _, rest = url.partition("://")
     if scheme.lower() != SCHEME:
         raise _no_elements(f"{SCHEME}:// and then the roots", url)
@@ -187,7 +187,10 @@ def placing(storage: Storage, indexes: Iterable[int]) -> Iterator[tuple[Storage,
 
 
 def unplaced(storage: Storage) -> Storage:
-    """The storage without wishes: for files that must be the same ones again, whatever the address says by now."""
+    """Return the storage without wishes.
+
+    For files that must be the same ones again, whatever the address says by now.
+    """
     return storage.unplaced() if isinstance(storage, ElementsStorage) else storage
 
 

@@ -43,7 +43,7 @@ def encode_base(base: Base) -> bytes:
 
 
 def read_base(storage: Storage) -> Base | None:
-    """What a fork says of its base; None if this is no fork."""
+    """Return what a fork says of its base; None if this is no fork."""
     if not storage.contains(BASE_NAME):
         return None
     payload = unseal(FrameKind.MERGED, storage.get(BASE_NAME), BASE_NAME)
@@ -83,11 +83,11 @@ class LayeredStorage:
         raise missing(name, f"{shown_url(self.below.url)}, nor in its base {shown_url(self._base.url)}")
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name, here or in the base."""
+        """Say whether there is something under a name, here or in the base."""
         return self.below.contains(name) or (_CONTENT.fullmatch(name) is not None and self.behind.contains(name))
 
     def list(self, prefix: str) -> Names:
-        """The fork's own names."""
+        """Return the fork's own names."""
         return self.below.list(prefix)
 
     def delete(self, name: str) -> None:
@@ -106,7 +106,7 @@ class LayeredStorage:
 
 
 def layered(storage: Storage, opener: Callable[[str], Storage]) -> Storage:
-    """The storage as it is, or with its base behind it if it is a fork's."""
+    """Return the storage as it is, or with its base behind it if it is a fork's."""
     base = read_base(storage)
     return storage if base is None else LayeredStorage(storage, base, opener)
 
@@ -161,11 +161,11 @@ class TrialStorage:
         return self.below.get(name)
 
     def contains(self, name: str) -> bool:
-        """Whether there would be something under a name."""
+        """Say whether there would be something under a name."""
         return name in self._put or (name not in self.deleted and self.below.contains(name))
 
     def list(self, prefix: str) -> Names:
-        """All names that there would be inside a folder, sorted."""
+        """Return all names that there would be inside a folder, sorted."""
         below = [name for name in self.below.list(prefix) if name not in self.deleted]
         return sorted({*below, *inside(prefix, self._put)})
 

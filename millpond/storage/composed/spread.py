@@ -28,7 +28,6 @@ from pathlib import Path
 from millpond.crashpoints import crashpoint
 from millpond.errors import MissingError, StorageError
 from millpond.storage.addresses import identity_of, shown_url
-from millpond.storage.backends.layouts import SPREAD_MARK
 from millpond.storage.content import NAME_DIGITS
 from millpond.storage.contract import COMMITS, Names, PutOutcome, Storage, check_name, folder_url, missing
 
@@ -39,7 +38,7 @@ WEIGHT_MAX = 1_000_000
 IDENTITY = "spread-identity"
 """In the home: what all marks say."""
 
-MARK = SPREAD_MARK
+MARK = "spread-mark"
 """In every other root."""
 
 MARKED = "spread-marked"
@@ -103,7 +102,7 @@ class SpreadStorage:
         raise self._why_missing(name)
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name in any root."""
+        """Say whether there is something under a name in any root."""
         check_name(name)
         if any(root.storage.contains(name) for root in self._ranked(name)):
             return True
@@ -113,7 +112,7 @@ class SpreadStorage:
         return False
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder in all roots, sorted; marks are not told."""
+        """Return all names inside a folder in all roots, sorted; marks are not told."""
         if prefix:
             check_name(prefix)
         roots = self._roots[:1] if f"{prefix}/".startswith(COMMITS) else self._roots
@@ -134,7 +133,7 @@ class SpreadStorage:
                 closing()
 
     def _ranked(self, name: str) -> Sequence[Root]:
-        """The roots that may hold a name, the one of choice first."""
+        """Return the roots that may hold a name, the one of choice first."""
         if not is_by_content(name):
             return self._roots[:1]
         return sorted(self._roots, key=lambda root: rendezvous(root.known_as, root.weight, name), reverse=True)
@@ -179,7 +178,10 @@ class SpreadStorage:
             raise _lost(root, "no mark where there was one")
 
     def _why_missing(self, name: str) -> StorageError:
-        """The error for a name that no root has: one of them is lost or left out, or the file itself is missing."""
+        """Return the error for a name that no root has.
+
+        One of them is lost or left out, or the file itself is missing.
+        """
         if len(self._ranked(name)) > 1 and self._home.contains(IDENTITY):
             identity = self._home.get(IDENTITY)
             for root in self._roots[1:]:
@@ -192,12 +194,12 @@ class SpreadStorage:
 
 
 def is_by_content(name: str) -> bool:
-    """Whether a file is named by its content, so that it may lie in any root."""
+    """Say whether a file is named by its content, so that it may lie in any root."""
     return not name.startswith(COMMITS) and _BY_CONTENT.fullmatch(name) is not None
 
 
 def rendezvous(root: str, weight: int, name: str) -> float:
-    """How much a name wants to be in a root: of all roots, the one with the largest number gets it.
+    """Say how much a name wants to be in a root: of all roots, the one with the largest number gets it.
 
     Each root wins with a probability of its share of all weights, whatever the others are.
     """
@@ -217,7 +219,7 @@ def open_spread(url: str, open_root: Callable[[str], Storage]) -> SpreadStorage:
 
 
 def read_roots(url: str) -> list[tuple[int, str]]:
-    """The weights and addresses of an address like spread://2*/disk1/recs|/disk2/recs."""
+    """Return the weights and addresses of an address like spread://2*/disk1/recs|/disk2/recs."""
     return list(_roots_in(url))
 
 

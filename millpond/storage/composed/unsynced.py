@@ -15,7 +15,7 @@ from urllib.parse import quote
 from millpond.crashpoints import crashpoint
 from millpond.errors import MissingError
 from millpond.storage.backends.files import FileStorage
-from millpond.storage.content import NAME_DIGITS
+from millpond.storage.composed.spread import is_by_content
 from millpond.storage.contract import Names, PutOutcome, Storage
 from millpond.storage.door import Door
 
@@ -23,13 +23,13 @@ SCHEME = "near"
 
 
 def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedStorage:
-    """A storage on top of `kept`, with a folder of its own below the root of local stores."""
+    """Return a storage on top of `kept`, with a folder of its own below the root of local stores."""
     digest = hashlib.sha256(known_as.encode()).hexdigest()[:16]
     return UnsyncedStorage(kept, Path(local_root) / f"near-{digest}")
 
 
 def near_of(storage: Storage) -> Storage:
-    """Where files are put that may be lost with this host: near it, if the storage has such a place."""
+    """Say where files are put that may be lost with this host: near it, if the storage has such a place."""
     return storage.near if isinstance(storage, UnsyncedStorage) else storage
 
 
@@ -63,11 +63,10 @@ class NearStorage:
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a name that is free near the host.
 
-        A torn file may be in the way, left by a machine that died: it is replaced, if the name is the data's own.
+        A torn file may be in the way, left by a machine that died: it is replaced, if its name follows from the data.
         """
         outcome = self._near.put(name, data)
-        own = name.endswith(f"/{hashlib.sha256(data).hexdigest()[:NAME_DIGITS]}")
-        if outcome is PutOutcome.PRESENT and own and self._near.get(name) != data:
+        if outcome is PutOutcome.PRESENT and is_by_content(name) and self._near.get(name) != data:
             self._near.delete(name)
             crashpoint("unsynced.replaced")
             return self._near.put(name, data)
@@ -80,11 +79,11 @@ class NearStorage:
         return self.kept.get(name)
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         return self._near.contains(name) or self.kept.contains(name)
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         return sorted({*self._near.list(prefix), *self.kept.list(prefix)})
 
     def delete(self, name: str) -> None:

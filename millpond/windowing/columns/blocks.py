@@ -212,7 +212,7 @@ def _windows(rows: Array, states: States, forms: Mapping[str, ColumnForm]) -> tu
 
 
 def accumulated(form: ColumnForm, state: State, rows: Array, total: Array, *, backwards: bool) -> State:
-    """Each slice combined with those before it in its block, or behind it."""
+    """Return each slice combined with those before it in its block, or behind it."""
     way = slice(None, None, -1) if backwards else slice(None)
     at_once = form.accumulate(tuple(part[way] for part in state), rows)
     if at_once is not None:

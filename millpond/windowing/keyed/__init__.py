@@ -1,4 +1,4 @@
 """The open windows of one key, as plain values in state.
 
-In reading order: `keyslices`, `keysessions`, `keyblocks`, `merging`, `keycells`, `keycolumns`, `keyrows`, `notes`.
+In reading order: `keyslices`, `keysessions`, `keycells`, `keycolumns`, `keyrows`, `notes`.
 """

@@ -12,24 +12,39 @@ are kept by their first and last row.
 >>> emitted, held, moment = keys.close(held, until=moment)
 >>> [(one.begin, one.end, one.value) for one in emitted], moment
 ([(0, 10, {'total': 2})], 20)
+
+Windows that are emitted together are combined in blocks as long as a window. A block begins with every window whose
+number is a multiple of how many slices a window has. So one block begins in each window: what lies before that is
+combined from the last slice back to the first, what lies behind it from the first to the last, and then both (van Herk,
+Gil and Werman). Windows that meet in one block share these sums: they cost one combination each, whatever their
+overlap. Blocks follow from the grid alone, so a window has the same value, to the last bit of a float, whether it is
+emitted alone or with others, again, or after a restart.
+
+A long window beside short ones would keep the slices of all short ones that are over. They are merged, but only where
+no window can have other bits by that. Floats are added in the order of blocks, whatever was merged when: so
+sums of floats are merged only at the front of windows that do not overlap, where slices are added from the first to the
+last in any case. Aggregates that declare partials without floats, and extremes, are merged wherever it may be.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import accumulate, groupby, pairwise
+from operator import add, itemgetter
+from types import NoneType
+from typing import Any, Final, NamedTuple, cast, get_args
+
+import numpy as np
 
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.keyed.keyblocks import Spot, spots_over, whole_windows
 from millpond.windowing.keyed.keycolumns import KeyColumns, marks
 from millpond.windowing.keyed.keysessions import CHANGED, TOLD, Replaced, join, note_replaced, sessions_over, taken_back
 from millpond.windowing.keyed.keysessions import Session as HeldSession
-from millpond.windowing.keyed.merging import Merging
 from millpond.windowing.kinds.cuts import Cuts, first_end
 from millpond.windowing.kinds.driven import Session
-from millpond.windowing.kinds.grids import SlicedGrid
+from millpond.windowing.kinds.grids import Ints, SlicedGrid
 from millpond.windowing.kinds.kinds import LAST_TIME, check_told
 from millpond.windowing.kinds.periodic import TIME, Periodic
 
@@ -316,3 +331,171 @@ def _earliest_end(grid: SlicedGrid, slices: Sequence[tuple[int, Any]], first: in
         # It lies between two windows: all slices before the next one do.
         place = bisect_left(slices, (grid.begin(grid.newest(begin) + 1),), place + 1)
     return None
+
+
+Combine = Callable[[Any, Any], Any]
+
+
+class Spot(NamedTuple):
+    """A window that has rows: its number and bounds, and which slices are in it, from `first` up to `last`."""
+
+    number: int
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+def spots_over(grid: SlicedGrid, begins: Sequence[int], low: int, high: int, until: int) -> Iterator[Spot]:
+    """Find windows from number `low` to `high` that have rows and are over at a time; `begins` are of the slices."""
+    number, first = low, 0
+    while number <= high and (end := grid.end(number)) <= until:
+        begin = grid.begin(number)
+        first = bisect_left(begins, begin, first)
+        last = bisect_left(begins, end, first)
+        if first < last:
+            yield Spot(number, begin, end, first, last)
+            number += 1
+        elif first < len(begins):
+            number = max(number + 1, grid.oldest(begins[first]))
+        else:
+            return
+
+
+def whole_windows(
+    grid: SlicedGrid, begins: Sequence[int], partials: Sequence[Any], spots: Iterable[Spot], aggregate: Aggregate
+) -> Iterator[tuple[Spot, Any]]:
+    """Return the partials of windows, which come in the order of their numbers."""
+    reach = grid.whole + grid.rest
+    for block, together in groupby(spots, key=lambda spot: -(-spot.number // reach)):
+        group = list(together)
+        low, high = group[0].first, group[-1].last
+        middle = bisect_left(begins, grid.begin(block * reach), low)
+        fewest_back, fewest_ahead = max(middle - group[-1].first, 1), max(group[0].last - middle, 1)
+        back = _running(partials[low:middle][::-1], aggregate, _swapped, fewest_back)
+        ahead = _running(partials[middle:high], aggregate, _same, fewest_ahead)
+        for spot in group:
+            before, behind = middle - spot.first, spot.last - middle
+            if not before:
+                yield spot, ahead[behind - fewest_ahead]
+            elif not behind:
+                yield spot, back[before - fewest_back]
+            else:
+                yield spot, aggregate.combine(back[before - fewest_back], ahead[behind - fewest_ahead])
+
+
+def _running(
+    partials: Sequence[Any], aggregate: Aggregate, way: Callable[[Combine], Combine], fewest: int
+) -> list[Any]:
+    """Return the first `fewest` partials combined one after the other, then one more each time."""
+    skipped = fewest - 1
+    if len(partials) < 2:
+        return list(partials[skipped:])
+    if not aggregate.parts:
+        return list(accumulate(partials, way(aggregate.combine)))[skipped:]
+    # Part by part, so that sums are added up without a call of Python for each slice.
+    columns = [
+        list(accumulate([partial[place] for partial in partials], way(part.combine)))[skipped:]
+        for place, (_, part) in enumerate(aggregate.parts)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _same(combine: Combine) -> Combine:
+    return combine
+
+
+def _swapped(combine: Combine) -> Combine:
+    """Combine where the later partial comes first; of two numbers it can't be seen which was added to which."""
+    return combine if combine is add else lambda later, earlier: combine(earlier, later)
+
+
+_WHOLE: Final = (bool, int, str, bytes, NoneType)
+
+_STORED: Final = range(-(2**63), 2**64)
+"""The integers that state can hold; a window may be emitted larger ones, which its slices do not reach."""
+
+Slice = tuple[int, Any]
+"""Where a slice begins, and its partial."""
+
+
+class Merging:
+    """The rules by which slices become one; of a grid with a first window, those before it do not count."""
+
+    def __init__(
+        self, grids: Mapping[str, SlicedGrid], first: Mapping[str, int], cuts: Cuts, aggregate: Aggregate
+    ) -> None:
+        self._grids = [(grid, first.get(name)) for name, grid in grids.items()]
+        self._cuts = cuts
+        self._aggregate = aggregate
+        self._exact = _exact(aggregate)
+        # Otherwise every slice begins with a window that is open for as long as the slice is kept.
+        self._some = len(self._grids) > 1 or any(grid.rest for grid, _ in self._grids)
+
+    def merged(self, slices: list[Slice], final: int) -> list[Slice]:
+        """Return the slices that are left of some, if windows that end at a time or before are never emitted again.
+
+        All these slices lie in windows that end later. No row will happen before that time.
+        """
+        if not self._some or len(slices) < 2 or slices[1][0] >= (running := self._cuts.last(final)):
+            return slices
+        begins = np.array([begin for begin, _ in slices if begin < running], np.int64)
+        if not self._cuts.near(np.append(begins, final)):
+            return slices
+        kept_apart = self._kept_apart(begins, final)
+        if kept_apart.all():
+            return slices
+        edges = [*np.flatnonzero(kept_apart).tolist(), len(begins)]
+        ahead = self._added_ahead(begins, final)
+        found: list[Slice] = []
+        for low, high in pairwise(edges):
+            together = slices[low:high]
+            if len(together) > 1 and (self._exact or ahead[low]):
+                whole = reduce(self._aggregate.combine, [partial for _, partial in together])
+                together = [(together[0][0], whole)] if _storable(whole) else together
+            found += together
+        return found + slices[len(begins) :]
+
+    def _kept_apart(self, begins: Ints, final: int) -> Any:
+        """Say whether some open window begins after the slice before, and not after this one."""
+        found = np.zeros(len(begins), np.bool_)
+        found[0] = True
+        for grid, first in self._grids:
+            newest, _ = grid.slices(begins)
+            is_open = _from(newest, first) & (grid.ends(newest) > final)
+            found[1:] |= (is_open & (grid.begins(newest) > np.roll(begins, 1)))[1:]
+        return found
+
+    def _added_ahead(self, begins: Ints, final: int) -> Any:
+        """Say whether in all open windows that hold it a slice is the first, to which the others are added."""
+        found = np.ones(len(begins), np.bool_)
+        for grid, first in self._grids:
+            newest, _ = grid.slices(begins)
+            holds = _from(newest, first) & (grid.ends(newest) > np.maximum(begins, final))
+            leads = grid.begins(newest) > np.roll(begins, 1)
+            leads[0] = True
+            found &= ~holds | (leads if grid.whole + grid.rest == 1 else False)
+        return found
+
+
+def _from(numbers: Ints, first: int | None) -> Any:
+    return np.ones(len(numbers), np.bool_) if first is None else numbers >= first
+
+
+def _exact(aggregate: Aggregate) -> bool:
+    """Say whether the order of combining can't be seen: nothing is rounded, whatever rows will come."""
+    if aggregate.parts:
+        return all(_exact(part) for _, part in aggregate.parts)
+    form = aggregate.columns
+    return (form is not None and form.exact) or _without_floats(aggregate.partial_type)
+
+
+def _without_floats(declared: Any) -> bool:
+    parts = [part for part in get_args(declared) if part is not ...]
+    return all(map(_without_floats, parts)) if parts else declared in _WHOLE
+
+
+def _storable(partial: Any) -> bool:
+    if isinstance(partial, tuple | list):
+        return all(map(_storable, partial))
+    return type(partial) is not int or partial in _STORED

@@ -24,7 +24,7 @@ from tests.crash.stories.place import redraw, some_keep
 from tests.unit.checkpoint.keeping import QUERY, Driver, after, check_kept, garbage, stored
 
 CYCLE = 14
-"""Deltas come again after so many epochs: their names may be condemned by then."""
+"""Deltas come again after so many epochs, when others with the same bytes may be condemned."""
 
 STEP_MS = 1000
 
@@ -58,7 +58,7 @@ class Drawn(Driver):
             changes = row_of(epoch, whose)
             self.checkpoint.run_epoch(
                 Batch(QUERY, batch, ("words",)),
-                lambda _, changes=changes: self.work(changes),
+                lambda parent, changes=changes: self.work(changes, parent.mark),
                 self.publish,
                 partitions=self.partitions,
             )

@@ -16,7 +16,7 @@ from benchmarks.report import BenchmarkError
 from benchmarks.rising import Commit, Followed, rising
 from benchmarks.straggler import Robbed
 from benchmarks.workload import write_input
-from millpond.spark.progress import EpochReport
+from millpond.spark.reporting.reports import EpochReport
 
 
 def report(epoch, seconds, moved=0):

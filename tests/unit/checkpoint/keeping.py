@@ -49,9 +49,11 @@ class Driver:
         head = self.checkpoint.head
         batch = 0 if head is None or head.stream is None else head.stream.number + 1
         offer = Batch(QUERY, batch, ("words",))
-        return self.checkpoint.run_epoch(offer, lambda _: self.work(changes), self.publish, partitions=2)
+        return self.checkpoint.run_epoch(
+            offer, lambda parent: self.work(changes, parent.mark), self.publish, partitions=2
+        )
 
-    def work(self, changes):
+    def work(self, changes, mark):
         by_key = {
             key_of(word): None if value is None else _TYPE.values.encode(value) for word, value in changes.items()
         }
@@ -60,7 +62,7 @@ class Driver:
         rest = [key for key in keys if group_of(key) >= 2]
         files = ()
         if rest:
-            files = (write_changes(self.storage, FrameKind.DELTA, Changes(rest, [by_key[key] for key in rest])),)
+            files = (write_changes(self.storage, FrameKind.DELTA, Changes(rest, [by_key[key] for key in rest]), mark),)
         return EpochWork((Changed(Changes(inline, [by_key[key] for key in inline])), Changed(files=files)), (), {})
 
 

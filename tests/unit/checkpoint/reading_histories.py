@@ -168,7 +168,9 @@ class Made:
             keys = sorted(key for key in changes if group_of(key) in half)
             if keys:
                 files.append(
-                    write_changes(self.storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys]))
+                    write_changes(
+                        self.storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys]), mark="test"
+                    )
                 )
         own = EpochDeltas(number, self.hash, tuple(files))
         snapshot_epoch, chunks = (0, ()) if self.head is None else (self.head.snapshot_epoch, self.head.snapshot)
@@ -205,7 +207,11 @@ class Made:
     def _chunk(self, first, last):
         keys = sorted(key for key in self._state if first <= group_of(key) <= last)
         return write_changes(
-            self.storage, FrameKind.SNAPSHOT, Changes(keys, [self._state[key] for key in keys]), (first, last)
+            self.storage,
+            FrameKind.SNAPSHOT,
+            Changes(keys, [self._state[key] for key in keys]),
+            "test",
+            (first, last),
         )
 
 

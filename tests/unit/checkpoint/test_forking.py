@@ -28,6 +28,7 @@ from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.composed.layered import BASE_NAME, LayeredStorage, TrialStorage
 from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
+from tests.sizes import some_of
 from tests.unit.checkpoint.keeping import Died, Driver, Watched, after, check_kept, stored
 
 KEEP = Keep(last=2, grace="0 s")
@@ -236,7 +237,9 @@ def test_a_fork_that_died_on_the_way_is_no_checkpoint(tmp_path, monkeypatch, cop
 
 @pytest.mark.slow
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=some_of(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(st.tuples(st.sampled_from(["run", "fork", "collect"]), st.integers(0, 10), st.integers(1, 9)), max_size=12)

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from millpond.checkpoint import forking
-from millpond.checkpoint.forking import fork
+from millpond.checkpoint.forking import fork, overlap, places_of
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.records.manifest import GENESIS_NAME
 from millpond.checkpoint.retention.retention import Keep
@@ -18,7 +18,6 @@ from millpond.errors import MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.composed.layered import BASE_NAME
 from millpond.storage.open import open_storage
-from millpond.storage.places import overlap, places_of
 from tests.unit.checkpoint.keeping import Died, Driver, Watched
 
 

@@ -13,10 +13,10 @@ from millpond.checkpoint.read.pieces import Pieces
 from millpond.checkpoint.records.manifest import GENESIS_NAME, encode_manifest, manifest_name
 from millpond.errors import EpochError, MillpondError, StateError, StorageError
 from millpond.storage.backends.memory import MemoryStorage
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.checkpoint.reading_histories import ELEMENTS, INSTANCES, KEY_GROUPS, Made, histories, made
 
-QUICK = settings(max_examples=sized(40, 8), deadline=None)
+QUICK = settings(max_examples=some_of(40), deadline=None)
 EVERYWHERE = range(KEY_GROUPS)
 
 

@@ -24,7 +24,7 @@ from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef, put_content
 from millpond.storage.frame import FrameKind, seal
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.checkpoint.reading_histories import ABSENT, GENESIS, Made, histories, made
 
 KINDS = ("genesis", "manifests", "deltas", "snapshots", "pending")
@@ -35,7 +35,7 @@ def checkpoint_of_all_kinds() -> Made:
     checkpoint = Made(MemoryStorage())
     checkpoint.epoch([("words", {(None, "a"): 1, (None, "b"): 2}), ("counts", {(1, 1): 5})])
     checkpoint.epoch([("words", {(None, "a"): ABSENT}), ("log", {(None, 0): b"x"})])
-    left = put_content(checkpoint.storage, "pending", seal(FrameKind.PENDING, b"messages"))
+    left = put_content(checkpoint.storage, "pending", seal(FrameKind.PENDING, b"messages"), mark="test")
     checkpoint.epoch([("when", {(None, ()): {True: {"x"}}})], snapshot=True, pending=(left,))
     return checkpoint
 
@@ -59,7 +59,7 @@ def codes(findings) -> set[str]:
 
 
 @given(histories)
-@settings(max_examples=sized(40, 8), deadline=None)
+@settings(max_examples=some_of(40), deadline=None)
 def test_a_whole_checkpoint_is_whole(history):
     checkpoint = made(history, MemoryStorage())
     for findings in (verify(checkpoint.storage), verify(checkpoint.storage, everything=True)):
@@ -238,7 +238,7 @@ def test_other_numbers_than_the_manifest_says_are_told():
 def test_entries_that_make_no_sense_are_told(key, value, code):
     """Whole files with right sums, as a fault of a writer would leave them."""
     checkpoint = checkpoint_of_all_kinds()
-    file = write_changes(checkpoint.storage, FrameKind.DELTA, Changes([key], [value]))
+    file = write_changes(checkpoint.storage, FrameKind.DELTA, Changes([key], [value]), mark="test")
     own = msgspec.structs.replace(checkpoint.head.deltas[-1], files=(file,))
     forged(checkpoint, deltas=(*checkpoint.head.deltas[:-1], own))
     assert codes(verify(checkpoint.storage)) == {code}
@@ -248,14 +248,16 @@ def test_a_tombstone_in_a_snapshot_is_told():
     checkpoint = checkpoint_of_all_kinds()
     chunk = checkpoint.head.snapshot[0]
     data = seal(FrameKind.SNAPSHOT, encode_changes(Changes([store_key(0, 0, b"a")], [None])))
-    bad = msgspec.structs.replace(chunk, file=put_content(checkpoint.storage, "snapshots", data), entries=1)
+    bad = msgspec.structs.replace(
+        chunk, file=put_content(checkpoint.storage, "snapshots", data, mark="test"), entries=1
+    )
     forged(checkpoint, snapshot=(bad, *checkpoint.head.snapshot[1:]))
     assert codes(verify(checkpoint.storage)) == {"MP316"}
 
 
 def test_files_that_no_epoch_names_are_listed_and_are_no_damage():
     checkpoint = checkpoint_of_all_kinds()
-    left = put_content(checkpoint.storage, "deltas", b"a task that died")
+    left = put_content(checkpoint.storage, "deltas", b"a task that died", mark="test")
     findings = verify(checkpoint.storage, everything=True)
     assert (findings.problems, findings.unnamed) == ([], [left.name])
 
@@ -263,7 +265,7 @@ def test_files_that_no_epoch_names_are_listed_and_are_no_damage():
 def test_published_replies_are_checked_if_asked(tmp_path):
     checkpoint = checkpoint_of_all_kinds()
     sink = FileStorage(tmp_path)
-    out, waiting = (put_content(sink, "x", data) for data in (b"published", b"staged"))
+    out, waiting = (put_content(sink, "x", data, mark="test") for data in (b"published", b"staged"))
     names = (
         FileRef("one.parquet", out.size_bytes, out.sha256),
         FileRef("two.parquet", waiting.size_bytes, waiting.sha256),
@@ -292,7 +294,7 @@ def test_what_can_not_be_checked_raises():
 
 
 @given(st.data())
-@settings(max_examples=sized(25, 5), deadline=None)
+@settings(max_examples=some_of(25), deadline=None)
 def test_any_single_change_to_any_file_is_found(data):
     checkpoint = checkpoint_of_all_kinds()
     name = data.draw(st.sampled_from(sorted(checkpoint.storage.list(""))))

@@ -68,7 +68,9 @@ def play(history):
         state = {key: value for key, value in {**state, **changes}.items() if value is not None}
         keys = sorted(changes)
         files = (
-            (write_changes(storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys])),) if keys else ()
+            (write_changes(storage, FrameKind.DELTA, Changes(keys, [changes[key] for key in keys]), mark="test"),)
+            if keys
+            else ()
         )
         made = None
         if snapshot:
@@ -76,7 +78,9 @@ def play(history):
             for covers in ((0, 1), (2, 3)):
                 kept = sorted(key for key in before_it if covers[0] <= group_of(key) <= covers[1])
                 values = [before_it[key] for key in kept]
-                chunks += (write_changes(storage, FrameKind.SNAPSHOT, Changes(kept, values), covers=covers),)
+                chunks += (
+                    write_changes(storage, FrameKind.SNAPSHOT, Changes(kept, values), covers=covers, mark="test"),
+                )
             made = Snapshot(head.epoch, digest, chunks)
         work = EpochWork((Changed(files=files),), (), {})
         before = parent_of(GENESIS, head, digest)
@@ -231,7 +235,7 @@ def test_a_missing_state_file_is_named():
 def test_a_state_file_that_is_not_as_its_manifest_says_is_refused(first, last, entries):
     storage = MemoryStorage()
     keys = [store_key(0, 1, b"a"), store_key(0, 2, b"b")]
-    good = write_changes(storage, FrameKind.DELTA, Changes(keys, [b"1", None]))
+    good = write_changes(storage, FrameKind.DELTA, Changes(keys, [b"1", None]), mark="test")
     assert read_changes(storage, StateFile(good.file, 0, 5, 2)) == (keys, [b"1", None])
     with pytest.raises(StorageError, match=good.file.name) as caught:
         read_changes(storage, StateFile(good.file, first, last, entries))
@@ -240,7 +244,7 @@ def test_a_state_file_that_is_not_as_its_manifest_says_is_refused(first, last, e
 
 def test_a_delta_is_not_read_as_a_snapshot():
     storage = MemoryStorage()
-    file = write_changes(storage, FrameKind.DELTA, Changes([store_key(0, 1, b"a")], [b"1"]))
+    file = write_changes(storage, FrameKind.DELTA, Changes([store_key(0, 1, b"a")], [b"1"]), mark="test")
     with pytest.raises(StorageError) as caught:
         read_changes(storage, file, FrameKind.SNAPSHOT)
     assert caught.value.code == "MP303"

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from millpond.compiler.codegen import make_function
+from millpond.compiler.back.codegen import make_function
 from millpond.compiler.compile import draft_program
-from millpond.compiler.inline import inline
+from millpond.compiler.front.inlining.inline import inline
 from millpond.errors import StateError
 from millpond.program import ProgramBase
 from millpond.program import entry as mark_entry

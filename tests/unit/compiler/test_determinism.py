@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millpond.compiler.compile import draft_program
-from millpond.compiler.restrict import restrict
+from millpond.compiler.front.restrict import restrict
 from millpond.errors import ProgramError
 from tests.golden.programs import load, program_in
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.compiler.hoist import FreshNames, Hoist
+from millpond.compiler.ir.hoist import FreshNames, Hoist
 
 
 def hoisted(text: str, wanted: set[str]) -> str:

@@ -13,6 +13,7 @@ from millpond.compiler import compile_program
 from millpond.engine.sequential import Sequential
 from millpond.errors import ProgramError
 from tests.golden.programs import load, program_in
+from tests.sizes import some_of
 from tests.unit.compiler.inlining import STATE, assert_same, entry, helper, indent, outcome
 
 LEAVES = ["a", "b", "t", "2", "self._say(a)", "self._say(1)", "self._bump(a)", "self._bump(b, t)", "w[0]"]
@@ -108,7 +109,9 @@ def random_program(pick: Random) -> str:
     return STATE + inner + outer + entry(start + block(pick, "self._outer", depth=1) + "\nreturn t, w")
 
 
-MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+MANY = settings(
+    max_examples=some_of(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.slow
@@ -166,7 +169,7 @@ def small_program(pick: Random) -> str:
 
 
 @pytest.mark.slow
-@settings(MANY, max_examples=30)
+@settings(MANY, max_examples=some_of(30))
 @given(seed=st.integers(0, 2**32))
 def test_a_compiled_program_with_helpers_runs_as_plain_python(tmp_path, seed):
     program = program_in(load(small_program(Random(seed)), tmp_path))

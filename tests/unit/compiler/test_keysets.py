@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from millpond.compiler import compile_program, keysurvey
+from millpond.compiler import compile_program, survey
 from millpond.compiler.compiled import KeySets
 from millpond.errors import MillpondError, ProgramError, RowError
 from millpond.program.semantics.epoch_time import epoch_time
 from tests.golden.programs import load, program_in
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.compiler.keyprograms import (
     HEAD,
     TookTooLong,
@@ -25,7 +25,7 @@ from tests.unit.compiler.keyprograms import (
     touched,
 )
 
-PROGRAMS = sized(100, 20)
+PROGRAMS = some_of(100)
 ROWS = 6
 
 
@@ -274,7 +274,7 @@ class P(Program):
 
 
 def test_a_row_of_too_many_keys_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(keysurvey, "KEYS_MAX", 3)
+    monkeypatch.setattr(survey, "KEYS_MAX", 3)
     function = sets_of("for name in names:\n    self.m[name] = 1", tmp_path).function
     assert function is not None
     out: list[Any] = []
@@ -293,7 +293,7 @@ def test_a_row_of_too_many_keys_is_told(tmp_path, monkeypatch):
     ],
 )
 def test_a_loop_that_only_state_ends_is_no_endless_loop(body, tmp_path, monkeypatch):
-    monkeypatch.setattr(keysurvey, "TURNS_MAX", 1000)
+    monkeypatch.setattr(survey, "TURNS_MAX", 1000)
     function = sets_of(body, tmp_path).function
     assert function is not None
     with pytest.raises(MillpondError) as refused:

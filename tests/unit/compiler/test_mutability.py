@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from millpond.compiler.mutability import can_travel, field_of, is_frozen, items_of
+from millpond.compiler.analysis.mutability import can_travel, field_of, is_frozen, items_of
 from millpond.state.containers.vector import Vector
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from millpond import Program, entry
-from millpond.compiler.routing import argument_hash
+from millpond.compiler.plan.routing import argument_hash
 from millpond.keygroups import hash_many
 
 

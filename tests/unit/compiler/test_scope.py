@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from millpond.compiler.scope import MISSING, Names, Scope
+from millpond.compiler.front.scope import MISSING, Names, Scope
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from millpond.compiler.analysis.sets.order import check_set_order
 from millpond.compiler.compile import draft_program
-from millpond.compiler.setorder import check_set_order
 from millpond.errors import ProgramError
 from tests.golden.programs import load, program_in
 

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from millpond.compiler.analysis.sets.sights import find_set_sights
 from millpond.compiler.compile import compile_program, draft_program
-from millpond.compiler.setsights import find_set_sights
 from tests.golden.programs import load, program_in
 
 FRAME = """

@@ -9,7 +9,7 @@ import pytest
 
 from millpond.compiler import compile_program
 from millpond.compiler.compile import draft_program
-from millpond.compiler.source import read_sources
+from millpond.compiler.front.source import read_sources
 from millpond.errors import ProgramError
 from millpond.program import Partitioned, ProgramBase, entry
 from millpond.state.containers.counter import Counter

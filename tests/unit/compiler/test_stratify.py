@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.compiler.draft import Constraint, Draft
-from millpond.compiler.stratify import stratify
+from millpond.compiler.plan.stratify import stratify
 from millpond.errors import ProgramError, SourcePlace
 from millpond.program import Partitioned, ProgramBase
 from millpond.state.containers.map import Map

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millpond.engine.arrowtypes import arrow_type, bare_hint, optional, reader, struct_fields, to_arrow
 from millpond.errors import FeedError
 from millpond.state.containers.vector import Vector
-from tests.sizes import sized
+from tests.sizes import some_of
 
 
 class Point(NamedTuple):
@@ -82,7 +82,7 @@ def test_a_column_comes_back_from_arrow_as_it_went(data, at):
     assert list(map(type, back)) == list(map(type, column))
 
 
-@settings(max_examples=sized(50, 10))
+@settings(max_examples=some_of(50))
 @given(st.data(), st.integers(0, len(VALUES) - 1))
 def test_a_slice_of_a_column_reads_as_its_rows(data, at):
     hint, values = VALUES[at]

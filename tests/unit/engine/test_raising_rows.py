@@ -10,7 +10,7 @@ import pytest
 from millpond import Counter, Map, Partitioned, Program, entry
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
-from millpond.engine.task.undoing import Memory
+from millpond.engine.task.inorder import Memory
 from millpond.errors import RowError
 from tests.sizes import compile_once, sized
 

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, RowError, StorageError
+from millpond.sinks.memory import MemorySink
 from millpond.storage.backends.files import FileStorage
 from tests.programs.keyed import Fraud, Recommender, Store, Totals, Words, committed_state, oracle, random_rows
 from tests.sizes import compile_once
@@ -283,3 +285,23 @@ def test_replies_in_parquet_are_seen_only_when_their_epoch_is_committed(tmp_path
     assert code_of(lambda: simulated.epoch([("count", ("b",))])) == "MP309"
     assert sorted(path.name for path in out.glob("*.parquet")) == seen
     assert len(list((out / "_staged").glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_an_epoch_that_failed_behind_its_commit_is_not_applied_again(tmp_path, monkeypatch, others):
+    rows, more = [("add", (1, 1.0)), ("add", (2, 2.0))], [("add", (1, 5.0))]
+    simulated = Simulated(compile_once(Totals), tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemorySink, "publish", Mock(side_effect=OSError("not now")))
+        with pytest.raises(RowError, match="not now"):
+            simulated.epoch(rows)
+    assert (simulated.batch, simulated.fed) == (1, 2)
+    if not others:
+        simulated.epoch(rows)
+        assert (simulated.batch, simulated.fed) == (1, 2)
+        assert list(simulated.replies()) == [0, 1]
+    simulated.epoch(more)
+    simulated.epoch(more)
+    expected = oracle(Totals, [*rows, *more, *more])
+    assert committed_state(tmp_path / "checkpoint") == expected.state
+    assert simulated.replies() == expected.replies

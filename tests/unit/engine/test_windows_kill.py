@@ -18,7 +18,7 @@ from millpond.program.semantics.epoch_time import epoch_time
 from tests.children import in_child
 from tests.programs.timed import SECOND, START, committed_state
 from tests.programs.windowed import Adding, Corrected, Ordered, Watched
-from tests.sizes import compile_once
+from tests.sizes import compile_once, thinned
 
 pytestmark = pytest.mark.slow
 
@@ -100,8 +100,14 @@ def replies_in(folder):
     return sorted(row["reply"] for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist())
 
 
-@pytest.mark.parametrize("point", IN_EPOCHS[1:])
-@pytest.mark.parametrize(("program", "times"), [(Corrected, 4), (Ordered, 4), (Adding, 4), (Adding, 9)])
+KILLS = [
+    (program, times, point)
+    for program, times in ((Corrected, 4), (Ordered, 4), (Adding, 4), (Adding, 9))
+    for point in IN_EPOCHS[1:]
+]
+
+
+@pytest.mark.parametrize(("program", "times", "point"), thinned(KILLS, 3))
 def test_a_process_killed_at_any_point_is_followed_by_one_that_tells_each_window_once(
     tmp_path, wanted, program, times, point
 ):

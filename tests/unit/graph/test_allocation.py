@@ -12,7 +12,7 @@ from millpond.compiler.compile import compile_program
 from millpond.graph.allocation import Node, Together, allocate, allocation_lines
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, StateNode, TaskNode
 from tests.programs.keyed import Recommender
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.graph.graphs import LOOPING, PARTED
 from tests.unit.graph.test_text import GATHERED
 
@@ -49,7 +49,7 @@ def closure(pairs):
         found |= more
 
 
-@settings(max_examples=sized(200, 40), deadline=None)
+@settings(max_examples=some_of(200), deadline=None)
 @given(graphs())
 def test_states_are_together_if_a_loop_or_a_task_meets_them_and_else_apart(graph):
     met = {task.name: {access.state for access in task.accesses} for task in graph.tasks}
@@ -61,7 +61,7 @@ def test_states_are_together_if_a_loop_or_a_task_meets_them_and_else_apart(graph
     assert {(s, t) for node in nodes for s, t in product(node.states, node.states)} == wanted
 
 
-@settings(max_examples=sized(200, 40), deadline=None)
+@settings(max_examples=some_of(200), deadline=None)
 @given(graphs())
 def test_every_state_and_every_task_has_one_node_and_tasks_are_with_what_they_meet(graph):
     nodes = allocate(graph)

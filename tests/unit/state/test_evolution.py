@@ -12,7 +12,7 @@ from millpond.state.codec.oldtypes import OldType
 from millpond.state.codec.shapes import TypeShape, class_text, described, shape_of, shape_text
 from millpond.state.codec.valuecodec import ValueCodec, _alike
 from millpond.state.evolution import InexactError, Mismatch, conversion
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.state.evolving_types import pairs
 
 
@@ -23,7 +23,7 @@ def convert(old, new, renamed=None):
     return conversion(stored, wanted, fillable, renamed or {})
 
 
-@settings(max_examples=sized(100, 20), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=some_of(100), suppress_health_check=list(HealthCheck), deadline=None)
 @given(pairs, st.data())
 def test_every_value_becomes_what_it_is_in_the_new_type(pair, data):
     old, new = ValueCodec(pair.old), ValueCodec(pair.new)
@@ -38,7 +38,7 @@ def test_every_value_becomes_what_it_is_in_the_new_type(pair, data):
         assert _alike(value, wanted)
 
 
-@settings(max_examples=sized(60, 12), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=some_of(60), suppress_health_check=list(HealthCheck), deadline=None)
 @given(pairs, st.data())
 def test_a_type_is_the_same_as_itself_and_changes_no_byte(pair, data):
     codec = ValueCodec(pair.old)

@@ -11,7 +11,7 @@ from millpond.storage.content import FileRef, get_content, put_content
 
 def test_a_file_is_named_by_its_content():
     storage = MemoryStorage()
-    ref = put_content(storage, "deltas", b"content")
+    ref = put_content(storage, "deltas", b"content", mark="test")
     digest = hashlib.sha256(b"content").hexdigest()
     assert ref == FileRef(f"deltas/{digest[:40]}", 7, digest)
     assert get_content(storage, ref) == b"content"
@@ -19,14 +19,14 @@ def test_a_file_is_named_by_its_content():
 
 def test_writing_the_same_content_twice_is_one_file():
     storage = MemoryStorage()
-    assert put_content(storage, "deltas", b"x") == put_content(storage, "deltas", b"x")
+    assert put_content(storage, "deltas", b"x", mark="test") == put_content(storage, "deltas", b"x", mark="test")
     assert len(storage.list("deltas")) == 1
 
 
 @pytest.mark.parametrize("damaged", [b"content!", b"Content", b"", b"conten"])
 def test_other_bytes_than_those_written_are_refused_by_name(damaged):
     storage = MemoryStorage()
-    ref = put_content(storage, "deltas", b"content")
+    ref = put_content(storage, "deltas", b"content", mark="test")
     storage.delete(ref.name)
     storage.put(ref.name, damaged)
     with pytest.raises(StorageError, match=ref.name) as caught:
@@ -36,11 +36,11 @@ def test_other_bytes_than_those_written_are_refused_by_name(damaged):
 
 def test_a_second_writer_does_not_build_on_a_damaged_file():
     storage = MemoryStorage()
-    ref = put_content(storage, "deltas", b"content")
+    ref = put_content(storage, "deltas", b"content", mark="test")
     storage.delete(ref.name)
     storage.put(ref.name, b"c0ntent")
     with pytest.raises(StorageError) as caught:
-        put_content(storage, "deltas", b"content")
+        put_content(storage, "deltas", b"content", mark="test")
     assert caught.value.code == "MP310"
 
 

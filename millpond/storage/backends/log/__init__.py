@@ -1,4 +1,4 @@
 """Storage in an append-only log with an index in memory.
 
-In reading order: `log`, `logrecord`, `logindex`, `logtail`, `logcompact`, `sharedlogs`.
+In reading order: `log`, `logrecord`, `logindex`, `logtail`, `logcompact`.
 """

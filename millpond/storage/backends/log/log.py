@@ -10,6 +10,11 @@ first, then the last record of the full one says so. A file in which no name liv
 one in which little lives is emptied by appending what lives in it again (compaction). The index is written beside the
 log now and then, to a name of its own that says what it covers: a reader takes the newest one that is whole, replays
 the log from there, and if none is whole, all of it.
+
+Every task opens the checkpoint's storage by its address. A log is known as a whole by whoever reads it, so a process
+that opened it once keeps what it knows (`shared_log`), and reads only what was appended since. It is asked before it is
+used again whether the log is still the one that it read: one that was cut, emptied, replaced or deleted is read anew,
+and compared with its witness.
 """
 
 from __future__ import annotations
@@ -25,15 +30,13 @@ from pathlib import Path
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.log.logcompact import collect, compact_all, compact_if_due
 from millpond.storage.backends.log.logindex import Spot
 from millpond.storage.backends.log.logrecord import Record, RecordKind, mark_of, payload_of, record_end
 from millpond.storage.backends.log.logtail import FILE_BYTES_MAX, LogTail, OpenFile, index_name, log_name
 from millpond.storage.backends.witness import NOWHERE, WITNESS, Place, Witness, needs_witness
 from millpond.storage.contract import COMMITS, Names, PutOutcome, check_name, folder_url, inside, missing
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door, usual_door
+from millpond.storage.door import Door, Durable, coded, usual_door
 
 LOCK = "lock"
 LOCK_WAIT_S = 120.0
@@ -230,13 +233,13 @@ class LogStorage:
                     self._forget()
 
     def contains(self, name: str) -> bool:
-        """Whether there is something under a name."""
+        """Say whether there is something under a name."""
         check_name(name)
         with self._refreshed():
             return name in self._tail.index
 
     def list(self, prefix: str) -> Names:
-        """All names inside a folder, sorted."""
+        """Return all names inside a folder, sorted."""
         if prefix:
             check_name(prefix)
         with self._refreshed():
@@ -267,7 +270,10 @@ class LogStorage:
             compact_all(self._tail)
 
     def is_current(self) -> bool:
-        """Whether what this object knows of the log is still so: its file was not cut, emptied, replaced or deleted."""
+        """Say whether what this object knows of the log is still so.
+
+        Its file was not cut, emptied, replaced or deleted.
+        """
         self._after_fork()
         with self._mutex:
             return not self._durable.failed and self._tail.is_current()
@@ -427,7 +433,7 @@ class LogStorage:
                 self._door.unlock(held)
 
     def _after_fork(self) -> None:
-        """A child knows nothing: its parent may have been in the middle of something."""
+        """Forget everything in a child: its parent may have been in the middle of something."""
         if os.getpid() != self._process:
             self._begin()
 
@@ -477,3 +483,48 @@ def _interrupted() -> StorageError:
         "can't write to the log: the thread that wrote for all was interrupted",
         hint="start again; what was committed is not touched",
     )
+
+
+LOGS_MAX = 8
+"""Each keeps a file open; a process works on one checkpoint, or on a few."""
+
+
+class _Known:
+    """The logs of this process, the one that was asked for last at the end."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Know nothing: in a child, whose parent may have been in the middle of something."""
+        self.lock = threading.Lock()
+        self.logs: dict[Path, tuple[Door, LogStorage]] = {}
+
+
+_known = _Known()
+os.register_at_fork(after_in_child=_known.begin)
+
+
+def shared_log(root: Path) -> LogStorage:
+    """Return the log in a folder, as this process knows it already, or newly opened."""
+    path, door = root.absolute(), usual_door()
+    with _known.lock:
+        logs = _known.logs
+        before = logs.pop(path, None)
+        if before is not None and before[0] is door and before[1].is_current():
+            storage = before[1]
+        else:
+            if before is not None:
+                _let_go(before[1])
+            storage = LogStorage(path, door)
+        logs[path] = (door, storage)
+        while len(logs) > LOGS_MAX:
+            # Whoever still uses it reads it anew.
+            _let_go(logs.pop(next(iter(logs)))[1])
+    return storage
+
+
+def _let_go(storage: LogStorage) -> None:
+    """Close the files of a log that is not used any more; what it has acknowledged is synced, so none can be lost."""
+    with suppress(StorageError):
+        storage.let_go()

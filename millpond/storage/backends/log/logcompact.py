@@ -13,7 +13,7 @@ from millpond.storage.backends.log.logrecord import (
     payload_of,
 )
 from millpond.storage.backends.log.logtail import LogTail, log_name
-from millpond.storage.diskerrors import coded
+from millpond.storage.door import coded
 
 
 def collect(tail: LogTail) -> None:

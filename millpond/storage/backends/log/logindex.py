@@ -64,11 +64,11 @@ class LogIndex:
         return name in self._slots
 
     def names(self) -> list[str]:
-        """All names, in no order."""
+        """Return all names, in no order."""
         return list(self._slots)
 
     def find(self, name: str) -> Spot | None:
-        """Where a name's bytes are; None if there are none."""
+        """Say where a name's bytes are; None if there are none."""
         slot = self._slots.get(name)
         if slot is None:
             return None
@@ -98,12 +98,12 @@ class LogIndex:
             self._uncount(name, slot)
 
     def names_in(self, number: int) -> list[str]:
-        """The names whose bytes are in one file, in the order of their records."""
+        """Return the names whose bytes are in one file, in the order of their records."""
         here = [(int(self._starts[slot]), name) for name, slot in self._slots.items() if self._numbers[slot] == number]
         return [name for _, name in sorted(here)]
 
     def last_in(self, number: int) -> str | None:
-        """The name whose bytes are the last ones in a file; None if no name lives there."""
+        """Return the name whose bytes are the last ones in a file; None if no name lives there."""
         if not self.live[number]:
             return None
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
@@ -111,7 +111,7 @@ class LogIndex:
         return list(self._slots)[int(starts.argmax())]
 
     def forget_file(self, number: int) -> None:
-        """A file is gone: so are its counts, and names that still point to it."""
+        """Forget a file that is gone: its counts, and names that still point to it."""
         if self.live[number]:
             for name in self.names_in(number):
                 self.remove(name)
@@ -119,7 +119,7 @@ class LogIndex:
             counts.pop(number, None)
 
     def dump(self, number: int, end: int) -> bytes:
-        """The bytes of an index file that covers the log up to a place."""
+        """Return the bytes of an index file that covers the log up to a place."""
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         names = "\n".join(self._slots).encode()
         deletions = [pair for pair in sorted(self.deletions.items()) if pair[1]]

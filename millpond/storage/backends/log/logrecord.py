@@ -93,7 +93,7 @@ def file_header(number: int) -> bytes:
 
 
 def file_header_fits(data: bytes, number: int, name: str) -> bool:
-    """Whether these are the first bytes of a file of the log; another version is an error."""
+    """Say whether these are the first bytes of a file of the log; another version is an error."""
     head, total = data[: _FILE_HEADER.size], data[_FILE_HEADER.size : FILE_HEADER_BYTES]
     if len(data) < FILE_HEADER_BYTES or zlib.crc32(head).to_bytes(4, "big") != total:
         return False
@@ -110,12 +110,12 @@ def file_header_fits(data: bytes, number: int, name: str) -> bool:
 
 
 def is_witnessed(header: bytes) -> bool:
-    """Whether the header of a file says that its log has a witness."""
+    """Say whether the header of a file says that its log has a witness."""
     return bool(_FILE_HEADER.unpack_from(header)[2] & WITNESSED)
 
 
 def record_end(name: str, start: int, payload_bytes: int) -> int:
-    """Where a record ends that begins at a place."""
+    """Say where a record ends that begins at a place."""
     return start + RECORD_HEADER_BYTES + len(name) + payload_bytes + MARK_BYTES
 
 
@@ -131,7 +131,7 @@ def encode(kind: RecordKind, name: str, payload: bytes, number: int, start: int)
 
 
 def mark_of(number: int, start: int) -> bytes:
-    """The bytes that say that the record at this place was acknowledged; no other place has the same."""
+    """Return the bytes that say that the record at this place was acknowledged; no other place has the same."""
     return hashlib.blake2b(b"millpond log" + struct.pack(">IQ", number, start), digest_size=MARK_BYTES).digest()
 
 
@@ -200,7 +200,7 @@ class Replay:
 
 
 def acknowledged_after(read_at: ReadAt, number: int, start: int, size: int) -> bool:
-    """Whether anything from `start` on was ever acknowledged: the record there, or any whole one after it.
+    """Say whether anything from `start` on was ever acknowledged: the record there, or any whole one after it.
 
     Reads everything once: what looks like a record in the middle of a torn payload costs no more than its own bytes.
     """
@@ -226,7 +226,10 @@ def acknowledged_after(read_at: ReadAt, number: int, start: int, size: int) -> b
 
 
 def _mark_start(data: bytes, found: int, number: int, start: int) -> int | None:
-    """Where the mark of a record is in its file, if a whole header is found in some bytes; None if there is none."""
+    """Say where the mark of a record is in its file, if a whole header is found in some bytes.
+
+    None if there is none.
+    """
     head = data[found : found + RECORD_HEADER_BYTES]
     if len(head) < RECORD_HEADER_BYTES:
         return None

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import StorageError
-from millpond.storage.backends.durable import Durable
 from millpond.storage.backends.log.logindex import LogIndex
 from millpond.storage.backends.log.logrecord import (
     FILE_HEADER_BYTES,
@@ -35,8 +34,7 @@ from millpond.storage.backends.log.logrecord import (
 )
 from millpond.storage.backends.witness import NOWHERE, Place, Witness, rolled_back, unwitnessed
 from millpond.storage.contract import missing
-from millpond.storage.diskerrors import coded
-from millpond.storage.door import Door
+from millpond.storage.door import Door, Durable, coded
 
 FILE_BYTES_MAX = 128 << 20
 """A file that would grow above this is closed and the next one begun; a larger record has a file of its own."""
@@ -50,12 +48,12 @@ _INDEX_NAME = re.compile(r"index-(\d{10})-(\d{16})")
 
 
 def log_name(number: int) -> str:
-    """The name of a file of the log."""
+    """Return the name of a file of the log."""
     return f"log-{number:010d}"
 
 
 def index_name(number: int, end: int) -> str:
-    """The name of an index that covers the log up to a place."""
+    """Return the name of an index that covers the log up to a place."""
     return f"index-{number:010d}-{end:016d}"
 
 
@@ -105,7 +103,7 @@ class LogTail:
         return self.file.number
 
     def is_behind(self) -> bool:
-        """Whether something follows the last record that we know of; asks for no turn."""
+        """Say whether something follows the last record that we know of; asks for no turn."""
         if self.file is None:
             return True
         with coded("read", log_name(self.file.number)):
@@ -142,7 +140,7 @@ class LogTail:
         return self.number, self.end
 
     def is_current(self) -> bool:
-        """Whether the log is still the one that is known: its file has its name, and the last record is there."""
+        """Say whether the log is still the one that is known: its file has its name, and the last record is there."""
         if self.file is None:
             return True
         name, descriptor = log_name(self.number), self.file.descriptor
@@ -215,12 +213,12 @@ class LogTail:
                 self._door.close(file.descriptor)
 
     def indexes(self) -> list[tuple[int, int, Path]]:
-        """The index files, newest first."""
+        """Return the index files, newest first."""
         found = [(match, name) for name in self._listed() if (match := _INDEX_NAME.fullmatch(name))]
         return sorted(((int(match[1]), int(match[2]), self._root / name) for match, name in found), reverse=True)
 
     def holds_files(self) -> bool:
-        """Whether there is a file of the log; asks for no turn."""
+        """Say whether there is a file of the log; asks for no turn."""
         return any(map(_LOG_NAME.fullmatch, self._listed()))
 
     def _listed(self) -> list[str]:

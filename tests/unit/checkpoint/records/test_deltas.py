@@ -46,7 +46,7 @@ def test_changes_survive_their_bytes(mapping):
 def test_written_changes_are_read_back_with_their_range(mapping):
     keys, values = sorted_changes(mapping)
     storage = MemoryStorage()
-    file = write_changes(storage, FrameKind.DELTA, Changes(keys, values))
+    file = write_changes(storage, FrameKind.DELTA, Changes(keys, values), mark="test")
     assert file.entries == len(keys)
     assert read_changes(storage, file, FrameKind.DELTA) == (keys, values)
 
@@ -134,19 +134,21 @@ def test_keys_out_of_order_doubled_or_short_are_refused(keys):
 
 def test_a_snapshot_has_no_tombstones():
     with pytest.raises(StorageError) as caught:
-        write_changes(MemoryStorage(), FrameKind.SNAPSHOT, Changes([store_key(0, 0, b"")], [None]))
+        write_changes(MemoryStorage(), FrameKind.SNAPSHOT, Changes([store_key(0, 0, b"")], [None]), mark="test")
     assert caught.value.code == "MP315"
 
 
 def test_a_snapshot_chunk_covers_more_groups_than_it_has_keys_for():
-    file = write_changes(MemoryStorage(), FrameKind.SNAPSHOT, Changes([store_key(0, 5, b"")], [b""]), covers=(0, 63))
+    file = write_changes(
+        MemoryStorage(), FrameKind.SNAPSHOT, Changes([store_key(0, 5, b"")], [b""]), covers=(0, 63), mark="test"
+    )
     assert (file.first_group, file.last_group) == (0, 63)
 
 
 def test_the_folder_tells_the_kind():
     storage = MemoryStorage()
     for kind in (FrameKind.DELTA, FrameKind.SNAPSHOT):
-        assert kind_of(write_changes(storage, kind, Changes([], []))) is kind
+        assert kind_of(write_changes(storage, kind, Changes([], []), mark="test")) is kind
     with pytest.raises(StorageError) as caught:
         kind_of(StateFile(FileRef("elsewhere/x", 0, "0" * 64), 0, 0, 0))
     assert caught.value.code == "MP315"
@@ -167,7 +169,7 @@ def test_large_deltas_are_several_files_that_share_no_group_and_lose_nothing(cha
     keys, values = sorted_changes(changed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deltas, "FILE_BYTES", size)
-        files = write_delta(storage, Changes(keys, values))
+        files = write_delta(storage, Changes(keys, values), mark="test")
     groups = [group for file in files for group in range(file.first_group, file.last_group + 1)]
     assert len(groups) == len(set(groups))
     found = [pair for file in files for pair in read_changes(storage, file).pairs()]

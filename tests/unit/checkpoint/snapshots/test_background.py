@@ -13,8 +13,8 @@ import pytest
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.recovery import read_state
-from millpond.checkpoint.snapshots import background, compacting, compaction, snapshots
-from millpond.checkpoint.snapshots.compacting import Request, serve
+from millpond.checkpoint.snapshots import background, compaction, snapshots
+from millpond.checkpoint.snapshots.background import Request, serve
 from millpond.checkpoint.snapshots.compaction import MERGED, last_merged
 from millpond.clock import SystemClock
 from millpond.errors import EpochError
@@ -105,7 +105,7 @@ def test_only_a_process_that_is_not_urgent_stands_back(tmp_path, monkeypatch, ur
         asked = io.BytesIO(msgspec.json.encode(request))
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(asked, encoding="utf-8"))
         with pytest.raises(SystemExit) as ended:
-            compacting.main()
+            background.main()
         assert ended.value.code is None
         assert (os.nice(0), os.sched_getscheduler(0)) == (usual if urgent else (19, os.SCHED_IDLE))
 

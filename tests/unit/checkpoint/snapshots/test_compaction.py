@@ -41,7 +41,11 @@ def committed(history, cut=None, storage=None):
         for part in parts:
             ordered = sorted(part)
             if ordered:
-                files.append(write_changes(storage, FrameKind.DELTA, Changes(ordered, [part[key] for key in ordered])))
+                files.append(
+                    write_changes(
+                        storage, FrameKind.DELTA, Changes(ordered, [part[key] for key in ordered]), mark="test"
+                    )
+                )
         work = EpochWork((Changed(files=tuple(dict.fromkeys(files))),), (), {})
         checkpoint.run_epoch(Batch("q", batch), lambda _, work=work: work, lambda _: None, partitions=1)
     return storage, checkpoint
@@ -99,7 +103,7 @@ def test_changes_that_another_writer_wrote_in_its_own_way_are_merged_too(tmp_pat
     checkpoint = Checkpoint.open(storage, (), KEY_GROUPS)
     key = store_key(0, 1, b"x")
     payload = b"\x92\x91\xc6" + len(key).to_bytes(4, "big") + key + b"\x91\xc5\x00\x03abc"
-    ref = put_content(storage, "deltas", seal(FrameKind.DELTA, payload))
+    ref = put_content(storage, "deltas", seal(FrameKind.DELTA, payload), mark="test")
     work = EpochWork((Changed(files=(StateFile(ref, 1, 1, 1),)),), (), {})
     checkpoint.run_epoch(Batch("q", 0), lambda _: work, lambda _: None, partitions=1)
     snapshot = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
@@ -112,7 +116,7 @@ def test_a_chunk_that_nothing_changed_is_not_written_again(monkeypatch):
     storage, checkpoint = committed(history)
     first = compact(storage, checkpoint.head, checkpoint.head_hash, KEY_GROUPS)
     assert len(first.files) == KEY_GROUPS
-    delta = write_changes(storage, FrameKind.DELTA, Changes([store_key(0, 3, b"x")], [b"2"]))
+    delta = write_changes(storage, FrameKind.DELTA, Changes([store_key(0, 3, b"x")], [b"2"]), mark="test")
     head = checkpoint.head
     later = type(head)(
         **{name: getattr(head, name) for name in head.__struct_fields__}

@@ -12,7 +12,7 @@ from millpond.engine.elastic.balance import cost_shares
 from millpond.engine.elastic.options import elastic_of
 from millpond.errors import ElasticError
 from millpond.keygroups import Layout
-from tests.sizes import sized
+from tests.sizes import sized, some_of
 
 GROUPS = 64
 INTERVAL_S = 1.0
@@ -115,7 +115,7 @@ def test_never_more_than_most_nor_fewer_than_least():
 
 
 @given(st.integers(1, 20_000), st.integers(1, 8))
-@settings(max_examples=sized(60, 6), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 def test_a_steady_load_ends_in_a_steady_number(rows, partitions):
     cluster = Cluster(partitions)
     cluster.run(even(rows), 120)
@@ -134,7 +134,7 @@ def test_epochs_that_fall_behind_for_what_they_cost_without_rows_take_more_parti
 
 
 @given(st.integers(1, 6000), st.integers(1, 8), st.floats(0, 1.2))
-@settings(max_examples=sized(60, 6), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 def test_a_steady_load_ends_in_a_steady_number_whatever_an_epoch_costs(rows, partitions, overhead_s):
     cluster = Cluster(partitions, overhead_s=overhead_s)
     cluster.run(even(rows), 120)
@@ -152,7 +152,7 @@ def test_a_short_peak_changes_nothing():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=sized(40, 4), deadline=None)
+@settings(max_examples=some_of(40), deadline=None)
 def test_a_load_that_jumps_about_is_not_followed_at_every_jump(seed):
     rng = np.random.default_rng(seed)
     cluster = Cluster(4)
@@ -162,7 +162,7 @@ def test_a_load_that_jumps_about_is_not_followed_at_every_jump(seed):
 
 
 @given(st.lists(st.integers(0, 400), min_size=GROUPS, max_size=GROUPS), st.integers(2, 8))
-@settings(max_examples=sized(40, 4), deadline=None)
+@settings(max_examples=some_of(40), deadline=None)
 def test_skewed_weights_are_balanced_within_a_bound(counts, partitions):
     cluster = Cluster(partitions, options=Elastic(least=partitions), most=partitions)
     cluster.run(counts, 40)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from millpond.engine.elastic import Elastic, Observed, Reason
 from millpond.engine.elastic.standard import Queue
-from tests.sizes import sized
+from tests.sizes import some_of
 from tests.unit.engine.elastic.test_policies import Cluster, even
 
 SPARK_S = 0.4
@@ -101,7 +101,7 @@ def test_partitions_stay_while_a_long_queue_is_worked_off_and_go_when_it_is():
 
 
 @given(st.integers(1, 4000), st.integers(20, 4000), st.integers(1, 8), st.floats(0.0, 2.0), st.floats(0.3, 1.0))
-@settings(max_examples=sized(30, 4), deadline=None)
+@settings(max_examples=some_of(30), deadline=None)
 def test_a_steady_rate_ends_in_a_steady_number(rows_per_s, limit, partitions, trigger_s, busy):
     source = Source(limit, partitions, trigger_s=trigger_s, options=Elastic(busy=busy))
     source.run(rows_per_s, 200)

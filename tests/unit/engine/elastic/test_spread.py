@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.engine.elastic import Elastic, Observed, Reason, Standard, TaskLoad
-from millpond.engine.elastic.moves import dealt_out
+from millpond.engine.elastic.standard import dealt_out
 from millpond.keygroups import Layout
-from tests.sizes import sized
+from tests.sizes import some_of
 
 GROUPS = 64
 INTERVAL_S = 4.0
@@ -140,7 +140,7 @@ def test_state_moves_if_rows_that_need_none_are_too_few():
     assert cluster.decisions[0].moved(Layout(GROUPS, 2, 1, aligned=False).owners()) > 0
 
 
-@settings(max_examples=sized(100, 5))
+@settings(max_examples=some_of(100))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0001, 0.0005, 0.0009]), st.sampled_from([0.2, 0.5, 1.0]))
 def test_a_steady_load_ends_in_steady_shares(seed, parse_s, speed):
     rng = np.random.default_rng(seed)

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.engine.elastic import Observed, TaskLoad
-from millpond.engine.elastic.places import keep_places
 from millpond.engine.messages import Control, Found, Seen
 from millpond.keygroups import Layout
-from millpond.spark.placement.placement import LOOK_EPOCHS_MAX, Anchor, Anchors, uneven
+from millpond.spark.placement.placement import LOOK_EPOCHS_MAX, Anchor, Anchors, keep_places, uneven
 
 EXECUTORS = st.sampled_from("abcd")
 BOTH = st.lists(st.tuples(EXECUTORS, EXECUTORS), min_size=1, max_size=12)

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from millpond.errors import ConnectError, MillpondError, QueryStopped
 from millpond.spark.streaming import connect
 from millpond.spark.streaming.connect import Handing, Relay, Words, over_connect, start_patiently
-from tests.sizes import sized
+from tests.sizes import some_of
 
 SECONDS_MAX = 20
 
@@ -91,7 +91,7 @@ class FakeQuery:
             self.error = error
 
 
-@settings(max_examples=sized(25, 8), deadline=None)
+@settings(max_examples=some_of(25), deadline=None)
 @given(first=st.integers(0, 12), count=st.integers(0, 5), fails_at=st.none() | st.integers(0, 5), waits=st.booleans())
 def test_batches_come_once_each_in_order_until_one_fails(first, count, fails_at, waits):
     session = FakeSession()

@@ -18,7 +18,7 @@ from millpond.state.local.localstore import KEY_BYTES_MAX, LocalStore
 from millpond.state.local.storekey import group_of, store_key, store_prefix
 from millpond.state.local.storeversion import Stamp, StoreVersion, groups_in, ranges_of
 from tests.children import in_child
-from tests.sizes import sized
+from tests.sizes import some_of
 
 START = Stamp("u", 0, "h0")
 NEXT = Stamp("u", 1, "h1")
@@ -105,7 +105,7 @@ def test_a_failure_in_the_middle_changes_nothing(store):
     assert stamp_of(store) == START
 
 
-@settings(max_examples=sized(30, 6))
+@settings(max_examples=some_of(30))
 @given(
     st.lists(
         st.dictionaries(
@@ -485,7 +485,7 @@ GROUPS = st.frozensets(st.integers(0, 9))
     GROUPS,
     GROUPS,
 )
-@settings(max_examples=sized(60, 12), deadline=None)
+@settings(max_examples=some_of(60), deadline=None)
 def test_a_store_that_is_handed_over_keeps_what_it_has_to_do_with(tmp_path_factory, entries, whole, held, groups):
     store = LocalStore(tmp_path_factory.mktemp("store"))
     try:

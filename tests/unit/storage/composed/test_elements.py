@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
+from millpond.checkpoint.forking import places_of
 from millpond.errors import StorageError
 from millpond.storage.composed.elements import Wish, placing, read_wishes
 from millpond.storage.contract import PutOutcome
 from millpond.storage.open import holds_password, open_storage, opens_elsewhere
-from millpond.storage.places import places_of
 
 CONTENT = "deltas/" + "a" * 40
 OTHER = "snapshots/" + "b" * 40

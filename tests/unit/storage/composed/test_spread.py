@@ -27,7 +27,7 @@ from millpond.storage.composed.spread import MARK, Root, SpreadStorage, open_spr
 from millpond.storage.content import get_content, put_content
 from millpond.storage.contract import PutOutcome
 from millpond.storage.open import open_storage, opens_elsewhere, register_backend
-from tests.sizes import sized
+from tests.sizes import some_of
 
 ELEMENTS = (ElementSchema("seen", "map", "partitioned", "", "str", "int"),)
 
@@ -59,7 +59,7 @@ def code_of(call):
 weights = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1, max_size=5)
 
 
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(weights)
 def test_each_root_gets_its_share(chosen):
     disks = Disks()
@@ -72,7 +72,7 @@ def test_each_root_gets_its_share(chosen):
         assert abs(chosen_roots[label] - 1000 * share) < 4 * (1000 * share * (1 - share)) ** 0.5 + 5
 
 
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(weights, st.sampled_from("ghi"), st.integers(1, 9))
 def test_a_new_root_takes_files_from_others_and_moves_none_between_them(before, label, weight):
     disks = Disks()
@@ -82,7 +82,7 @@ def test_a_new_root_takes_files_from_others_and_moves_none_between_them(before, 
         assert now in {was, label}
 
 
-@settings(max_examples=sized(25, 5))
+@settings(max_examples=some_of(25))
 @given(weights, st.integers(1, 20))
 def test_more_weight_moves_files_to_that_root_alone(before, more):
     disks = Disks()
@@ -92,7 +92,7 @@ def test_more_weight_moves_files_to_that_root_alone(before, more):
         assert new._ranked(name)[0].shown in {old._ranked(name)[0].shown, grown}
 
 
-@settings(max_examples=20)
+@settings(max_examples=some_of(20))
 @given(
     st.lists(
         st.tuples(
@@ -262,7 +262,7 @@ def test_a_checkpoint_lives_on_folders_and_a_log_and_its_address_opens_it_elsewh
 def test_a_disk_that_is_not_mounted_is_named_by_its_path(tmp_path):
     url = f"spread://{tmp_path}/one|{tmp_path}/two"
     storage = open_storage(url)
-    refs = [put_content(storage, "snapshots", b"%d" % number) for number in range(200)]
+    refs = [put_content(storage, "snapshots", b"%d" % number, mark="test") for number in range(200)]
     shutil.rmtree(tmp_path / "two")
     (tmp_path / "two").mkdir()
     told = [code_of(lambda ref=ref: get_content(open_storage(url), ref)) for ref in refs if not on_disk(tmp_path, ref)]

@@ -30,11 +30,11 @@ def test_what_is_put_near_stays_there_and_all_else_is_kept(near, tmp_path):
 
 
 def test_a_torn_file_does_not_stand_in_the_way_of_its_content(near, tmp_path):
-    ref = put_content(near.near, "deltas", b"whole")
+    ref = put_content(near.near, "deltas", b"whole", mark="test")
     path = tmp_path / "near" / ref.name
     path.chmod(0o600)
     path.write_bytes(b"wh")
-    assert put_content(near.near, "deltas", b"whole") == ref
+    assert put_content(near.near, "deltas", b"whole", mark="test") == ref
     assert near.get(ref.name) == b"whole"
     near.kept.put(ref.name, b"whole")
     near.forget_near(ref.name)

@@ -20,7 +20,7 @@ from millpond.errors import WindowError
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.windowing.columns.columnsessions import ColumnSessions
 from millpond.windowing.columns.vectorised import ColumnWindows
-from tests.sizes import sized
+from tests.sizes import some_of
 
 EXACT = {
     "sum": w.sum_of(),
@@ -39,7 +39,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=sized(30, 6), deadline=None)
+@settings(max_examples=some_of(30), deadline=None)
 @given(st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)))
 def test_partials_are_associative_and_have_an_identity(name, one, two, three):
     each = EXACT[name]

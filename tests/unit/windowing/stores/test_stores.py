@@ -10,7 +10,7 @@ from millpond import windowing as w
 from millpond.windowing.stores.counters import Counters
 from millpond.windowing.stores.flatfat import CAPACITY_MIN, FlatFat
 from millpond.windowing.stores.stores import EAGER, ON_DEMAND, PREFIX, choose_store, make_store
-from tests.sizes import sized
+from tests.sizes import some_of
 
 TEXT = w.aggregate(lift=str, combine=lambda a, b: a + b, lower=str, identity="", name="text")
 NUMBERS = w.sum_of(integers=True)
@@ -26,7 +26,7 @@ def whole(partials, empty):
 
 
 @pytest.mark.parametrize("name", STORES)
-@settings(max_examples=sized(120, 24), deadline=None)
+@settings(max_examples=some_of(120), deadline=None)
 @given(MOVES, st.sets(st.integers(0, 119)))
 def test_a_store_says_the_same_as_a_list(name, moves, moved):
     kind, aggregate, empty = STORES[name]

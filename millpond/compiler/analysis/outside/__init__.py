@@ -1,0 +1,4 @@
+"""Objects that are outside of a row, and who may change them.
+
+In reading order: `check`, `things`, `may_alias`.
+"""

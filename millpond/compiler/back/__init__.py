@@ -1,0 +1,4 @@
+"""Generated code, and the compiled program.
+
+In reading order: `codegen`, `rewrite`, `key_code`, `window_adds`, `sequence`, `assemble`.
+"""
