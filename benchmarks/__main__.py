@@ -13,6 +13,7 @@ from benchmarks import (
     backends,
     compile_time,
     elastic,
+    graphs,
     keyed_state,
     large_state,
     latency,
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "raising_rows": raising_rows,
     "elastic": elastic,
     "sinks": sinks,
+    "graphs": graphs,
 }
 
 

@@ -194,5 +194,9 @@ class QueryStopped(Exception):  # noqa: N818 - somebody wants it so, it is not a
     """Ends the work of a client on a batch whose query was stopped meanwhile, before anything of it is committed."""
 
 
+class LoopError(MillpondError):
+    """MP85x to MP87x: a loop, a vertex or a graph is not what it must be, or gets what does not fit."""
+
+
 class SetupError(MillpondError):
     """MP7xx: the machine lacks something that Millpond needs."""
