@@ -36,11 +36,17 @@ class HandlerOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class _Handler:
-    """What it asks for; how long its windows wait for late rows, None for timers; whether some end with a row."""
+    """What it asks for; how long its windows wait for late rows, None for timers; if some end with a row.
+
+    One that `corrects` puts right itself what it fed, when its windows are emitted again; one that `goes_on` fires
+    after the end of time, too.
+    """
 
     asked: Asked
     lateness_us: int | None
     untimed: bool
+    corrects: bool
+    goes_on: bool
 
 
 _KNOWN: Final = WeakKeyDictionary[type, Mapping[str, HandlerOrder]]()
@@ -57,7 +63,13 @@ def handler_orders(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
 def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
     elements: Mapping[str, Any] = program.elements()
     handlers = {
-        name: _Handler(asked_by(program, element.handler), element.lateness_us, element.untimed)
+        name: _Handler(
+            asked_by(program, element.handler),
+            element.lateness_us,
+            element.untimed,
+            element.corrects,
+            element.goes_on,
+        )
         for name, element in elements.items()
         if hasattr(element, HANDLER)
     }
@@ -93,6 +105,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
             strict=cyclic or len(groups[name]) > 1,
             cyclic=cyclic,
             again=handler.lateness_us is None and name in reached(fed, name),
+            go_on=handler.goes_on,
         )
         found[name] = HandlerOrder(place, name in by_rows, _is_final(handlers, fed, name))
     return found
@@ -175,6 +188,8 @@ def _groups(handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner
 def _tell_apart(
     handlers: Mapping[str, _Handler], elements: Mapping[str, Any], inner: Edges, one: str, other: str
 ) -> bool:
+    if handlers[one].goes_on or handlers[other].goes_on:
+        return False  # It takes all that is there, and puts it in order itself.
     state = {name for name, element in elements.items() if not hasattr(element, HANDLER)}
     if handlers[one].asked.names & handlers[other].asked.names & state or inner[one] & inner[other]:
         return True
@@ -218,7 +233,8 @@ def _wait(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> int:
 
 def _is_final(handlers: Mapping[str, _Handler], fed: Edges, name: str) -> bool:
     """Return whether windows are emitted once, for good: what their handler adds or sets could not be taken back."""
-    return handlers[name].lateness_us is not None and bool(fed[name])
+    one = handlers[name]
+    return one.lateness_us is not None and bool(fed[name]) and not one.corrects
 
 
 def _endless(program: type, name: str, handler: Any) -> WindowError:

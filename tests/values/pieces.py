@@ -167,8 +167,8 @@ class Desk:
 BUILTINS = {
     "enumerate": "def enumerate(items):\n    return [(item, item + 100) for item in items]\n",
     "zip": "def zip(left, right):\n    return [(item, 100) for item in left]\n",
-    "reversed": "def reversed(items):\n    return [100, *items]\n",
-    "sorted": "def sorted(items):\n    return [100, *items]\n",
+    "reversed": "def reversed(items):\n    return [*items, *items]\n",
+    "sorted": "def sorted(items):\n    return [*items, *items]\n",
     "filter": "def filter(test, items):\n    return [item + 100 for item in items]\n",
     "range": "def range(end):\n    return [100, end]\n",
     "len": "def len(items):\n    return 100\n",

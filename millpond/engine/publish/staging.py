@@ -187,7 +187,7 @@ class CheckpointArea:
         """Copy files; the copies are gone afterwards."""
         make_private(self._scratch)
         with tempfile.TemporaryDirectory(prefix="handed-", dir=self._scratch) as folder:
-            yield [self._brought(output, Path(folder)) for output in outputs]
+            yield [self._fetched(output, Path(folder)) for output in outputs]
 
     def note(self, note: str, outputs: Outputs, *, told_by_sink: bool) -> None:  # noqa: ARG002
         """Put a note."""
@@ -205,7 +205,7 @@ class CheckpointArea:
                 if is_over(name.removeprefix(f"{folder}/"), until, manifest.checkpoint):
                     self._storage.delete(name)
 
-    def _brought(self, output: OutputFile, folder: Path) -> Path:
+    def _fetched(self, output: OutputFile, folder: Path) -> Path:
         kept = FileRef(f"{KEPT}/{output.file.name}", output.file.size_bytes, output.file.sha256)
         path = folder / output.file.name
         try:

@@ -71,6 +71,15 @@ class Page:
         while self.evaluate("document.readyState + location.protocol") != "completefile:":
             pass
 
+    def resize(self, width: int, height: int) -> None:
+        """Show the page on another screen."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def close(self) -> None:
+        """Leave the page: a browser that has many open is slow."""
+        self._call("Page.close")
+        self._session = ""
+
     def dark(self) -> None:
         """Ask for the dark colours."""
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
