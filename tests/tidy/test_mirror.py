@@ -39,7 +39,6 @@ ONE_MEANING = {
     "records": "records: what is written as one",
     "rows": "rows of an epoch",
     "session": "a Spark session",
-    "sharing": "values that several names hold",
     "state": "the state of a program",
     "streaming": "rows that are taken as they come",
     "tables": "tables of Arrow",
