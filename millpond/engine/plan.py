@@ -89,7 +89,7 @@ class SinkPlan:
 class FeedPlan:
     """One feed: its entry point, the columns that replies keep, and where replies, bad rows and late rows go.
 
-    `time` is there if its rows have event times.
+    `time` is there if its rows have event times, and `unparsed` says that its source gives what it could not read.
     """
 
     name: str
@@ -101,6 +101,7 @@ class FeedPlan:
     dead_letters: SinkPlan | None
     time: FeedTime | None = None
     late: SinkPlan | None = None
+    unparsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,14 +221,14 @@ class CheckpointArea:
         return path
 
 
-def handed_note(manifest: Manifest, sink: str, outputs: Outputs) -> str:
-    """Name the note that a sink has got these files of an epoch; after a repair, the epoch may have others."""
-    return _note(manifest, "\0".join((sink, *(output.file.name for output in outputs))))
+def notes_of(manifest: Manifest, sink: str, outputs: Outputs) -> tuple[str, ...]:
+    """Return the names of the notes that a sink has got these files of an epoch, the usual one first.
 
-
-def old_handed_note(manifest: Manifest, sink: str) -> str:
-    """Return the name of the note as older versions made it, for whatever files the epoch had."""
-    return _note(manifest, sink)
+    Older versions made them for whatever files the epoch had. Such a note says nothing of a later epoch that got its
+    number by a repair: what it is about was written in format 1.
+    """
+    usual = _note(manifest, "\0".join((sink, *(output.file.name for output in outputs))))
+    return (usual, _note(manifest, sink)) if manifest.format == 1 else (usual,)
 
 
 def _note(manifest: Manifest, about: str) -> str:

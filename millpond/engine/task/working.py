@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from operator import lt
 from typing import Any
 
 import numpy as np
@@ -200,11 +198,7 @@ class WorkingState:
         written = [overlay for name, overlay in overlays if name in self._written]
         if len(written) == 1 and isinstance(written[0], KeyedOverlay) and written[0].in_order:
             return written[0].changes()
-        found = [overlay.changes() for overlay in written]
-        changes = Changes([key for one in found for key in one.keys], [value for one in found for value in one.values])
-        if not all(map(lt, changes.keys, islice(changes.keys, 1, None))):
-            changes = changes.at(sorted(range(len(changes.keys)), key=changes.keys.__getitem__))
-        return changes
+        return Changes.sorted(overlay.changes() for overlay in written)
 
     def save(self, storage: Storage, mark: str, before: Mapping[bytes, bytes | None], rows: int) -> Changed:
         """Write what changed; small changes are returned instead.

@@ -24,6 +24,7 @@ from millpond.engine.gathered.gatheredplacement import Placement, decode_survey,
 from millpond.engine.gathered.keysets import survey_parameters
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, ProgramPlan
+from millpond.engine.sequence.portions import place_columns
 from millpond.engine.sequence.ways import plan_for, sequence_feeds
 from millpond.engine.task.intake import feed_column
 from millpond.engine.time.laterows import TIME
@@ -37,6 +38,7 @@ from millpond.spark.exchange.worker import (
     by_task,
     epoch_function,
     place_function,
+    sequence_function,
     step_function,
     survey_function,
 )
@@ -102,8 +104,10 @@ class EpochJob:
         """Run the epoch by a plan: its own, or one that leaves something out."""
         packed = self.packed
         shipment = packed.shipment if plan is packed.plan else _packed(plan)
-        rows_max = math.inf if plan.in_sequence and self.one_host else self.one_task_rows
-        controls = self._in_one_task(plan, shipment, epoch, rows_max) if rows_max else []
+        if plan.in_sequence and self.one_host:
+            controls = self._in_sequence(plan, shipment, epoch)
+        else:
+            controls = self._in_one_task(plan, shipment, epoch, self.one_task_rows) if self.one_task_rows else []
         if not controls:
             controls = self._in_steps(plan, shipment, epoch)
         # Adaptive execution drops the steps of an epoch without rows: then there is nothing to report.
@@ -135,6 +139,19 @@ class EpochJob:
             return _controls(controls)
         with unmeasured(rows):
             return _controls(controls)
+
+    def _in_sequence(self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
+        """Run all rows in one task, in which they come in order: as a file has them, or as Spark sorts them."""
+        rows = place(self.rows, plan, self.packed.shape).coalesce(1)
+        columns = place_columns(rows.columns)
+        # Rows of one file mostly come as they stand in it, which the task looks at.
+        for sorts in (False, True) if set(columns) <= {"pos"} else (True,):
+            ordered = rows.sortWithinPartitions(*(F.col(name).asc_nulls_first() for name in columns)) if sorts else rows
+            with unmeasured(ordered):
+                controls = _controls(ordered.mapInArrow(sequence_function(shipment, epoch), CONTROL_DDL))
+            if controls or not columns:
+                return controls
+        return []
 
     def _in_steps(self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
         """Run each step by an exchange."""
