@@ -13,6 +13,7 @@ from benchmarks import (
     backends,
     compile_time,
     elastic,
+    graphs,
     keyed_state,
     large_state,
     latency,
@@ -21,6 +22,7 @@ from benchmarks import (
     recovery,
     restore,
     shared_windows,
+    sinks,
     sliding,
     snapshots,
     transfers,
@@ -48,6 +50,8 @@ BENCHMARKS: dict[str, ModuleType] = {
     "recovery": recovery,
     "raising_rows": raising_rows,
     "elastic": elastic,
+    "sinks": sinks,
+    "graphs": graphs,
 }
 
 

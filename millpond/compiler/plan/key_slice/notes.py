@@ -26,6 +26,8 @@ _TAKES_ALL: Final = (sum, list, tuple, set, frozenset, dict, sorted, min, max, a
 _TAKES_ALL_METHODS: Final = frozenset(("join", "extend", "update", "union"))
 _PASSES_ON: Final = (enumerate, zip, reversed, map, filter)
 
+_SHOWN_MAX: Final = 60
+
 READ: Final = "depends on what is read here"
 BRANCH: Final = "depends on a branch on what is read here"
 LOOP: Final = "depends on the turns of a loop, and those on what is read here"
@@ -183,7 +185,7 @@ class Notes:
         shown = source.text(key)
         return refuse(
             "MP181",
-            f"the key `{shown}` of self.{site.element} can't be known from the arguments",
+            f"self.{site.element}[{shown}] follows from {_short(source.text(taint.node))}",
             source,
             site.node,
             expected="keys that follow from the arguments of the entry point",
@@ -334,3 +336,9 @@ def _if(test: ast.expr, notes: list[ast.expr]) -> list[ast.expr]:
 
 def _all(notes: list[ast.expr]) -> ast.expr:
     return notes[0] if len(notes) == 1 else ast.Tuple(notes, ast.Load())
+
+
+def _short(text: str) -> str:
+    """The text of an expression on one line, and not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_MAX else f"{line[: _SHOWN_MAX - 3]}..."
