@@ -15,9 +15,9 @@ from millpond.engine.compute import Reported
 from millpond.engine.gathered.gatheredplacement import Placement, decode_survey, gathered_feeds, place_surveyed, survey
 from millpond.engine.gathered.keysets import survey_parameters
 from millpond.engine.messages import Control, decode_control
-from millpond.engine.plan import EpochPlan, ProgramPlan
+from millpond.engine.plan import EpochPlan, Level, ProgramPlan
 from millpond.engine.sequence.portions import place_columns
-from millpond.engine.sequence.ways import plan_for, sequence_feeds
+from millpond.engine.sequence.ways import in_sequence, plan_for, sequence_feeds
 from millpond.engine.task.intake import feed_column
 from millpond.engine.time.laterows import TIME
 from millpond.errors import EpochError
@@ -160,6 +160,10 @@ class EpochJob:
         if placement is None:
             placement = self.placements[id(plan)] = find_placement(self.rows, plan, shipment, now_us, floor_us)
         if self.one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
+            if plan.steps == 1 and plan.durability is not Level.REPLAY:
+                # One task has all rows anyway, and in sequence it need not hold them, nor look for their keys first.
+                whole = in_sequence(plan)
+                return self._in_sequence(whole, _packed(whole), epoch)
             return self._in_one_task(plan, shipment, epoch, math.inf, placement)
         rows = place_gathered(self.rows, plan, self.packed.shape, shipment, placement, now_us, floor_us)
         return _by_part(rows, plan, shipment, epoch, self.anchor)
