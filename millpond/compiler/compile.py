@@ -13,6 +13,7 @@ from millpond.compiler.analysis.owned import find_owned
 from millpond.compiler.analysis.reaching import find_reaching
 from millpond.compiler.analysis.sets.order import check_set_order
 from millpond.compiler.analysis.sets.sights import find_set_sights
+from millpond.compiler.analysis.values import find_values
 from millpond.compiler.back.codegen import generate
 from millpond.compiler.back.sequence import check_sequence
 from millpond.compiler.compiled import CompiledProgram
@@ -55,6 +56,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     normalise,
     build_cfgs,
     find_reaching,
+    find_values,
     classify,
     find_live,
     find_fan_outs,

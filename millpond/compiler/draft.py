@@ -7,7 +7,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.front.scope import Scope
@@ -15,6 +15,9 @@ from millpond.compiler.ir.jumps import Loop
 from millpond.errors import SourcePlace
 from millpond.graph.model import Access, Dispatch, Mode, Touch
 from millpond.program import Element, EntryPoint, ProgramBase
+
+if TYPE_CHECKING:
+    from millpond.compiler.analysis.values import Values
 
 _MADE: Final = re.compile(r"\w__\d+\b")
 """How names end that the compiler makes."""
@@ -278,7 +281,8 @@ class Method:
     """An entry point on its way through the compiler; each pass fills its own field.
 
     `gathered` says why it is run gathered, "" if it is not; `aborts` whether it may refuse a row. `renews` are the
-    elements whose places are made values again when a row ends, each with the reason; `copies` says what is stored as a
+    elements whose places are made values again when a row ends, each with the reason; `own` are columns that are copied
+    when it begins, since they are stored; `copies` says what is stored as a
     copy, since it is in another place of state, too: the value, the element, and where else.
     """
 
@@ -291,6 +295,7 @@ class Method:
     loops: tuple[Loop, ...] = ()
     cfg: Cfg = field(default_factory=Cfg)
     reaching: Reaching = field(default_factory=Reaching)
+    found: Values | None = None
     stops: tuple[Stop, ...] = ()
     fan_outs: tuple[FanOut, ...] = ()
     start: Stop | None = None
@@ -300,7 +305,14 @@ class Method:
     gathered: str = ""
     keys: KeyPlan | None = None
     renews: Mapping[str, str] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
     copies: tuple[tuple[ast.AST, str, str], ...] = ()
+
+    @property
+    def values(self) -> Values:
+        """What the analyses have found of its variables."""
+        assert self.found is not None, "the analyses have not run"
+        return self.found
 
     @property
     def self_name(self) -> str:

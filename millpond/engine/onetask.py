@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds, place_surveyed, placed, survey
+from millpond.engine.gathered.gatheredplacement import Placement, place_surveyed, placed, survey
 from millpond.engine.messages import MESSAGE_SCHEMA
 from millpond.engine.plan import EpochPlan, ProgramPlan
 from millpond.engine.sequence.streaming import run_in_sequence
@@ -28,7 +28,7 @@ def run_in_one_task(
         return run_in_sequence(plan, epoch, rows, ordered=False)
     waiting = pa.Table.from_batches(rows) if rows else pa.Table.from_batches([], schema=MESSAGE_SCHEMA)
     counted: dict[str, int] = {}
-    if rows and not epoch.continues and gathered_feeds(plan):
+    if rows and not epoch.continues and plan.gathered_feeds:
         with epoch_time(epoch.now_us):
             if placement is None:
                 placement = place_surveyed(plan, [survey(plan, waiting, epoch.watermark.floor_us)])

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from millpond.compiler.plan.access import classify
-from millpond.compiler.ir.cfg import build_cfgs
+from millpond.compiler.analysis.liveness import find_live
+from millpond.compiler.analysis.objs import Obj
+from millpond.compiler.analysis.owned import find_owned
+from millpond.compiler.analysis.reaching import find_reaching
+from millpond.compiler.analysis.values import find_values
 from millpond.compiler.back.codegen import generate, task_tree
+from millpond.compiler.back.key_code import key_tree
 from millpond.compiler.compile import compile_program, draft_program
-from millpond.compiler.plan.dispatch import dispatch, locals_of
 from millpond.compiler.draft import PARAMETER, UNBOUND, Definition, Draft, Method, Point
 from millpond.compiler.explain import explain
+from millpond.compiler.ir.cfg import build_cfgs
 from millpond.compiler.ir.jumps import text, text_lines
-from millpond.compiler.back.key_code import key_tree
-from millpond.compiler.plan.key_slice.key_sets import find_key_sets
-from millpond.compiler.analysis.liveness import find_live
 from millpond.compiler.ir.normal_form import normalise
-from millpond.compiler.analysis.reaching import find_reaching
+from millpond.compiler.ir.text import flat_lines
+from millpond.compiler.plan.access import classify
+from millpond.compiler.plan.dispatch import dispatch, locals_of
+from millpond.compiler.plan.key_slice.key_sets import find_key_sets
 from millpond.compiler.plan.split import split
 from millpond.compiler.plan.stratify import stratify
 from millpond.errors import MillpondError
 from millpond.program import ProgramBase
+from millpond.state.codec.typenames import type_text
 
 Program = type[ProgramBase]
 
@@ -63,6 +69,51 @@ def render_reaching(program: Program) -> str:
                 yield f"  {read} from {' | '.join(name(d, reaching.points) for d in sorted(before[read]))}"
 
     return _methods(draft_program(program, find_reaching), lines)
+
+
+def render_lower(program: Program) -> str:
+    return _methods(draft_program(program, find_values), lambda method: flat_lines(method.values.flat))
+
+
+def render_types(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        types = method.values.types
+        for name in sorted({*method.parameters, *method.values.flat.definitions}):
+            if "%" not in name:
+                sure = "" if types.is_sure(name) else ", only said"
+                yield f"{name}: {type_text(types.of(name))}{sure}"
+
+    return _methods(draft_program(program, find_values), lines)
+
+
+def told(obj: Obj) -> str:
+    where = {"state": f"self.{obj.name}", "made": f"@{obj.at}", "unknown": f"anything of @{obj.at}"}
+    hint = "" if obj.hint is None or obj.hint is Any else f" ({type_text(obj.hint)})"
+    return where.get(obj.kind, obj.name) + hint
+
+
+def render_points_to(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        yield from flat_lines(method.values.flat)
+        points = method.values.points
+        for name, objs in sorted(points.variables.items()):
+            if "%" not in name and objs:
+                shown = sorted(told(obj) + ("" if sure else "?") for obj, sure in objs.items())
+                yield f"  {name} is {' | '.join(shown)}"
+        for obj, inside in sorted(points.held.items(), key=lambda pair: told(pair[0])):
+            if inside:
+                yield f"  {told(obj)} holds {' | '.join(sorted(map(told, inside)))}"
+        yield from (f"  changed: {one}" for one in sorted({told(obj) for obj in points.changed}))
+        yield from (f"  stored in self.{store.element} at @{store.at}: {store.value}" for store in points.stores)
+
+    return _methods(draft_program(program, find_values), lines)
+
+
+def render_owned(program: Program) -> str:
+    def lines(method: Method) -> Iterator[str]:
+        yield from (f"  {element} is made a value again: {why}" for element, why in sorted(method.renews.items()))
+
+    return _methods(draft_program(program, find_owned), lines)
 
 
 def render_access(program: Program) -> str:
@@ -147,6 +198,10 @@ RENDER: dict[str, Callable[[Program], str]] = {
     "normalise": render_normalise,
     "cfg": render_cfg,
     "reaching": render_reaching,
+    "lower": render_lower,
+    "types": render_types,
+    "points_to": render_points_to,
+    "owned": render_owned,
     "access": render_access,
     "split": render_split,
     "stratify": render_stratify,

@@ -28,7 +28,7 @@ RULES = (
         "guards: nobody looks whether a variable holds a key",
         "compiler/back/codegen.py",
         "regression/test_guarded_keys.py::test_a_row_that_reaches_it_fails_at_its_line_as_in_plain_python",
-        "        if self._keys.is_sure(piece.key, self._draft.elements[element]):\n",
+        "        if is_sure_key(self._method, piece.key, self._draft.elements[element]):\n",
         "        if piece.key:\n",
     ),
     mutant(

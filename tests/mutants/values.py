@@ -54,8 +54,8 @@ VALUES = (
         "values: whatever a method puts into state counts as its own",
         "compiler/analysis/owned.py",
         _CUTS,
-        "        return next((node for node in self._nodes if not self._is_fine(node)), None)\n",
-        "        return None\n",
+        "            if not self._is_owned(obj):\n",
+        "            if obj not in self._stored:\n",
     ),
     mutant(
         "values: what an object computed once outlives the row",

@@ -120,6 +120,7 @@ def build_graph(draft: Draft) -> Graph:
         StateNode(name, element.type.text, element.distribution.value, element.type.by, draft.levels[name])
         for name, element in draft.elements.items()
     )
+    spans = {method.name: [_span(statement) for statement in method.body] for method in draft.methods}
     pieces = [(method, piece) for method in draft.methods for piece in method.pieces]
     tasks = tuple(
         TaskNode(
@@ -127,7 +128,7 @@ def build_graph(draft: Draft) -> Graph:
             method.name,
             piece.step,
             piece.accesses,
-            _lines(method, piece),
+            _lines(spans[method.name], piece),
             method.keys.touches if method.keys is not None else (),
         )
         for method, piece in pieces
@@ -163,12 +164,14 @@ def _replies(method: Method, piece: Piece) -> bool:
     return False
 
 
-def _lines(method: Method, piece: Piece) -> tuple[int, ...]:
+def _lines(spans: list[frozenset[int]], piece: Piece) -> tuple[int, ...]:
+    return tuple(sorted(frozenset[int]().union(*(spans[top] for top in piece.tops))))
+
+
+def _span(statement: ast.stmt) -> frozenset[int]:
+    """The lines that a statement is written in; a jump is written nowhere."""
     lines: set[int] = set()
-    for top in piece.tops:
-        if isinstance(method.body[top], Jump):
-            continue
-        for node in ast.walk(method.body[top]):
-            if hasattr(node, "lineno"):
-                lines.update(range(node.lineno, (getattr(node, "end_lineno", None) or node.lineno) + 1))
-    return tuple(sorted(lines))
+    for node in ast.walk(statement) if not isinstance(statement, Jump) else ():
+        if hasattr(node, "lineno"):
+            lines.update(range(node.lineno, (getattr(node, "end_lineno", None) or node.lineno) + 1))
+    return frozenset(lines)

@@ -12,14 +12,13 @@ import copy
 import dis
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millpond.compiler.analysis.mutability import is_frozen, items_of
-from millpond.compiler.analysis.sharing import Sharing
 from millpond.compiler.back.assemble import assemble
 from millpond.compiler.back.key_code import ROWS, define, key_tree
-from millpond.compiler.back.rewrite import Loose, Renames, Returns, Rewrite, called, give
+from millpond.compiler.back.rewrite import Loose, Renames, Returns, Rewrite, called, copied_tree, give
 from millpond.compiler.compiled import (
     ROW_FUNCTION,
     Done,
@@ -44,8 +43,9 @@ from millpond.compiler.ir.jumps import Branch, Jump
 from millpond.compiler.ir.patterns import VIEWS
 from millpond.compiler.plan.access import THE_KEY
 from millpond.compiler.plan.dispatch import locals_of
-from millpond.compiler.plan.sure_keys import SureKeys
+from millpond.compiler.plan.sure_keys import is_sure_key
 from millpond.state.containers.matrix import Matrix
+from millpond.state.copying import copied
 from millpond.state.rowentries import end_row
 
 
@@ -54,10 +54,9 @@ def generate(draft: Draft) -> Draft:
     callees = Callees(draft.program, draft.elements, make_function)
     functions: dict[str, TaskFunction] = {}
     for method in draft.methods:
-        sharing = Sharing(method, method.body, draft.elements)
-        copied = sharing.returned()
+        common = _Common.of(method)
         for number, piece in enumerate(method.pieces):
-            written = _Writer(draft, method, piece, callees, sharing, copied).function(f"{method.name}_{number}")
+            written = _Writer(draft, method, piece, callees, common).function(f"{method.name}_{number}")
             functions[piece.name] = written
     finders = {
         method.name: key_finder(draft, method, callees)
@@ -78,8 +77,34 @@ def key_finder(draft: Draft, method: Method, callees: Callees) -> KeyFunction:
 def task_tree(draft: Draft, method: Method, piece: Piece, number: int) -> ast.FunctionDef:
     """The generated function of a task as a syntax tree, for showing."""
     callees = Callees(draft.program, draft.elements, make_function)
-    sharing = Sharing(method, method.body, draft.elements)
-    return _Writer(draft, method, piece, callees, sharing, sharing.returned()).tree(f"{method.name}_{number}")
+    return _Writer(draft, method, piece, callees, _Common.of(method)).tree(f"{method.name}_{number}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What all tasks of a method have in common.
+
+    `mentioned` are the names in each statement of the body, `own` what it takes of the program, `names` what it reads
+    and binds; `copied` are the places of returns that give a copy, since what they return may be an object of state.
+    """
+
+    locals: frozenset[str]
+    mentioned: list[frozenset[str]]
+    own: list[list[str]]
+    names: list[Names]
+    copied: frozenset[tuple[int, int]]
+    loose: frozenset[str]
+
+    @classmethod
+    def of(cls, method: Method) -> _Common:
+        return cls(
+            locals_of(method),
+            [frozenset(n.id for n in ast.walk(one) if isinstance(n, ast.Name)) for one in method.body],
+            [_own_names([one], method.self_name) for one in method.body],
+            [Names.of(one) for one in method.body],
+            method.values.returned(),
+            frozenset[str]().union(*(piece.loose for piece in method.pieces)),
+        )
 
 
 class _Writer:
@@ -89,27 +114,23 @@ class _Writer:
         method: Method,
         piece: Piece,
         callees: Callees,
-        sharing: Sharing,
-        copied: frozenset[tuple[int, int]],
+        common: _Common,
     ) -> None:
         self._draft = draft
         self._method = method
         self._piece = piece
         self._callees = callees
-        self._used = {
-            node.id for statement in method.body for node in ast.walk(statement) if isinstance(node, ast.Name)
-        } | locals_of(method)
+        self._locals = common.locals
+        self._used = {*common.locals}.union(*common.mentioned)
         self._fresh = FreshNames(self._used)
-        self._statements = {top: copy.deepcopy(method.body[top]) for top in piece.tops}
-        own = _own_names(self._statements.values(), method.self_name)
+        self._statements = {top: copied_tree(method.body[top]) for top in piece.tops}
+        own = dict.fromkeys(name for top in piece.tops for name in common.own[top])
         self._renames = {name: self._name(name) for name in own}
         self._out, self._append, self._row = self._name("out"), self._name("append"), self._name(ROW_FUNCTION)
         self._zip = "zip" if method.scope.lookup("zip") is zip else self._name("zip")
         self._reply = "" if piece.last else self._name("Reply")
         self._sends = any(way.fan_out for way in piece.exits)
-        # The places of returns that give a copy, since what they return may be an object of state.
-        self._copied = copied
-        self._sharing = sharing
+        self._copied = common.copied
         self._meets_objects = any(
             self._gives_or_takes_objects(use) for stop in method.stops if stop.top in piece.tops for use in stop.uses
         )
@@ -128,17 +149,18 @@ class _Writer:
             "here",
             "same_key",
             "end_row",
+            "copied",
         )
         self._names = {name: self._name(name) for name in made}
-        loose = frozenset[str]().union(*(other.loose for other in method.pieces))
-        reached = self._statements.values()
-        touched = {node.id for one in reached for node in ast.walk(one) if isinstance(node, ast.Name)}
+        touched = frozenset[str]().union(*(common.mentioned[top] for top in piece.tops))
         carried = {name for way in piece.exits for name in method.pieces[way.target].inputs}
-        names = Names.of(*reached)
+        reads = frozenset[str]().union(*(common.names[top].reads for top in piece.tops))
+        binds = frozenset[str]().union(*(common.names[top].binds for top in piece.tops))
         # What only a path without a value for it reads here is nothing of the module.
-        nowhere = (names.reads & locals_of(method)) - names.binds - set(piece.inputs)
-        self._loose = loose & (touched | carried) | nowhere
-        self._keys = SureKeys(method, draft.elements)
+        nowhere = (reads & common.locals) - binds - set(piece.inputs)
+        self._loose = common.loose & (touched | carried) | nowhere
+        self._maps = frozenset(name for name, element in draft.elements.items() if element.type.is_dict)
+        self._stops = {stop.top: stop for stop in method.stops}
         self._checks: dict[str, str] = {}
 
     def _name(self, wanted: str) -> str:
@@ -165,6 +187,7 @@ class _Writer:
             self._names["UNBOUND"]: Unbound.UNBOUND,
             self._names["bound"]: bound,
             self._names["end_row"]: end_row,
+            self._names["copied"]: copied,
             self._names["same_key"]: same_key,
         }
         tree = self.tree(name)
@@ -175,7 +198,11 @@ class _Writer:
         """Write the task."""
         order = straight(self._method.body, self._piece)
         per_row = order is None or bool(self._renewed) or self._needs_function()
-        body = [*self._unbound(), *(self._jumping() if order is None else self._straight(order, per_row=per_row))]
+        body = [
+            *self._unbound(),
+            *self._own_columns(),
+            *(self._jumping() if order is None else self._straight(order, per_row=per_row)),
+        ]
         columns = list(self._piece.inputs) or [ROWS]
         loop = self._loop(columns, body, per_row=per_row)
         containers = [self._renames[access.state] for access in self._piece.accesses]
@@ -218,12 +245,19 @@ class _Writer:
         missing = sorted(self._loose - set(self._piece.inputs))
         return [_assigned(name, ast.Name(self._names["UNBOUND"], ast.Load()), self._method.tree) for name in missing]
 
+    def _own_columns(self) -> list[ast.stmt]:
+        """Give a row copies of the columns that it stores: it may be run again with those that came in."""
+        names = [name for name in self._method.own if name in self._piece.inputs]
+        return [
+            _assigned(name, called(self._names["copied"], ast.Name(name, ast.Load())), self._method.tree)
+            for name in names
+        ]
+
     # --- statements
 
     def _written(self, top: int, *, per_row: bool) -> list[ast.stmt]:
         """A statement of the method as a statement of the task."""
-        maps = frozenset(name for name, element in self._draft.elements.items() if element.type.is_dict)
-        rewrite = Rewrite(Renames(self._method.self_name, self._renames, maps), self._method.scope)
+        rewrite = Rewrite(Renames(self._method.self_name, self._renames, self._maps), self._method.scope)
         returns = Returns(
             append=self._append,
             reply=self._reply,
@@ -333,9 +367,9 @@ class _Writer:
         piece = self._method.pieces[way.target]
         if piece.dispatch is not Dispatch.BY_KEY or not piece.key:
             return []
-        stop = next(stop for stop in self._method.stops if stop.top == way.top)
+        stop = self._stops[way.top]
         element = next(use.access.state for use in stop.uses if use.access.mode is Mode.KEYED)
-        if self._keys.is_sure(piece.key, self._draft.elements[element]):
+        if is_sure_key(self._method, piece.key, self._draft.elements[element]):
             return []
         name = self._checks.setdefault(element, self._fresh.fresh("check_key"))
         check = ast.Expr(ast.Call(ast.Name(name, ast.Load()), [ast.Name(piece.key, ast.Load())], []))
@@ -346,7 +380,7 @@ class _Writer:
 
     def _stays(self, top: int) -> ast.expr:
         """Whether an access is under the key that the row is at, and no turn of a loop is on its way."""
-        stop = next(stop for stop in self._method.stops if stop.top == top)
+        stop = self._stops[top]
         tests: list[ast.expr] = []
         if self._sends:
             tests.append(ast.UnaryOp(ast.Not(), ast.Name(self._names["sent"], ast.Load())))
@@ -358,7 +392,7 @@ class _Writer:
     def _message(self, way: Exit) -> ast.expr:
         names = self._method.pieces[way.target].inputs
         values: ast.expr = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
-        if not way.fan_out and self._meets_objects and not all(map(self._sharing.is_plain, names)):
+        if not way.fan_out and self._meets_objects and not all(map(self._method.values.types.is_plain, names)):
             # Other rows may change objects of state that are carried, before the message is written.
             values = called(self._names["as_now"], values)
         return ast.Tuple([ast.Constant(way.target), values], ast.Load())
@@ -381,18 +415,18 @@ class _Writer:
         return ast.Call(ast.Name(self._reply, ast.Load()), [none], []) if self._reply else none
 
     def _answers_with_view(self, top: int) -> bool:
-        asked = (stop for stop in self._method.stops if stop.kind is Kind.EACH and stop.top == top)
-        return any(use.site.operations[-1] in VIEWS for stop in asked for use in stop.uses)
+        return any(use.site.operations[-1] in VIEWS for use in self._asked(top))
+
+    def _asked(self, top: int) -> tuple[Use, ...]:
+        """The accesses by which a statement asks every instance."""
+        stop = self._stops.get(top)
+        return stop.uses if stop is not None and stop.kind is Kind.EACH else ()
 
     def _answers_with_state(self, top: int) -> bool:
         """Whether a statement asks every instance for a value that could be changed after it was read."""
-        asked = (stop for stop in self._method.stops if stop.kind is Kind.EACH and stop.top == top)
-        elements = self._draft.elements
+        kinds = [(self._draft.elements[use.access.state].type, use) for use in self._asked(top)]
         return any(
-            elements[use.access.state].type.operations[use.site.operations[-1]].shares
-            and not is_frozen(elements[use.access.state].type.value_hint)
-            for stop in asked
-            for use in stop.uses
+            kind.operations[use.site.operations[-1]].shares and not is_frozen(kind.value_hint) for kind, use in kinds
         )
 
     def _needs_function(self) -> bool:
@@ -400,7 +434,7 @@ class _Writer:
         if any(_returns_from_within(statement) for statement in self._statements.values()):
             return True
         reaching = self._method.reaching
-        own = locals_of(self._method)
+        own = self._locals
         return any(
             Definition(name, UNBOUND) in before.get(name, ())
             for point, before in zip(reaching.points, reaching.before, strict=True)

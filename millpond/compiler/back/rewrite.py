@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from millpond.compiler.front.scope import Scope
 from millpond.compiler.ir.patterns import is_each, is_merged
@@ -153,6 +154,18 @@ class Loose(ast.NodeTransformer):
         assert isinstance(read, ast.expr)
         name = ast.copy_location(ast.Name(target.id, ast.Store()), target)
         return ast.copy_location(ast.Assign([name], read), target)
+
+
+def copied_tree(node: ast.AST) -> Any:
+    """A copy of a tree, marks and places included; what it holds besides nodes is shared."""
+    new = type(node).__new__(type(node))
+    for name, part in vars(node).items():
+        if isinstance(part, ast.AST):
+            part = copied_tree(part)  # noqa: PLW2901
+        elif isinstance(part, list):
+            part = [copied_tree(one) if isinstance(one, ast.AST) else one for one in part]  # noqa: PLW2901
+        setattr(new, name, part)
+    return new
 
 
 def called(function: str, value: ast.expr) -> ast.expr:

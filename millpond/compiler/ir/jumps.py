@@ -94,7 +94,18 @@ def reached(body: Sequence[ast.stmt], starts: Sequence[int], without: int = -1) 
 
 def leading_to(body: Sequence[ast.stmt], top: int) -> frozenset[int]:
     """The statements after which a statement may still run."""
-    return frozenset(other for other in range(len(body)) if top in reached(body, successors(body, other)))
+    before: dict[int, list[int]] = {}
+    for other in range(len(body)):
+        for after in successors(body, other):
+            before.setdefault(after, []).append(other)
+    seen: set[int] = set()
+    waiting = list(before.get(top, ()))
+    while waiting:
+        other = waiting.pop()
+        if other not in seen:
+            seen.add(other)
+            waiting += before.get(other, ())
+    return frozenset(seen)
 
 
 def text_lines(body: Sequence[ast.stmt]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What every statement of a body does with state: which elements, how, and under which key.
 
-Needs: Method.body in normal form, Method.reaching.
+Needs: Method.body in normal form, Method.reaching and values.
 Leaves: Method.stops. Two keys are one when their values are: same expression over the same definitions.
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from millpond.compiler.analysis.mutability import is_frozen, kind_of
-from millpond.compiler.analysis.only_read import OnlyRead
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import (
     PARAMETER,
@@ -37,10 +36,7 @@ THE_KEY: Identity = ("single",)
 
 def classify(draft: Draft) -> Draft:
     """Classify the state accesses of every method."""
-    methods = []
-    for method in draft.methods:
-        only_read = OnlyRead(method, method.body, draft.elements)
-        methods.append(replace(method, stops=tuple(_Classifier(method, draft.elements, only_read).stops())))
+    methods = (replace(method, stops=tuple(_Classifier(method, draft.elements).stops())) for method in draft.methods)
     return replace(draft, methods=tuple(methods))
 
 
@@ -135,7 +131,6 @@ def comes_as_key(method: Method, names: str, element: Element) -> bool:
 class _Classifier:
     method: Method
     elements: Mapping[str, Element]
-    only_read: OnlyRead
 
     @property
     def _reaching(self) -> Reaching:
@@ -205,7 +200,7 @@ class _Classifier:
     def _use(self, site: Site, top: int, statement: ast.stmt) -> Use:
         element = self.elements[site.element]
         table = [element.type.operations[name] for name in site.operations]
-        changeable = not is_frozen(element.type.value_hint) and not self.only_read.holds(site)
+        changeable = not is_frozen(element.type.value_hint) and self.method.values.changes(site.node)
         writes = any(entry.writes or (entry.shares and changeable) for entry in table)
         if site.everywhere:
             if any(entry.writes for entry in table):

@@ -1,6 +1,6 @@
 """Loops whose turns do not depend on each other: all turns are sent away at once instead of one after the other.
 
-Needs: Method.stops, loops, live, reaching.
+Needs: Method.stops, loops, live, reaching and values.
 Leaves: Method.fan_outs, inner loops first. A turn runs in place up to its first access; the rest of the turn travels.
 """
 
@@ -10,10 +10,10 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from millpond.compiler.analysis.sharing import Sharing
+from millpond.compiler.analysis.objs import Obj
 from millpond.compiler.draft import Draft, FanOut, Kind, Method, as_written
 from millpond.compiler.ir.jumps import Loop, reached, successors
-from millpond.compiler.ir.patterns import changes, handed_on
+from millpond.compiler.ir.model import Op
 from millpond.compiler.plan.access import definitions_in
 from millpond.program import Element
 
@@ -95,21 +95,27 @@ class _Finder:
         bound = needed.intersection(*[frozenset[str]().union(*(point.binds for point in points))])
         if bound:
             return f"{_called(min(bound))} is carried from turn to turn"
-        sharing = Sharing(self.method, body, self.elements)
-        for name in sorted(self._changed(region)):
-            if sharing.is_plain(name):
-                continue
-            if name in needed or any(sharing.link(name, other) is not None for other in needed):
+        found = self.method.values.points
+        used = found.reach({obj: sure for name in needed for obj, sure in found.of(name).items()})
+        roots = {obj.root for obj in used}
+        for name, changed in sorted(self._changed(region).items()):
+            if name in needed or roots & {obj.root for obj in changed}:
                 return f"{_called(name)} is changed by one turn and used by others"
         return ""
 
-    def _changed(self, region: frozenset[int]) -> frozenset[str]:
-        nodes = [node for top in region for node in ast.walk(self.method.body[top])]
-        # Operations on state keep what they are given, and change none of it.
-        state = {id(use.site.node) for stop in self.method.stops if stop.top in region for use in stop.uses}
-        given = {name for node in nodes if id(node) not in state for name in handed_on(node, self.method.scope)}
-        names = given | {name for node in nodes for name in changes(node)}
-        return frozenset(names - {self.method.self_name})
+    def _changed(self, region: frozenset[int]) -> dict[str, list[Obj]]:
+        """The variables whose objects a turn may change, each with these; state keeps its own order."""
+        values = self.method.values
+        found: dict[str, list[Obj]] = {}
+        for obj, places in values.points.changed.items():
+            for at in places:
+                one = values.flat.instrs[at]
+                if one.top in region and one.op is not Op.STATE:
+                    names = (
+                        values.flat.root(arg) for arg in one.args if obj in values.points.reach(values.points.of(arg))
+                    )
+                    found.setdefault(min(filter(None, names), default="gathered__"), []).append(obj)
+        return found
 
 
 def _called(name: str) -> str:

@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
+from typing import Final
 
-from millpond.compiler.analysis.kinds import Kinds, bindings
 from millpond.compiler.draft import Method
-from millpond.compiler.ir.patterns import Sites
+from millpond.compiler.ir.model import Instr, Op
 from millpond.compiler.plan.access import comes_as_key
 from millpond.program import Element
 
-
-class SureKeys:
-    """Tells it from types, and from where values are taken as they are: what is computed may be out of range."""
-
-    def __init__(self, method: Method, elements: Mapping[str, Element]) -> None:
-        self._method = method
-        finder = Sites(method, elements)
-        sites = {id(site.node): site for part in method.body for site in finder.of(part)}
-        self._kinds = Kinds(method, list(method.body), sites, elements)
-        self._values: dict[str, list[ast.AST | None]] = {}
-        for node in (node for statement in method.body for node in ast.walk(statement)):
-            for name, value, _ in bindings(node, method.scope):
-                self._values.setdefault(name, []).append(value)
-
-    def is_sure(self, name: str, element: Element) -> bool:
-        """Whether a variable holds nothing but keys of an element."""
-        if name in self._method.parameters and name not in self._values:
-            return comes_as_key(self._method, name, element)
-        return self._kinds.of(name) == element.type.key_hint and self._is_taken(name, frozenset())
-
-    def _is_taken(self, name: str, seen: frozenset[str]) -> bool:
-        """Whether a variable gets values that were in a row or in state before, nothing that is computed."""
-        if name in seen:
-            return True
-        return all(
-            value is not None and self._is_as_it_was(value, seen | {name}) for value in self._values.get(name, ())
-        )
-
-    def _is_as_it_was(self, node: ast.AST, seen: frozenset[str]) -> bool:
-        match node:
-            case ast.Name(id=name):
-                return self._is_taken(name, seen)
-            case ast.Constant():
-                return True
-            case ast.Subscript(value=value) | ast.Attribute(value=value) | ast.Starred(value=value):
-                return self._is_as_it_was(value, seen)
-            case ast.Tuple() | ast.List():
-                return all(self._is_as_it_was(part, seen) for part in _parts(node))
-            case ast.Call(func=ast.Attribute(value=ast.Name() as owner, attr="pop"), args=[]):
-                return self._is_as_it_was(owner, seen)
-        return False
+_TAKING: Final = (Op.COPY, Op.ITEM, Op.ATTRIBUTE, Op.NEXT, Op.UNPACK, Op.SLICE)
 
 
-def _parts(node: ast.Tuple | ast.List) -> Iterator[ast.AST]:
-    yield from node.elts
+def is_sure_key(method: Method, name: str, element: Element) -> bool:
+    """Whether a variable holds nothing but keys of an element.
+
+    Types tell it, and where values are taken as they are: what is computed may be out of range.
+    """
+    if name in method.parameters and name not in method.values.flat.definitions:
+        return comes_as_key(method, name, element)
+    return method.values.types.of(name) == element.type.key_hint and _is_taken(method, name, frozenset())
+
+
+def _is_taken(method: Method, name: str, seen: frozenset[str]) -> bool:
+    """Whether a variable gets values that were in a row or in state before, nothing that is computed."""
+    if name in seen:
+        return True
+    flat = method.values.flat
+    made = [flat.instrs[number] for number in flat.definitions.get(name, ())]
+    if not made:
+        return name in method.parameters
+    return all(_is_as_it_was(method, one, seen | {name}) for one in made)
+
+
+def _is_as_it_was(method: Method, one: Instr, seen: frozenset[str]) -> bool:
+    if one.op is Op.CONST:
+        return True
+    if one.op in _TAKING or (one.op is Op.METHOD and one.name == "pop" and len(one.args) == 1):
+        return _is_taken(method, one.args[0], seen)
+    if one.op is Op.MAKE and one.name in ("tuple", "list"):
+        return all(_is_taken(method, name, seen) for name in one.args)
+    return False

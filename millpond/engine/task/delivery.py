@@ -294,6 +294,7 @@ class Delivery:
                 f"`{after.key[0]}` is used as a key of state, and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
+                hint="convert it before it is used as a key",
             )
             raise NoParcel(messages[len(out)].row, unfit) from error
         return out

