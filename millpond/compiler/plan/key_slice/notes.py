@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from millpond.compiler.analysis.kinds import Kinds
+from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.objects import Objects
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
@@ -72,7 +72,7 @@ class Notes:
         self._tools = tools
         finder = Sites(method, elements)
         self.sites: dict[int, Site] = {id(site.node): site for part in statements for site in finder.of(part)}
-        self.kinds = Kinds(method, statements, self.sites, elements)
+        self.kinds = Hints(method, statements, elements)
         self.objects = Objects(method, statements, self.sites, elements, self.kinds)
         self._at_once = frozenset(id(node) for part in statements for node in self._taken(part))
 
