@@ -21,6 +21,7 @@ def servers(kafka_server):
     return kafka_server.servers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_apart", [transactions.SPREAD_ROWS, 0], ids=["together", "apart"])
 def test_contract(servers, tmp_path, monkeypatch, rows_apart):
     monkeypatch.setattr(transactions, "SPREAD_ROWS", rows_apart)
@@ -28,6 +29,7 @@ def test_contract(servers, tmp_path, monkeypatch, rows_apart):
     check_sink(lambda: kafka(servers, topic), lambda _: rows_in(servers, topic), tmp_path)
 
 
+@pytest.mark.slow
 def test_contract_at_least_once(servers, tmp_path):
     topic = topic_name()
     check_sink(lambda: kafka(servers, topic, exactly_once=False), lambda _: rows_in(servers, topic), tmp_path)
