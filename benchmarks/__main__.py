@@ -13,6 +13,7 @@ from benchmarks import (
     backends,
     compile_time,
     elastic,
+    graphs,
     keyed_state,
     large_state,
     latency,
@@ -25,6 +26,7 @@ from benchmarks import (
     sliding,
     snapshots,
     transfers,
+    value_copies,
     word_count,
 )
 from benchmarks.report import BenchmarkError, Teller, json_line
@@ -35,6 +37,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "word_count": word_count,
     "latency": latency,
     "compile_time": compile_time,
+    "value_copies": value_copies,
     "backends": backends,
     "transfers": transfers,
     "any_method": any_method,
@@ -48,6 +51,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "raising_rows": raising_rows,
     "elastic": elastic,
     "sinks": sinks,
+    "graphs": graphs,
 }
 
 

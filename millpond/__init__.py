@@ -14,8 +14,10 @@ from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state, windows
+from millpond.front.graphs import graph
 from millpond.front.opened import open  # noqa: A004
 from millpond.front.program import Program
+from millpond.front.session import local_session
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.durability import BoundedLoss
@@ -36,7 +38,7 @@ from millpond.state.containers.set import Set
 from millpond.state.containers.value import Value
 from millpond.state.containers.vector import Vector
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not TYPE_CHECKING:  # Type checkers know which names there are.
 
@@ -67,6 +69,8 @@ __all__ = [
     "entry",
     "foreach_epoch",
     "fork",
+    "graph",
+    "local_session",
     "memory",
     "merged",
     "merges",

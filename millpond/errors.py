@@ -174,6 +174,10 @@ class MetricsError(MillpondError):
     """MP84x: what a job tells can't be shown where it was asked for."""
 
 
+class ConnectorError(MillpondError):
+    """MP845, 846: Spark has no connector as it was asked for."""
+
+
 class Passing(BaseException):
     """What tells nothing of the row that is at work: nobody may catch it who catches whatever rows raise."""
 
@@ -188,6 +192,10 @@ class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a 
 
 class QueryStopped(Exception):  # noqa: N818 - somebody wants it so, it is not a fault
     """Ends the work of a client on a batch whose query was stopped meanwhile, before anything of it is committed."""
+
+
+class LoopError(MillpondError):
+    """MP85x to MP87x: a loop, a vertex or a graph is not what it must be, or gets what does not fit."""
 
 
 class SetupError(MillpondError):

@@ -165,6 +165,11 @@ class ProgramPlan:
         """Whether rows have times of their own: all feeds have event time, or none."""
         return self.feeds[0].time is not None
 
+    @property
+    def gathered_feeds(self) -> list[int]:
+        """The feeds whose entry points are gathered."""
+        return [n for n in range(len(self.feeds)) if self.entry_of(n).tasks[0].dispatch is Dispatch.GATHERED]
+
     def entry_of(self, feed: int) -> CompiledEntry:
         """Return the entry point that a feed goes to."""
         return self.program.entries[self.feeds[feed].entry]

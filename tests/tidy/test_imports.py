@@ -21,6 +21,7 @@ ROOMS = (
     "state",
     "windowing",
     "program",
+    "loops",
     "compiler",
     "storage",
     "checkpoint",
@@ -33,7 +34,18 @@ ROOMS = (
     "cli",
 )
 
-WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "sinks", "engine", "testing", "cli")
+WITHOUT_SPARK = (
+    "windowing",
+    "program",
+    "loops",
+    "compiler",
+    "storage",
+    "checkpoint",
+    "sinks",
+    "engine",
+    "testing",
+    "cli",
+)
 
 
 def wrong_rooms(module: Module) -> list[str]:

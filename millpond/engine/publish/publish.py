@@ -16,7 +16,7 @@ from millpond.checkpoint.records.manifest import Genesis, Manifest, OutputFile
 from millpond.crashpoints import crashpoint
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.replies import IN_CHECKPOINT, staging_mark
-from millpond.engine.publish.staging import CheckpointArea, FolderArea, StagingArea, handed_note, old_handed_note
+from millpond.engine.publish.staging import CheckpointArea, FolderArea, StagingArea, notes_of
 from millpond.errors import MillpondError, RowError, StorageError
 from millpond.sinks.parquet import ParquetSink
 from millpond.sinks.protocol import Frames, Sink, Spread, Staged, StagedFile
@@ -83,10 +83,9 @@ class Publisher:
         """Publish an epoch's outputs; what is out already is left as it is."""
         for parcel in self._parcels(manifest):
             if parcel.sink is not None:
-                area, note = self._area(parcel.root), handed_note(manifest, parcel.token.sink, parcel.outputs)
-                notes = note, old_handed_note(manifest, parcel.token.sink)
+                area, notes = self._area(parcel.root), notes_of(manifest, parcel.token.sink, parcel.outputs)
                 if not any(area.is_published(one, parcel.outputs) for one in notes):
-                    self._give(parcel, parcel.sink, area, note)
+                    self._give(parcel, parcel.sink, area, notes[0])
                 area.forget(parcel.outputs)
         # A try on other partitions stages other files than the one that won.
         for root in sorted({plan.root for _, plan in self._sinks.values()}):
