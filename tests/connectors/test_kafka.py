@@ -13,7 +13,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 from millpond import EventTime, Map, Partitioned, Program, entry, memory
 from millpond.errors import FeedError
 from millpond.sinks import kafka as kafka_sink
-from millpond.sinks.kafka import transactions
+from millpond.sinks.kafka import writers
 from millpond.sources import kafka
 from tests.contract.topics import records_in, rows_in, topic_name
 
@@ -49,7 +49,7 @@ def job_of(spark, folder):
 
 @pytest.mark.parametrize("apart", [False, True], ids=["by the driver", "by tasks"])
 def test_from_topic_to_topic_over_restarts(spark, broker, tmp_path, monkeypatch, apart):
-    monkeypatch.setattr(transactions, "SPREAD_ROWS", 0 if apart else 10_000)
+    monkeypatch.setattr(writers, "SPREAD_ROWS", 0 if apart else 10_000)
     source, target, letters = topic_name(), topic_name(), memory()
     orders = [(f"u{n % 5}", n) for n in range(40)]
     for start in (0, 20):

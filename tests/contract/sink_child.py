@@ -13,7 +13,7 @@ from pathlib import Path
 
 from millpond import parquet
 from millpond.sinks import delta, iceberg, jdbc, kafka
-from millpond.sinks.kafka import transactions
+from millpond.sinks.kafka import writers
 from millpond.testing.sinks import _Job
 
 FILES, ROWS = 2, 3
@@ -55,7 +55,7 @@ def wanted(epochs):
 
 def main(folder, kind, address, epochs):
     if kind == "kafka-apart":
-        transactions.SPREAD_ROWS = 0
+        writers.SPREAD_ROWS = 0
     if "SINK_FILE_BYTES" in os.environ:
         limit = int(os.environ["SINK_FILE_BYTES"])
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -8,7 +8,7 @@ import pytest
 
 from millpond.errors import SinkError
 from millpond.sinks import Token, kafka
-from millpond.sinks.kafka import transactions
+from millpond.sinks.kafka import writers
 from millpond.testing.sinks import check_sink
 from tests.contract.stages import staged
 from tests.contract.topics import records_in, rows_in, topic_name
@@ -21,13 +21,15 @@ def servers(kafka_server):
     return kafka_server.servers
 
 
-@pytest.mark.parametrize("rows_apart", [transactions.SPREAD_ROWS, 0], ids=["together", "apart"])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows_apart", [writers.SPREAD_ROWS, 0], ids=["together", "apart"])
 def test_contract(servers, tmp_path, monkeypatch, rows_apart):
-    monkeypatch.setattr(transactions, "SPREAD_ROWS", rows_apart)
+    monkeypatch.setattr(writers, "SPREAD_ROWS", rows_apart)
     topic = topic_name()
     check_sink(lambda: kafka(servers, topic), lambda _: rows_in(servers, topic), tmp_path)
 
 
+@pytest.mark.slow
 def test_contract_at_least_once(servers, tmp_path):
     topic = topic_name()
     check_sink(lambda: kafka(servers, topic, exactly_once=False), lambda _: rows_in(servers, topic), tmp_path)

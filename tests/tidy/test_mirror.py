@@ -27,7 +27,6 @@ ONE_MEANING = {
     "eventtime": "event time of a feed",
     "evolution": "state after a program changed",
     "explain": "what a program becomes",
-    "failures": "what failed, and how it is told",
     "graphs": "graphs of vertices and edges, as users ask for them",
     "intake": "rows as they are taken in",
     "kinds": "kinds of things",
@@ -39,7 +38,6 @@ ONE_MEANING = {
     "overlay": "changes on top of what is stored",
     "plain": "plain Python",
     "program": "a program",
-    "records": "records: what is written as one",
     "rows": "rows of an epoch",
     "session": "a Spark session",
     "state": "the state of a program",
@@ -47,7 +45,6 @@ ONE_MEANING = {
     "tables": "tables of Arrow",
     "text": "the text form of a representation",
     "timers": "timers",
-    "transactions": "changes that happen whole or not at all",
     "values": "values of a program",
     "windows": "windows",
 }

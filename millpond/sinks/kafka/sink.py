@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from millpond.errors import SinkError
-from millpond.sinks.kafka.failures import number_told
-from millpond.sinks.kafka.records import Records
+from millpond.sinks.kafka.refusals import number_told
 from millpond.sinks.kafka.tokenlog import make_topic, tokens_out
-from millpond.sinks.kafka.transactions import Topic, Writer, slot_of, slot_of_large, write_apart, write_plainly
+from millpond.sinks.kafka.topicrecords import Records
+from millpond.sinks.kafka.writers import Topic, Writer, slot_of, slot_of_large, write_apart, write_plainly
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import Sink, SinkDescription, Staged, StagedFile
 from millpond.sinks.tokens import Token

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from millpond.errors import SinkError
-from millpond.sinks.kafka.failures import refusal, speaking
+from millpond.sinks.kafka.refusals import refusal, speaking
 from millpond.sinks.missing import client
 
 _SETTINGS = {

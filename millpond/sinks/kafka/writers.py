@@ -13,9 +13,9 @@ from typing import Any
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import SinkError
-from millpond.sinks.kafka.failures import as_text, refusal, speaking
-from millpond.sinks.kafka.records import Record, Records
+from millpond.sinks.kafka.refusals import as_text, refusal, speaking
 from millpond.sinks.kafka.tokenlog import record_of, tokens_out
+from millpond.sinks.kafka.topicrecords import Record, Records
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import StagedFile
 from millpond.sinks.tokens import Token

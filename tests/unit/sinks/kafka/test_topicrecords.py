@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from millpond.errors import SinkError
-from millpond.sinks.kafka.records import Records
+from millpond.sinks.kafka.topicrecords import Records
 
 ROWS = {
     "n": [1, None, -(2**63)],
