@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash connect versions mutants audit docs package clean lint types unit whole spark
+.PHONY: help run check test bench crash connect connectors versions mutants audit docs package clean lint types unit whole spark
 
 # Running needs Millpond alone; all else needs the tools of tests, too.
 RUNS := .venv/.runs
@@ -34,7 +34,7 @@ run: $(RUNS) ## Run the example: a recommender on an embedded Spark
 
 check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
 
-test: lint types whole spark ## Run everything: style, types, all tests at full size, those on Spark too
+test: lint types whole spark connectors ## Run everything: style, types, all tests, those on Spark too
 
 bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
@@ -52,12 +52,16 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks recovery
 	@$(PYTHON) -m benchmarks elastic
 	@$(PYTHON) -m benchmarks raising_rows
+	@$(PYTHON) -m benchmarks sinks
 
 crash: $(READY) $(CLASSES) ## Try to break it: the campaigns of scripts/campaigns.toml from a fresh seed, which is printed; hours
 	@$(PYTHON) scripts/crash.py --seed "$(SEED)" --only "$(ONLY)"
 
 connect: $(READY) $(CLASSES) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
 	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
+
+connectors: $(READY) ## Run the tests of Spark's connectors on the newest Spark that has them, with a real Kafka broker
+	@sh scripts/connectors.sh $(PYTEST_ARGS)
 
 versions: $(READY) ## Run the main paths on each Spark and each Python that docs/VERSIONS.md names, classic and through Connect
 	@for version in $(SPARK_VERSIONS); do sh scripts/versions.sh $$version $(PYTEST_ARGS) || exit 1; done
@@ -103,7 +107,7 @@ $(RUNS): pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
 
-$(READY): pyproject.toml scripts/setup.sh scripts/browser.sh
+$(READY): pyproject.toml scripts/setup.sh scripts/browser.sh scripts/kafka.sh
 	@sh scripts/setup.sh dev
 	@touch $(RUNS) $@
 

@@ -14,6 +14,7 @@ from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state, windows
+from millpond.front.graphs import graph
 from millpond.front.opened import open  # noqa: A004
 from millpond.front.program import Program
 from millpond.front.session import local_session
@@ -68,6 +69,7 @@ __all__ = [
     "entry",
     "foreach_epoch",
     "fork",
+    "graph",
     "local_session",
     "memory",
     "merged",

@@ -158,6 +158,14 @@ class ElasticError(MillpondError):
     """MP68x: key groups can't be owned as somebody wants, or an option of elastic jobs is not one."""
 
 
+class SinkError(MillpondError):
+    """MP80x: a sink can't take what it is given, is not described as it must be, or is taken by another driver."""
+
+
+class SourceError(MillpondError):
+    """MP81x: what a source is asked for can't be read, or not for this entry point."""
+
+
 class ReadError(MillpondError):
     """MP83x: state that was opened without a job can't be read as it was asked for."""
 
@@ -184,6 +192,10 @@ class Aborted(Exception):  # noqa: N818 - it is the program's own answer, not a 
 
 class QueryStopped(Exception):  # noqa: N818 - somebody wants it so, it is not a fault
     """Ends the work of a client on a batch whose query was stopped meanwhile, before anything of it is committed."""
+
+
+class LoopError(MillpondError):
+    """MP85x to MP87x: a loop, a vertex or a graph is not what it must be, or gets what does not fit."""
 
 
 class SetupError(MillpondError):

@@ -32,10 +32,10 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "open state and metrics", "ReadError"),
+    ("MP8", "sinks, sources, open state, metrics, loops and graphs", "ReadError"),
 )
 
-ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError")}
+ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError", "LoopError")}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {
@@ -49,7 +49,10 @@ INTRODUCTIONS = {
         "fix says *adopt*, `job.start(adopt=True)` accepts it as new data; read the hint of the error first."
     ),
     "MP5": "Found before a query starts.",
-    "MP8": "Nothing of a checkpoint is changed by any of these. [STATE.md](STATE.md) tells what can be read, and how.",
+    "MP8": (
+        "Nothing of a checkpoint is changed by any of these. [STATE.md](STATE.md) tells what can be read, and how;\n"
+        "[LOOPS.md](LOOPS.md) and [GRAPHS.md](GRAPHS.md) tell how loops and graphs are described (MP85x, MP86x)."
+    ),
     "MP6": (
         "Nothing of the epoch is committed. MP61x and MP62x are about windows and aggregates, mostly found when they\n"
         "are described; [WINDOWS.md](WINDOWS.md) shows how."

@@ -26,15 +26,14 @@ from millpond.engine.compute import Committed, Computed, Engine, Entries, Reques
 from millpond.engine.durability.boundedloss import BoundedLossRun, bounded_loss_settings
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, replay_lost
-from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.local_state.initialstate import Load, check_empty, load_offer, load_work, target_of
-from millpond.engine.local_state.openstate import Restore
+from millpond.engine.local_state.openstate import Consolidation, Restore
 from millpond.engine.local_state.rescaling import Instances, Schemas, check_elements, check_instances
 from millpond.engine.plan import FeedPlan, Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
 from millpond.engine.time.timekeeping import Left, Timekeeper
-from millpond.engine.time.timers import due_in_turn, nothing_fed
+from millpond.engine.time.timers import due_at_end, due_in_turn, nothing_fed
 from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
 from millpond.program.settings import settings_marks
@@ -136,6 +135,7 @@ class Driver(Generic[Rows, Entries]):
         self._bounded_loss.begin(self._unsynced, self._plan)
         self._finish(self.times.going_on())
         self._fire_owed()
+        self._go_on()
         # Messages that were left are for the instances that were, so these are worked on first.
         if self._instances.change is not None:
             self._settle()
@@ -186,6 +186,7 @@ class Driver(Generic[Rows, Entries]):
             outcome = self._commit(offer, compute, moment, adopt=adopt, ends=ends)
             outcome = self._finish(moment) or outcome
             self._fire_owed()
+            self._go_on()
             return outcome
 
     def tick(self, wanted: Callable[[], bool] = lambda: True) -> EpochOutcome | None:
@@ -202,6 +203,7 @@ class Driver(Generic[Rows, Entries]):
         if self.times.by_event and not self.times.ended:
             self._fire(self.times.moment(), ends=True)
             self._fire_owed()
+            self._go_on()
 
     def load(self, load: Load[Entries]) -> None:
         """Fill a state element in an epoch of its own, unless that was done before."""
@@ -248,6 +250,32 @@ class Driver(Generic[Rows, Entries]):
         """Fire the timers that are due at the end of the last epoch, in epochs that belong to it."""
         while (moment := self.times.owed()) is not None:
             self._fire(moment)
+
+    def _go_on(self) -> None:
+        """After the end of time, let handlers that go on fire in epochs of their own, until no timer of them is set."""
+        while self.times.goes_on and self._fire_on(self.times.moment()):
+            pass
+
+    def _fire_on(self, moment: int) -> bool:
+        """Fire the timers that go on after the end of time, in an epoch; say whether there were any."""
+        left = Left()
+        found = False
+
+        def compute(request: Request) -> Computed:
+            nonlocal left, found
+            if self._consolidation is not None:
+                self._consolidation.wait()
+            firing = self.times.firing(moment)
+            assert firing.until_us is not None
+            due = due_at_end(self._plan, lambda look: self._engine.look(look, request), firing.until_us)
+            left, found = Left(due.next_us), bool(due.timers)
+            if not found:
+                return Computed(nothing_fed(request.before))
+            then = firing.done()
+            return self._engine.compute_timers(due, then, replace(request, watermark=then.watermark(request.watermark)))
+
+        self._commit(Ticked(), compute, moment, left=lambda: left)
+        return found
 
     def _fire(self, moment: int, *, ends: bool = False) -> EpochOutcome:
         """Run an epoch without rows of any feed: timers that are due fire, all of them if it `ends` event time."""

@@ -56,6 +56,12 @@ class TimerElement(Element):
     untimed = False
     """Whether some of them end with a row and not at a time."""
 
+    goes_on = False
+    """Whether timers that are set at the end of time still fire, in epoch after epoch."""
+
+    corrects = False
+    """Whether the handler itself puts right what it fed, when late rows correct its windows."""
+
     def __init__(self, handler: Callable[..., Any]) -> None:
         super().__init__(Map[int, int], Distribution.PARTITIONED, None)
         # Hints may name what comes later in the module, so they are read when the type is asked for.
@@ -104,6 +110,12 @@ def on_timer(handler: Callable[[Any, K, datetime.datetime], Any]) -> Timers[K]:
     handler works by its key like an entry point, and what it returns is its reply. docs/TIME.md says when it is called.
     """
     return cast("Timers[K]", TimerElement(handler))
+
+
+def going_on(timers: Timers[K]) -> None:
+    """Let timers that their handler sets at the end of time fire, too: it sets them until its work is done."""
+    element: Any = timers
+    element.goes_on = True
 
 
 def handler_point(program: type[ProgramBase], name: str) -> EntryPoint:
@@ -192,6 +204,24 @@ def fire_timers(
             if reply is not _Over.NOTHING:
                 fired.append(Fired(name, key, moment, reply))
     vars(program)[_FIRED] = now
+    if now >= LAST_US and any(element.goes_on and vars(program)[name].due(now) for name, element in named):
+        return fired + _fire_on(program, named, now, horizon)
+    return fired
+
+
+def _fire_on(
+    program: ProgramBase, timers: list[tuple[str, TimerElement]], now: int, horizon: datetime.datetime | None
+) -> list[Fired]:
+    """Fire the timers that go on after the end of time, in as many turns as it takes."""
+    fired: list[Fired] = []
+    going = {number for number, (_, element) in enumerate(timers) if element.goes_on}
+    while due := sorted(one for one in _due(program, timers, now) if one[1] in going):
+        for at, number, key in due:
+            name, element = timers[number]
+            own = at if horizon is None else max(at, us_of(horizon))
+            with firing_until(FireUntil(now, now, None)), event_time(own):
+                reply = as_row(name, _taking(name, element.handler))(program, key, moment_of(at))
+            fired.append(Fired(name, key, moment_of(at), reply))
     return fired
 
 

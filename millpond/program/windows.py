@@ -93,6 +93,15 @@ def on_window(
     return make
 
 
+def correcting(windows: Windows[K]) -> None:
+    """Let windows be emitted again when late rows correct them, though their handler feeds others: it puts these right.
+
+    Otherwise such windows wait for late rows, and are emitted once.
+    """
+    element: Any = windows
+    element.corrects = True
+
+
 def _bad(expected: str, found: str) -> WindowError:
     return WindowError(
         "MP647",

@@ -24,7 +24,8 @@ class Place:
     so long the handlers that feed it wait for rows. If it is `timely`, it is called once for each moment, since it does
     something at that moment. It `feeds` other windows and timers, by name. Handlers of a stage that is `strict` are
     called in as many rounds as it takes to keep the order of moments. Windows that feed themselves in the end are
-    `cyclic`; timers that are set in a circle fire `again` at the next epoch at the earliest.
+    `cyclic`; timers that are set in a circle fire `again` at the next epoch at the earliest. At the end of time they
+    stay, but those that `go_on` fire in epoch after epoch, until none is set.
     """
 
     stage: int = 0
@@ -35,6 +36,7 @@ class Place:
     strict: bool = False
     cyclic: bool = False
     again: bool = False
+    go_on: bool = False
 
 
 ALONE: Final = Place()
@@ -98,6 +100,11 @@ class Cascade:
     def cyclic(self) -> bool:
         """Whether some handler feeds itself in the end."""
         return any(kind.place.cyclic for kind in self.kinds)
+
+    @property
+    def going_on(self) -> frozenset[int]:
+        """The numbers of the handlers that go on after the end of time."""
+        return frozenset(number for number, kind in enumerate(self.kinds) if kind.place.go_on)
 
     @property
     def last(self) -> int:

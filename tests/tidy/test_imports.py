@@ -21,6 +21,7 @@ ROOMS = (
     "state",
     "windowing",
     "program",
+    "loops",
     "compiler",
     "storage",
     "checkpoint",
@@ -28,11 +29,23 @@ ROOMS = (
     "engine",
     "testing",
     "spark",
+    "sources",
     "front",
     "cli",
 )
 
-WITHOUT_SPARK = ("windowing", "program", "compiler", "storage", "checkpoint", "sinks", "engine", "testing", "cli")
+WITHOUT_SPARK = (
+    "windowing",
+    "program",
+    "loops",
+    "compiler",
+    "storage",
+    "checkpoint",
+    "sinks",
+    "engine",
+    "testing",
+    "cli",
+)
 
 
 def wrong_rooms(module: Module) -> list[str]:

@@ -74,13 +74,18 @@ def stage(sink: SinkPlan, table: pa.Table, place: str, checkpoint: Storage | Non
 
 
 def unfolded(table: pa.Table, rows: pa.Schema) -> pa.Table:
-    """Get replies that are lists of tuples, each as a row: the columns that are kept, then the parts of the tuple."""
+    """Get replies that are lists of tuples, each as a row: the columns that are kept, then the parts of the tuple.
+
+    If there are as many columns as parts, the parts are all of it.
+    """
     replies = table[REPLY].combine_chunks()
-    kept = table.drop_columns([REPLY]).take(pc.list_parent_indices(replies))
+    parts = pc.list_flatten(replies).flatten()
     columns: list[pa.ChunkedArray | pa.Array] = []
-    for column in kept.columns:
-        columns += column.combine_chunks().flatten() if pa.types.is_struct(column.type) else [column]
-    columns += pc.list_flatten(replies).flatten()
+    if len(parts) < len(rows):
+        kept = table.drop_columns([REPLY]).take(pc.list_parent_indices(replies))
+        for column in kept.columns:
+            columns += column.combine_chunks().flatten() if pa.types.is_struct(column.type) else [column]
+    columns += parts
     return pa.table([column.cast(field.type) for column, field in zip(columns, rows, strict=True)], schema=rows)
 
 

@@ -168,6 +168,12 @@ class Timekeeper:
         head = self._head()
         return Times() if head is None else head.times
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether event time has ended, and some handlers may have more to do."""
+        last = self.last
+        return self.ended and last.turn is None and last.soonest_us is not None and bool(self._cascade.going_on)
+
     def moment(self) -> int:
         """Return the time of the next epoch: now, but later than the last one."""
         now, last = now_us(), self.last.now_us if self.timed else None

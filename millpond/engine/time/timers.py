@@ -77,6 +77,14 @@ def look_here(plan: ProgramPlan, storage: Storage, parent: Parent, look: Look) -
     return [look(plan, storage, parent, PartitionId(one)) for one in range(plan.layout.partitions)]
 
 
+def due_at_end(plan: ProgramPlan, ask: Callable[[Look], Iterable[Due]], until: int) -> Due:
+    """Find the timers of handlers that go on after the end of time."""
+    handlers = handlers_of(plan)
+    going = Cascade(handlers).going_on
+    due = Due.together(ask(partial(_due_in_partition, until=until)))
+    return due.only(handlers, [timer for timer in due.timers if timer[1] in going])
+
+
 def due_in_turn(plan: ProgramPlan, firing: Firing, ask: Callable[[Look], Iterable[Due]]) -> tuple[Due, Firing]:
     """Find what is called in the next round of a firing, and how far it is then; `ask` looks into all stores."""
     handlers = handlers_of(plan)

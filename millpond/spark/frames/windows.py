@@ -23,6 +23,8 @@ from millpond.lengths import Length
 from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
+from millpond.spark.frames.loopframes import LoopFrame
+from millpond.spark.frames.loops import LoopRows
 from millpond.spark.frames.windowcolumns import column_results
 from millpond.spark.frames.windowjoins import JoinSide, join_frames, join_of, quoted
 from millpond.spark.frames.windowplan import (
@@ -42,7 +44,7 @@ from millpond.spark.placement.placement import checked_host
 from millpond.spelling import check_call
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.kinds.kinds import Window
-from millpond.windowing.kinds.periodic import COUNT, Periodic
+from millpond.windowing.kinds.periodic import COUNT, Periodic, sliding, tumbling
 from millpond.windowing.kinds.userdefined import Viewed
 
 Frame: TypeAlias = DataFrame
@@ -58,6 +60,7 @@ _UNSORTED = (T.MapType, T.VariantType)
 
 
 _AGGREGATES = "aggregate(...) gives a DataFrame of a batch, job(..., to=, checkpoint=) a job over a stream"
+_ITERATES = "iterate(...) gives a DataFrame of a batch, iterate_job(..., to=, checkpoint=) a job over a stream"
 _JOIN_TAKES = ("other", "window", "to", "within", "how")
 _JOINS = "join(...) gives a DataFrame of two batches, join_job(..., to=, checkpoint=) a job over two streams"
 
@@ -66,7 +69,7 @@ class WindowedFrame:
     """A DataFrame with the key and the time of its rows.
 
     `aggregate` says what is wanted of them, and gives a DataFrame. For a streaming DataFrame, `job` gives a job. `join`
-    and `join_job` do the same for two frames.
+    and `join_job` do the same for two frames; `tumbling`, `sliding` and `over` give windows that loops iterate over.
     """
 
     def __init__(
@@ -140,6 +143,30 @@ class WindowedFrame:
         columns = [(self._field(quoted(name)), quoted(name)) for name, _ in plan.columns]
         start = Start(checkpoint, self._partitions, local_root, progress, durability, tuning)
         return StreamedFrame(self._frame, keys, self._time, columns, arrival).job(plan, to, start)
+
+    def tumbling(self, length: Length) -> LoopFrame:
+        """Cut time into windows of one length, for a loop: `.tumbling("1 minute").iterate(...)`."""
+        return self.over(tumbling(length))
+
+    def sliding(self, length: Length, every: Length) -> LoopFrame:
+        """Lay windows of a length over time, one beginning `every` so often, for a loop."""
+        return self.over(sliding(length, every))
+
+    def over(self, window: Window) -> LoopFrame:
+        """Lay windows over time, for a loop: `.over(days("Europe/Berlin")).iterate_job(...)`."""
+        if isinstance(self._time_type, T.TimestampNTZType):
+            raise _unfit(self._field(self._time), "time of a loop", "a timestamp with time zone")
+        keys = list(zip(self._key_fields, self._keys, strict=True))
+        own = {field.name for field in self._key_fields}
+        columns = [(self._field(quoted(name)), quoted(name)) for name in self._frame.columns if name not in own]
+
+        def arrival(streaming: bool) -> Arrival | None:
+            if streaming:
+                return self._stream(_ITERATES)
+            self._check_streaming(_ITERATES, wanted=False)
+            return None
+
+        return LoopFrame(LoopRows(self._frame, keys, self._time, columns), window, self._partitions, arrival)
 
     def _check_streaming(self, hint: str, *, wanted: bool) -> None:
         if self._frame.isStreaming is not wanted:
