@@ -42,11 +42,20 @@ REFERENCE = {
         ],
     ),
     "state": (
-        "State and sinks",
+        "State, sources and sinks",
         f"{CONTAINERS} open read_state read_changes fork parquet memory console foreach_epoch",
-        ["millpond.front.opened.OpenCheckpoint", "millpond.front.tables.StateTable", "millpond.sinks.protocol"],
+        [
+            "millpond.sources.kafka.kafka",
+            "millpond.sinks.kafka.sink.kafka",
+            "millpond.sinks.tables.delta.delta",
+            "millpond.sinks.tables.iceberg.iceberg",
+            "millpond.sinks.tables.jdbc.jdbc",
+            "millpond.front.opened.OpenCheckpoint",
+            "millpond.front.tables.StateTable",
+            "millpond.sinks.protocol",
+        ],
     ),
-    "windows": ("Windows", "windows", ["millpond.windowing"]),
+    "windows": ("Windows and graphs", "windows graph", ["millpond.windowing"]),
     "testing": ("Testing", "", ["millpond.testing"]),
 }
 """Pages of the reference: public names of the package, and what else is shown there."""

@@ -14,7 +14,7 @@ from examples import fraud_rules, kv_store, recommender, word_count
 from examples.files import stream, write_parts
 from examples.films import make_evening
 from tests.spark.farewell import without_farewell
-from tests.unit.examples.readme import program
+from tests.unit.examples.readme import blocks, program
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS_MAX = 600
@@ -80,6 +80,15 @@ def test_the_fraud_rules_run_as_a_module(as_module, capsys):
     as_module.setattr(fraud_rules, "EPOCHS", 2)
     assert fraud_rules.main() == 0
     assert "raised an alarm" in capsys.readouterr().out
+
+
+@pytest.mark.classic("it is about the Spark in this process")
+def test_the_blocks_of_the_tutorial_run_as_they_stand(spark, as_module, tmp_path):
+    path = tmp_path / "tutorial_program.py"
+    path.write_text("\n".join(code for _, code in blocks("docs/TUTORIAL.md")), encoding="utf-8")
+    named = runpy.run_path(str(path), {"folder": str(tmp_path)})
+    assert named["spark"] is spark
+    assert named["report"].epoch == 1
 
 
 def test_the_blocks_of_the_readme_run_as_they_stand(spark, as_module, tmp_path):
