@@ -1,6 +1,6 @@
 # One front door. Every target sets up what it needs first, in .venv; nothing needs root.
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench crash connect versions mutants audit docs clean lint types unit whole spark
+.PHONY: help run check test bench crash connect connectors versions mutants audit docs package clean lint types unit whole spark
 
 # Running needs Millpond alone; all else needs the tools of tests, too.
 RUNS := .venv/.runs
@@ -13,11 +13,15 @@ TYPED := $(wildcard millpond examples benchmarks)
 PYTEST_ARGS ?=
 # The oldest that pyproject.toml allows, up to the one before that of .venv, which all other tests run on.
 SPARK_VERSIONS ?= 4.1 4.2
+# Besides that of .venv; those that are not on hand are named and left out.
+PYTHON_VERSIONS ?= 3.12 3.13 3.14
 # The same hashes of texts in every process, so the same order of every set: a run of all tests is the same each time.
 PYTEST := PYTHONHASHSEED=0 $(PYTHON) -m pytest -q
 # make crash SEED=7 ONLY=values: the seed that a campaign printed, and one of scripts/campaigns.toml alone
 SEED ?=
 ONLY ?=
+# make package TAG=v0.2.0: the version that must be built
+TAG ?=
 # Tests start very many processes: without byte code each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -30,7 +34,7 @@ run: $(RUNS) ## Run the example: a recommender on an embedded Spark
 
 check: lint types unit ## Check style and types, and run a small size of every quick test that needs no JVM
 
-test: lint types whole spark ## Run everything: style, types, all tests at full size, those on Spark too
+test: lint types whole spark connectors ## Run everything: style, types, all tests, those on Spark too
 
 bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one after the other
 	@$(PYTHON) -m benchmarks keyed_state
@@ -48,6 +52,7 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks recovery
 	@$(PYTHON) -m benchmarks elastic
 	@$(PYTHON) -m benchmarks raising_rows
+	@$(PYTHON) -m benchmarks sinks
 
 crash: $(READY) $(CLASSES) ## Try to break it: the campaigns of scripts/campaigns.toml from a fresh seed, which is printed; hours
 	@$(PYTHON) scripts/crash.py --seed "$(SEED)" --only "$(ONLY)"
@@ -55,8 +60,12 @@ crash: $(READY) $(CLASSES) ## Try to break it: the campaigns of scripts/campaign
 connect: $(READY) $(CLASSES) ## Run all tests on Spark through a Spark Connect server, too; half an hour or more
 	@MILLPOND_TEST_CONNECT=1 $(PYTEST) -m "spark and not campaign" tests/spark $(PYTEST_ARGS)
 
-versions: $(READY) ## Run the main paths on each minor version of Spark that pyproject.toml allows, classic and through Connect
+connectors: $(READY) ## Run the tests of Spark's connectors on the newest Spark that has them, with a real Kafka broker
+	@sh scripts/connectors.sh $(PYTEST_ARGS)
+
+versions: $(READY) ## Run the main paths on each Spark and each Python that docs/VERSIONS.md names, classic and through Connect
 	@for version in $(SPARK_VERSIONS); do sh scripts/versions.sh $$version $(PYTEST_ARGS) || exit 1; done
+	@for version in $(PYTHON_VERSIONS); do sh scripts/pythons.sh $$version $(PYTEST_ARGS) || exit 1; done
 
 mutants: $(READY) ## Test the tests: break the package by hand in more than ninety ways, each must be caught by its test
 	@$(PYTEST) -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
@@ -64,9 +73,13 @@ mutants: $(READY) ## Test the tests: break the package by hand in more than nine
 audit: $(READY) ## Look for unsafe code (bandit) and for known weaknesses of what is installed (pip-audit, needs a network)
 	@sh scripts/audit.sh
 
-docs: $(READY) ## Write docs/ERRORS.md anew from the code, the golden files and scripts/errors.toml, and draw docs/pictures
+docs: $(READY) ## Write docs/ERRORS.md anew from the code, draw docs/pictures, and build the site of the documentation
 	@$(PYTHON) scripts/errors_page.py
 	@$(PYTHON) scripts/window_pictures.py
+	@$(PYTHON) scripts/site.py build/site
+
+package: $(READY) ## Build the sdist and the wheel into dist/, and look into them; with TAG=v0.2.0, only that version
+	@$(PYTHON) scripts/package.py --tag "$(TAG)"
 
 clean: ## Remove caches and what runs left behind; .venv stays
 	@rm -rf build dist out artifacts spark-warehouse metastore_db derby.log *.egg-info
@@ -94,7 +107,7 @@ $(RUNS): pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
 
-$(READY): pyproject.toml scripts/setup.sh scripts/browser.sh
+$(READY): pyproject.toml scripts/setup.sh scripts/browser.sh scripts/kafka.sh
 	@sh scripts/setup.sh dev
 	@touch $(RUNS) $@
 

@@ -22,9 +22,11 @@ from benchmarks import (
     recovery,
     restore,
     shared_windows,
+    sinks,
     sliding,
     snapshots,
     transfers,
+    value_copies,
     word_count,
 )
 from benchmarks.report import BenchmarkError, Teller, json_line
@@ -35,6 +37,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "word_count": word_count,
     "latency": latency,
     "compile_time": compile_time,
+    "value_copies": value_copies,
     "backends": backends,
     "transfers": transfers,
     "any_method": any_method,
@@ -47,6 +50,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "recovery": recovery,
     "raising_rows": raising_rows,
     "elastic": elastic,
+    "sinks": sinks,
     "graphs": graphs,
 }
 

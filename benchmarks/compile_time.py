@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib.util
 import linecache
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -139,6 +140,7 @@ def report(times: dict[str, Times], options: Options) -> Figures:
     return {
         "benchmark": "compile_time",
         "slowest_ms": times[slowest].compile_ms,
+        "median_ms": round(statistics.median(each.compile_ms for each in times.values()), 2),
         "target_ms": TARGET_MS,
         "largest_multiple": max(each.multiple for each in times.values()),
         "slowest": slowest,

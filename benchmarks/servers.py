@@ -54,7 +54,7 @@ class RedisServer:
             [redis_program(), *place, "--save", "", "--requirepass", REDIS_PASSWORD, *self.settings],
             stdout=subprocess.DEVNULL,
         )
-        _wait_until(self._answers, process)
+        wait_until(self._answers, process)
         return process
 
     def start(self) -> None:
@@ -81,7 +81,8 @@ class RedisServer:
             return False
 
 
-def _wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait for a server that starts."""
     until = _CLOCK.ticks() + READY_S
     while not ready():
         if process.poll() is not None or _CLOCK.ticks() > until:

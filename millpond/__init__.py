@@ -17,6 +17,7 @@ from millpond.front.frames import read_changes, read_state, windows
 from millpond.front.graphs import graph
 from millpond.front.opened import open  # noqa: A004
 from millpond.front.program import Program
+from millpond.front.session import local_session
 from millpond.program import merges
 from millpond.program.declare import Partial, Partitioned
 from millpond.program.durability import BoundedLoss
@@ -37,7 +38,7 @@ from millpond.state.containers.set import Set
 from millpond.state.containers.value import Value
 from millpond.state.containers.vector import Vector
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not TYPE_CHECKING:  # Type checkers know which names there are.
 
@@ -69,6 +70,7 @@ __all__ = [
     "foreach_epoch",
     "fork",
     "graph",
+    "local_session",
     "memory",
     "merged",
     "merges",

@@ -158,12 +158,24 @@ class ElasticError(MillpondError):
     """MP68x: key groups can't be owned as somebody wants, or an option of elastic jobs is not one."""
 
 
+class SinkError(MillpondError):
+    """MP80x: a sink can't take what it is given, is not described as it must be, or is taken by another driver."""
+
+
+class SourceError(MillpondError):
+    """MP81x: what a source is asked for can't be read, or not for this entry point."""
+
+
 class ReadError(MillpondError):
     """MP83x: state that was opened without a job can't be read as it was asked for."""
 
 
 class MetricsError(MillpondError):
     """MP84x: what a job tells can't be shown where it was asked for."""
+
+
+class ConnectorError(MillpondError):
+    """MP845, 846: Spark has no connector as it was asked for."""
 
 
 class Passing(BaseException):

@@ -32,10 +32,10 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "opened state, loops, graphs", "ReadError"),
+    ("MP8", "sinks, sources, open state, metrics, loops and graphs", "ReadError"),
 )
 
-ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "LoopError")}
+ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError", "LoopError")}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {

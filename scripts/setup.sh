@@ -42,3 +42,5 @@ fi
 
 [ "${1:-}" = dev ] || exit 0
 sh scripts/browser.sh || echo "set-up: no browser could be installed; pages are tested without one" >&2
+sh scripts/kafka.sh || echo "set-up: no Kafka broker could be fetched; its tests are skipped" >&2
+sh scripts/actionlint.sh || echo "set-up: actionlint could not be installed; workflows are not checked" >&2

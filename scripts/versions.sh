@@ -28,5 +28,8 @@ run() {
         -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/test_versions.py "$@"
 }
 
+# Its connectors are fetched by their coordinates, and must load together.
+"$home/bin/python" scripts/connectors.py
+
 run "$@"
 MILLPOND_TEST_CONNECT=1 run "$@"

@@ -1,6 +1,6 @@
 """The `millpond` command.
 
-In reading order: `commands`, `terminal`, `explain`, `check`, `unseen`, `hints`, `doctor`, `state`, `stateshow`,
+In reading order: `commands`, `terminal`, `explain`, `check`, `unseen`, `doctor`, `state`, `stateshow`,
 `stateexport`, `stateverify`, `statekeep`.
 """
 

@@ -79,6 +79,7 @@ def examine(*, spark: bool = False) -> list[Finding]:
     """Look at everything; start a local Spark too if asked."""
     findings = [python_finding(sys.version_info[:3]), _java(), *_packages(), _cores(), _memory(), _disk(Path.cwd())]
     findings.append(temporary_finding(Path(tempfile.gettempdir())))
+    findings += [*_connectors(), _workers()]
     if spark:
         findings.append(_session())
     return findings
@@ -144,6 +145,51 @@ def package_finding(name: str, oldest: str) -> Finding:
     if _numbers(found) < _numbers(oldest):
         return Finding(name, Status.TOO_OLD, f"{found}, older than {oldest}", f'run `pip install "{name}>={oldest}"`')
     return Finding(name, Status.OK, found)
+
+
+def _connectors() -> Iterator[Finding]:
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        return
+    from millpond.spark.connectors import CONNECTORS, SETTINGS, minor_of
+
+    if minor_of(found) not in CONNECTORS:
+        known = ", ".join(CONNECTORS)
+        yield Finding("Spark", Status.LOW, f"{found}, which no test ran on", f"tested with Spark {known}")
+    for name in SETTINGS:
+        yield connector_finding(name, found)
+
+
+def connector_finding(name: str, spark: str) -> Finding:
+    """Name the connector that fits a version of Spark, or the newest Spark that has one."""
+    from millpond.spark.connectors import CONNECTORS, minor_of, newest_with
+
+    jar = CONNECTORS.get(minor_of(spark), {}).get(name)
+    if jar is not None:
+        return Finding(f"connector {name}", Status.OK, jar)
+    advice = f'if you need it: pip install "pyspark=={newest_with(name)}.*"'
+    return Finding(f"connector {name}", Status.LOW, f"none is published for Spark {minor_of(spark)}", advice)
+
+
+def _workers() -> Finding:
+    try:
+        from millpond.spark.interpreter import WORKER_PYTHON, missing_modules, worker_python
+    except ImportError:
+        return Finding("workers' Python", Status.MISSING, "no PySpark to ask", "install pyspark")
+    named, found = worker_python()
+    # Unless somebody chose it, a local session of Millpond chooses the right one.
+    bad = Status.FAILS if os.environ.get(WORKER_PYTHON) else Status.LOW
+    if found is None:
+        return Finding("workers' Python", bad, f"{named}: no such program", _same_python())
+    lacking = missing_modules(found)
+    if lacking:
+        return Finding("workers' Python", bad, f"{named} ({found}) lacks {', '.join(lacking)}", _same_python())
+    return Finding("workers' Python", Status.OK, f"{named} ({found})")
+
+
+def _same_python() -> str:
+    return f"set PYSPARK_PYTHON={sys.executable} before the session is made, or install the packages there"
 
 
 def _numbers(text: str) -> tuple[int, ...]:

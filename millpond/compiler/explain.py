@@ -118,7 +118,11 @@ class _Explained:
         graph = self.compiled.graph
         hints = {name: [f"for a faster way: {hint}"] for name, hint in self.faster.items()}
         return hints | {
-            name: [*reorderings(graph, name, method.source), *map(_ends_as_values, method.renews.items())]
+            name: [
+                *reorderings(graph, name, method.source),
+                *map(_ends_as_values, method.renews.items()),
+                *(f"the column {column} is copied when a row begins: it is stored" for column in method.own),
+            ]
             for name, method in self.methods.items()
             if not graph.why_sequence(name)
         }

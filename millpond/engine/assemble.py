@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from millpond.checkpoint.records.times import TaskTimes
 from millpond.checkpoint.records.work import ENTRIES, RUNNING_TOTAL, Changed, EpochWork, JobAborted
-from millpond.engine.durability.setapart import joined_near
+from millpond.engine.durability.setapart import joined_unsynced
 from millpond.engine.failures import RowRaisedError, as_error, check_raised
 from millpond.engine.messages import Control, Failure, place_key
 from millpond.engine.plan import Excluded, ProgramPlan
@@ -85,7 +85,9 @@ def _changed(controls: Sequence[Control], first: int) -> Changed:
     return Changed(
         Changes.joined([one.inline for one in kept]),
         tuple(file for one in kept for file in one.files),
-        near=joined_near([near for control in controls for near in (control.changed.near, control.moved.near)]),
+        unsynced=joined_unsynced(
+            [unsynced for control in controls for unsynced in (control.changed.unsynced, control.moved.unsynced)]
+        ),
     )
 
 

@@ -26,9 +26,8 @@ from millpond.engine.compute import Committed, Computed, Engine, Entries, Reques
 from millpond.engine.durability.boundedloss import BoundedLossRun, bounded_loss_settings
 from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, replay_lost
-from millpond.engine.local_state.consolidation import Consolidation
 from millpond.engine.local_state.initialstate import Load, check_empty, load_offer, load_work, target_of
-from millpond.engine.local_state.openstate import Restore
+from millpond.engine.local_state.openstate import Consolidation, Restore
 from millpond.engine.local_state.rescaling import Instances, Schemas, check_elements, check_instances
 from millpond.engine.plan import FeedPlan, Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from millpond.engine.gathered.gatheredplacement import Placement, gathered_feeds, place_surveyed, placed, survey
+from millpond.engine.gathered.gatheredplacement import Placement, place_surveyed, placed, survey
 from millpond.engine.messages import MESSAGE_SCHEMA
 from millpond.engine.plan import EpochPlan, ProgramPlan
+from millpond.engine.sequence.streaming import run_in_sequence
 from millpond.engine.task.spill import run_task
 from millpond.engine.task.step import StepRun
 from millpond.ids import PartitionId
@@ -23,9 +24,11 @@ def run_in_one_task(
 
     Rows say by `part` which partition they are for; gathered rows go where `placement` says, found here if not given.
     """
+    if plan.in_sequence and not epoch.continues:
+        return run_in_sequence(plan, epoch, rows, ordered=False)
     waiting = pa.Table.from_batches(rows) if rows else pa.Table.from_batches([], schema=MESSAGE_SCHEMA)
     counted: dict[str, int] = {}
-    if rows and not epoch.continues and gathered_feeds(plan):
+    if rows and not epoch.continues and plan.gathered_feeds:
         with epoch_time(epoch.now_us):
             if placement is None:
                 placement = place_surveyed(plan, [survey(plan, waiting, epoch.watermark.floor_us)])

@@ -89,7 +89,7 @@ class SinkPlan:
 class FeedPlan:
     """One feed: its entry point, the columns that replies keep, and where replies, bad rows and late rows go.
 
-    `time` is there if its rows have event times.
+    `time` is there if its rows have event times, and `unparsed` says that its source gives what it could not read.
     """
 
     name: str
@@ -101,6 +101,7 @@ class FeedPlan:
     dead_letters: SinkPlan | None
     time: FeedTime | None = None
     late: SinkPlan | None = None
+    unparsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,11 @@ class ProgramPlan:
     def event_time(self) -> bool:
         """Whether rows have times of their own: all feeds have event time, or none."""
         return self.feeds[0].time is not None
+
+    @property
+    def gathered_feeds(self) -> list[int]:
+        """The feeds whose entry points are gathered."""
+        return [n for n in range(len(self.feeds)) if self.entry_of(n).tasks[0].dispatch is Dispatch.GATHERED]
 
     def entry_of(self, feed: int) -> CompiledEntry:
         """Return the entry point that a feed goes to."""

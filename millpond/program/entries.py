@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
-from millpond.errors import ProgramError, SourcePlace, WindowError
+from millpond.errors import ProgramError, SourceError, SourcePlace, WindowError
 from millpond.program.columntypes import without_column
 from millpond.program.places import signature_place
 from millpond.program.semantics.ambient import as_written, names_used
@@ -142,6 +142,19 @@ def entry_points(program: type) -> dict[str, EntryPoint]:
             else:
                 found.pop(name, None)
     return found
+
+
+def entry_of(method: Callable[..., Any]) -> EntryPoint:
+    """Return the entry point that a method of a program is: `entry_of(Shop.order)`."""
+    if not getattr(method, MARK, False) or not inspect.isfunction(method):
+        raise SourceError(
+            "MP813",
+            "this is not an entry point",
+            expected="a method marked @entry, as its class has it: Shop.order",
+            found=repr(method)[:80],
+        )
+    owner = type(method.__qualname__.rpartition(".")[0].rpartition(".")[2] or "Program", (), {})
+    return _read(owner, method.__name__, as_written(method))
 
 
 def _is_marked(member: staticmethod[..., Any] | classmethod[Any, ..., Any]) -> bool:

@@ -17,7 +17,7 @@ from millpond.program.entries import HANDLER, entry_points
 from millpond.program.places import signature_place
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.ambient import AMBIENT
-from millpond.program.semantics.reach import names_reached
+from millpond.program.semantics.reach import Asked, asked_by
 from millpond.state.cascade import Place
 
 _ADD: Final = "add"
@@ -36,13 +36,13 @@ class HandlerOrder(NamedTuple):
 
 @dataclass(frozen=True)
 class _Handler:
-    """What it may name; how long its windows wait for late rows, None for timers; if some end with a row.
+    """What it asks for; how long its windows wait for late rows, None for timers; if some end with a row.
 
     One that `corrects` puts right itself what it fed, when its windows are emitted again; one that `goes_on` fires
     after the end of time, too.
     """
 
-    names: frozenset[str]
+    asked: Asked
     lateness_us: int | None
     untimed: bool
     corrects: bool
@@ -64,7 +64,7 @@ def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
     elements: Mapping[str, Any] = program.elements()
     handlers = {
         name: _Handler(
-            frozenset(names_reached(program, element.handler)),
+            asked_by(program, element.handler),
             element.lateness_us,
             element.untimed,
             element.corrects,
@@ -82,13 +82,13 @@ def _found(program: type[ProgramBase]) -> Mapping[str, HandlerOrder]:
     levels = _levels(inner, groups)
     ranks = _levels(inner, {name: frozenset(_around(inner, name)) for name in inner})
     points = [point for point in entry_points(program).values() if not point.timer]
-    by_rows = _late(handlers, fed, {name for point in points for name in names_reached(program, point.function)})
+    by_rows = _late(handlers, fed, {name for point in points for name in asked_by(program, point.function).names})
     timed = {name for name, element in elements.items() if element.ttl is not None} | AMBIENT
     by_others = frozenset(other for name in fed for other in fed[name])
     timely = {
         name
         for name, handler in handlers.items()
-        if fed[name] or handler.names & timed or name in by_others or len(groups[name]) > 1
+        if fed[name] or handler.asked.names & timed or name in by_others or len(groups[name]) > 1
     }
     # Windows that end with a row wait until no other row of its time can come.
     waits = {name: _wait(handlers, fed, name) + (handlers[name].untimed and name in timely) for name in handlers}
@@ -125,7 +125,7 @@ def _fed(handlers: Mapping[str, _Handler]) -> Edges:
         name: frozenset(
             other
             for other, one in handlers.items()
-            if other in handler.names and (_SET if one.lateness_us is None else _ADD) in handler.names
+            if handler.asked.may(other, _SET if one.lateness_us is None else _ADD)
         )
         for name, handler in handlers.items()
     }
@@ -191,7 +191,7 @@ def _tell_apart(
     if handlers[one].goes_on or handlers[other].goes_on:
         return False  # It takes all that is there, and puts it in order itself.
     state = {name for name, element in elements.items() if not hasattr(element, HANDLER)}
-    if handlers[one].names & handlers[other].names & state or inner[one] & inner[other]:
+    if handlers[one].asked.names & handlers[other].asked.names & state or inner[one] & inner[other]:
         return True
     # Windows that it adds to do not show whether they were told; a timer that it sets anew does.
     return any(

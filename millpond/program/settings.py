@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, new_class
 from typing import Any, Final, cast
 
-from millpond.errors import ProgramError
+from millpond.errors import FeedError
 from millpond.program.program import ProgramBase, dropped_elements, is_constant
 from millpond.program.semantics.rows import JOURNAL
 from millpond.state.codec.canonical import UNFIT, encode_canonical
@@ -49,7 +49,7 @@ def configured(program: type[ProgramBase], settings: Mapping[str, Any] | None = 
     """
     if SETTINGS in vars(program):
         if settings:
-            raise ProgramError(
+            raise FeedError(
                 "MP533",
                 f"{program.__name__} has its settings already",
                 expected="settings= once",
@@ -96,7 +96,7 @@ def _values(program: type[ProgramBase], settings: dict[str, Any]) -> dict[str, A
     """Return what an instance that is made with settings has beside its state."""
     why = _why_not(program, settings)
     if why:
-        raise ProgramError(
+        raise FeedError(
             "MP533",
             f"{program.__name__} can't be started with these settings",
             expected=f"{program.__name__}{_signature(program)}",
@@ -146,7 +146,7 @@ def _mark(program: type[ProgramBase], name: str, value: Any) -> str:
     try:
         stored = encode_canonical(value)
     except UNFIT as error:
-        raise ProgramError(
+        raise FeedError(
             "MP534",
             f"the setting `{name}` of {program.__name__} has no stored form",
             expected="numbers, text, bytes, dates, None, collections, dataclasses, named tuples, enums",
@@ -156,8 +156,8 @@ def _mark(program: type[ProgramBase], name: str, value: Any) -> str:
     return hashlib.sha256(type(value).__qualname__.encode() + b"\0" + stored).hexdigest()[:16]
 
 
-def _beyond(program: type[ProgramBase], does: str, instead: str) -> ProgramError:
-    return ProgramError(
+def _beyond(program: type[ProgramBase], does: str, instead: str) -> FeedError:
+    return FeedError(
         "MP535",
         f"__init__ of {program.__name__} {does}",
         expected="settings alone: self.name = value, after super().__init__()",

@@ -17,16 +17,20 @@ from typing import TYPE_CHECKING
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import FeedError
+from millpond.sinks.dataset import DatasetSink
 from millpond.sinks.disk import publishing
 from millpond.sinks.protocol import Sink, SinkDescription, Staged
 from millpond.sinks.tokens import Token
 from millpond.storage.addresses import shown_url
 from millpond.storage.backends.files import FileStorage
+from millpond.storage.contract import folder_url
 from millpond.storage.door import usual_door
-from millpond.storage.open import is_plain_path
+from millpond.storage.open import is_plain_path, open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+OBJECT_STORES = ("s3", "gs", "az")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +76,31 @@ class ParquetSink(Sink):
         return Path(self.path)
 
 
-def parquet(path: str | Path) -> ParquetSink:
-    """Write replies to a directory of Parquet files, exactly once; readers never see an uncommitted epoch."""
-    folder = path if isinstance(path, Path) else _folder_in(path)
+def parquet(path: str | Path, *, partition_by: Sequence[str] = (), join: bool = False) -> ParquetSink | DatasetSink:
+    """Write replies to a directory of Parquet files, exactly once; readers never see an uncommitted epoch.
+
+    `path` is a folder that tasks share, or an address of an object store: s3://bucket/folder, gs://, az://. With
+    `partition_by` files lie in folders as Hive names them, `day=2026-01-01`; with `join` the files of an epoch become
+    one, or one in each folder. On object stores, and with these options, the driver writes the files.
+    """
+    folder = path if isinstance(path, Path) else folder_in(path)
+    if folder is None and path and str(path).partition("://")[0] in OBJECT_STORES:
+        open_storage(str(path))  # an address that is none, or a package that is missing, is told now
+        return DatasetSink(str(path), tuple(partition_by), join)
     if folder is None:
         raise FeedError(
             "MP502",
             "a Parquet sink can't be at this place",
-            expected="a directory of a POSIX file system",
+            expected="a directory of a POSIX file system, or s3://, gs://, az:// with a bucket and a folder",
             # Not the address itself: it may hold a password.
             found="an address, or what looks like one" if path else "nothing",
         )
+    if partition_by or join:
+        return DatasetSink(folder_url("file", folder.absolute()), tuple(partition_by), join)
     return ParquetSink(str(folder.absolute()))
 
 
-def _folder_in(text: str) -> Path | None:
+def folder_in(text: str) -> Path | None:
     """Return the folder that a text names; None if it is an address of something else, or may be a mistyped one."""
     plain = text.removeprefix("file://").removeprefix("file:")
     if plain != text and ("?" in plain or "#" in plain or (text.startswith("file://") and not plain.startswith("/"))):

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 Frames = Callable[[Sequence[Path]], Any]
 """Makes a DataFrame of Parquet files."""
 
+Spread = Callable[[Sequence[Callable[[], str]]], list[str]]
+"""Calls functions in tasks, each in one, and returns what they return; they may be called again if a task fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkDescription:
@@ -83,12 +86,23 @@ class Staged:
 
     files: tuple[StagedFile, ...]
     frames: Frames | None = None
+    tasks: Spread | None = None
 
     def table(self) -> pa.Table:
         """Return all rows, in memory."""
         import pyarrow as pa
 
         return pa.concat_tables([file.read() for file in self.files])
+
+    def spread(self, functions: Sequence[Callable[[], str]]) -> list[str]:
+        """Call functions, and return what they return: in tasks of Spark if those can read the files, else here.
+
+        A task may fail and be run again, so what a function writes must be known by its token. Functions and what they
+        raise travel between processes: return errors as text.
+        """
+        if self.tasks is None or len(functions) < 2:
+            return [function() for function in functions]
+        return self.tasks(functions)
 
     def frame(self) -> Any:
         """Return all rows as a DataFrame, if this is Spark: large epochs need not fit into the driver."""

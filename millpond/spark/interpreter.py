@@ -36,9 +36,7 @@ _NEEDED: Final = (_PACKAGE, "msgspec", "numpy", "pyarrow", "lmdb", "cloudpickle"
 _MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _OTHER_VERSION: Final = "PYTHON_VERSION_MISMATCH"
 _AT_RANDOM: Final = "MP704"
-_PROBE: Final = (
-    f"import importlib.util; print(next((name for name in {_NEEDED!r} if not importlib.util.find_spec(name)), ''))"
-)
+_PROBE: Final = f"import importlib.util; print(*(name for name in {_NEEDED!r} if not importlib.util.find_spec(name)))"
 _PROBE_SECONDS: Final = 30
 
 
@@ -49,13 +47,18 @@ def check_interpreter(spark: SparkSession) -> None:
     """
     if spark.conf.get("spark.submit.pyFiles", None):
         return
-    named = os.environ.get(WORKER_PYTHON) or _DEFAULT_PYTHON
-    found = shutil.which(named)
+    named, found = worker_python()
     if found is None:
         raise _no_module(_PACKAGE, f"{named}, and there is no such program")
-    missing = "" if _same_place(found, sys.executable) else _first_missing(found)
+    missing = missing_modules(found)
     if missing:
-        raise _no_module(missing, f"{named} ({found}), which has none")
+        raise _no_module(missing[0], f"{named} ({found}), which has none")
+
+
+def worker_python() -> tuple[str, str | None]:
+    """Return the Python that Spark starts workers with on this host, as it is named, and where that is, if anywhere."""
+    named = os.environ.get(WORKER_PYTHON) or _DEFAULT_PYTHON
+    return named, shutil.which(named)
 
 
 def _same_place(one: str, other: str) -> bool:
@@ -63,15 +66,17 @@ def _same_place(one: str, other: str) -> bool:
     return Path(one).parent.resolve() == Path(other).parent.resolve()
 
 
-def _first_missing(python: str) -> str:
-    """Return the first module that another Python lacks; a program that is no Python lacks all of them."""
+def missing_modules(python: str) -> list[str]:
+    """Return what a worker needs and a Python lacks, in the order of need; a program that is no Python lacks all."""
+    if _same_place(python, sys.executable):
+        return []
     try:
         done = subprocess.run(  # noqa: S603 - Spark starts it, too
             [python, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return _PACKAGE
-    return done.stdout.strip()
+        return list(_NEEDED)
+    return done.stdout.split()
 
 
 def check_hash_seed() -> None:

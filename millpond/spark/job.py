@@ -124,7 +124,7 @@ class Job:
         *,
         to: Sink | None = None,
         keep: Sequence[str] | None = None,
-        order_by: str | None = None,
+        order_by: str | Sequence[str] | None = None,
         on_bad_row: OnBadRow = "fail",
         name: str | None = None,
         time: EventTime | None = None,
@@ -132,9 +132,9 @@ class Job:
     ) -> Job:
         """Feed the rows of a DataFrame to an entry point; columns are matched to parameters by name and type.
 
-        Replies go `to` a sink with the columns to `keep` (by default the parameters). `order_by` names the column that
-        orders rows; without it the source must number them (Parquet, Kafka), unless order can't be seen. A bad row
-        fails the run, is skipped and counted (`"skip"`), or goes to a dead-letter sink.
+        Replies go `to` a sink with the columns to `keep` (by default the parameters). `order_by` names the column, or
+        the columns, that order rows; without it the source must number them (Parquet, Kafka), unless order can't be
+        seen. A bad row fails the run, is skipped and counted (`"skip"`), or goes to a dead-letter sink.
 
         `time` is when a row happened, and how rows come: `EventTime("at", disorder="10 s")`. Then `self.now`, timers
         and times to live go by it. docs/TIME.md tells all of it.
@@ -321,7 +321,7 @@ class Job:
         plan = self._driver.plan(feeds, self._store_root, tuned.steps, tuned.memory_bytes, self._restore)
         sinks = {plan.name: (sink, plan) for feed in (*self._feeds, *handlers) for sink, plan in feed.sinks}
         waiting, frames = self._work.checkpoint_area(self._local_root), ReplyFrames(self._spark, self._work)
-        publisher = Publisher(self._driver.checkpoint.genesis, sinks, waiting, frames)
+        publisher = Publisher(self._driver.checkpoint.genesis, sinks, waiting, frames, frames.tasks)
         sources = tuple(feed.signature for feed in self._feeds)
         self._engine.feed(tuple(self._feeds), handlers)
         self._driver.start(self._engine, plan, publisher, sources, self._loads)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
-from millpond.errors import SetupError
+from millpond.errors import ConnectorError, SetupError
+from millpond.spark.connectors import PACKAGES, settings_of
 from millpond.spark.interpreter import HASH_SEED, WORKER_PYTHON
 from millpond.spark.java import find_java
 
@@ -30,23 +32,46 @@ def local_session(
     name: str = "millpond",
     cores: int = 2,
     *,
+    connectors: Sequence[str] = (),
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark inside this process, or return the session that is already running.
 
-    `conf` has the last word over every setting made here. Raises MP701 when there is no Java 17 or newer.
+    `connectors` are fetched by Spark, those that fit it. `conf` has the last word over every setting made here. Raises
+    MP701 when there is no Java 17 or newer.
     """
     if cores < 1:
         raise SetupError(
             "MP702", "a local session needs at least one core", expected="cores >= 1", found=f"cores={cores}"
         )
-    settings = local_settings(cores) | dict(conf or {})
+    own = dict(conf or {})
+    # Who names the packages knows which ones fit.
+    brought = {} if PACKAGES in own or not connectors else settings_of(pyspark.__version__, connectors)
+    check_running(brought)
+    settings = local_settings(cores) | brought | own
     builder = SparkSession.Builder().appName(name).master(master or f"local[{cores},{TASK_FAILURES_MAX}]")
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _environment():
         return builder.getOrCreate()
+
+
+def check_running(brought: Mapping[str, str]) -> None:
+    """Refuse connectors for a session that is there without them: a JVM takes jars at its start."""
+    running = SparkSession.getActiveSession() if brought else None
+    if running is None:
+        return
+    there = running.conf.get(PACKAGES, None) or ""
+    lacking = [jar for jar in brought[PACKAGES].split(",") if jar not in there.split(",")]
+    if lacking:
+        raise ConnectorError(
+            "MP846",
+            "a Spark session runs already, without these connectors",
+            expected=", ".join(lacking),
+            found=there or "none",
+            hint="start a new process, or call spark.stop() first",
+        )
 
 
 def local_settings(cores: int) -> dict[str, str]:

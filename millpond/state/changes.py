@@ -8,6 +8,8 @@ Changes(keys=[b'a', b'b'], values=[None, b'1'])
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from operator import lt
 from typing import NamedTuple
 
 
@@ -30,6 +32,15 @@ class Changes(NamedTuple):
         for part in parts:
             changed.update(part.pairs())
         return cls.of(changed)
+
+    @classmethod
+    def sorted(cls, parts: Iterable[Changes]) -> Changes:
+        """Several changes of different keys as one, in whatever order they are."""
+        found = list(parts)
+        changes = cls([key for one in found for key in one.keys], [value for one in found for value in one.values])
+        if all(map(lt, changes.keys, islice(changes.keys, 1, None))):
+            return changes
+        return changes.at(sorted(range(len(changes.keys)), key=changes.keys.__getitem__))
 
     @property
     def size_bytes(self) -> int:

@@ -17,7 +17,7 @@ NAME_CHARS_MAX = 512
 PART_CHARS_MAX = 200
 """Below the 255 bytes that common file systems allow, to leave room for what a backend adds."""
 
-_PART = re.compile(rf"[A-Za-z0-9_=-][A-Za-z0-9._=-]{{0,{PART_CHARS_MAX - 1}}}", re.ASCII)
+_PART = re.compile(rf"[A-Za-z0-9_=-][A-Za-z0-9._=%-]{{0,{PART_CHARS_MAX - 1}}}", re.ASCII)
 
 COMMITS = "manifests/"
 """The folder whose puts are commit points: the crash tests look inside these puts."""
@@ -123,7 +123,7 @@ def check_name(name: str) -> str:
     raise StorageError(
         "MP305",
         "this can't be the name of a stored file",
-        expected="parts of letters, digits and _ = - . that do not begin with a dot, joined by /",
+        expected="parts of letters, digits and _ = - . % that do not begin with a dot or a %, joined by /",
         found=ascii(name[:80]),
         hint="names come from Millpond itself; a manifest that names such a file did not",
     )

@@ -226,13 +226,13 @@ def _open_memory(parts: SplitResult, options: dict[str, str]) -> Storage | None:
     return open_memory(parts.netloc, process) if fits else None
 
 
-def _open_near(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
-    from millpond.storage.composed.unsynced import SCHEME, NearStorage, UnsyncedStorage
+def _open_unsynced(_parts: SplitResult, options: dict[str, str]) -> Storage | None:
+    from millpond.storage.composed.unsynced import SCHEME, UnsyncedPuts, UnsyncedStorage
 
     kept, folder, puts = (options.pop(name, "") for name in ("kept", "folder", "puts"))
     if not kept or not folder or options or puts not in {"", SCHEME}:
         return None
-    return (NearStorage if puts else UnsyncedStorage)(open_storage(kept), folder)
+    return (UnsyncedPuts if puts else UnsyncedStorage)(open_storage(kept), folder)
 
 
 def _open_redis(parts: SplitResult, options: dict[str, str]) -> Storage | None:
@@ -255,7 +255,7 @@ _OPENERS: dict[str, Callable[[SplitResult, dict[str, str]], Storage | None]] = {
     "perkey": _open_per_key,
     "perkey+faithful": _refuse_faithful,
     "memory": _open_memory,
-    "near": _open_near,
+    "near": _open_unsynced,
     "rocksdb": _open_rocks,
     "redis": _open_redis,
     "rediss": _open_redis,

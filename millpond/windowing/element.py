@@ -201,7 +201,12 @@ class Windows(Generic[K]):
     """The windows of a handler: `self.handler.add(key, column=value)` adds a row, at the time of `self.now`."""
 
     kind: ClassVar[str] = "windows"
-    OPERATIONS: ClassVar[dict[str, Operation]] = {"add": WRITE_KEY, "fired": WRITE_KEY, "__contains__": READ_KEY}
+    OPERATIONS: ClassVar[dict[str, Operation]] = {
+        "add": WRITE_KEY,
+        "current": READ_KEY,
+        "fired": WRITE_KEY,
+        "__contains__": READ_KEY,
+    }
 
     __slots__ = ("_entries", "_keys", "_rules", "clock", "place")
 
@@ -247,6 +252,27 @@ class Windows(Generic[K]):
         for key, (_, held), moment in zip(keys, keyed, moments, strict=True):
             self._entries[key] = moment, self._rules.mark, held
         return True
+
+    def current(self, key: K, window: str = "") -> ClosedWindow | None:
+        """Return the window that `self.now` lies in, with the rows that it has so far; None if it has none.
+
+        Of sliding windows that is the one that ends first: "the last ten minutes", to the step by which they slide.
+        `window` is its name, if there are several.
+        """
+        keys = self._keys
+        if not isinstance(keys, KeySlices) or window not in self._rules.windows:
+            raise WindowError(
+                "MP647",
+                "this window can't be asked for while it is open",
+                expected=f"one of {', '.join(map(repr, self._rules.windows))}, over time or a session, with aggregates "
+                "that do not depend on the order of rows",
+                found=f"{window!r} of {self._rules.text}"[:200],
+                hint="give aggregates that depend on order a handler of their own",
+            )
+        if key not in self._entries:
+            return None
+        emitted = keys.current(self._held(key)[1], window, self.clock())
+        return None if emitted is None else self._rules.shown(emitted)
 
     def fired(self, key: K, until: datetime.datetime) -> list[ClosedWindow]:
         """Take out the windows of a key that are over: what happens right before its handler runs."""

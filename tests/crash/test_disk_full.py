@@ -131,10 +131,10 @@ def test_a_background_merge_on_a_full_disk_is_told_after_some_tries_and_epochs_g
         made = checkpoint._snapshots
         for _ in range(background.FAILURES_MAX - 1):
             made.committed(checkpoint.head, checkpoint.head_hash)
-            assert made._process.wait(60) == 1
+            assert made._process.wait(600) == 1
             assert made.take() is None
         job.epoch(checkpoint, 6)
-        assert made._process.wait(60) == 1
+        assert made._process.wait(600) == 1
         with pytest.raises(EpochError) as caught:
             job.epoch(checkpoint, 7)
         assert caught.value.code == "MP418"
@@ -146,7 +146,7 @@ def test_a_background_merge_on_a_full_disk_is_told_after_some_tries_and_epochs_g
         for batch in range(7, 10):
             job.epoch(again, batch)
             if again._snapshots._process is not None:
-                assert again._snapshots._process.wait(60) == 0
+                assert again._snapshots._process.wait(600) == 0
         again.close()
         assert job.check() == 10
         assert again.head.snapshot_epoch >= 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from millpond.checkpoint.records.offers import Rescaled
-from tests.unit.checkpoint.test_machine_exhaustive import World, all_done, check, explore, successors
+from tests.unit.checkpoint.commit.test_machine_exhaustive import World, all_done, check, explore, successors
 
 QUICK = World(epochs=2, crashes=1, aborts=0, mistakes=0, leftovers=1)
 

@@ -207,7 +207,6 @@ def gone_on(frozen):
         ("lazy", "saves", FrameKind.SAVED, "MP310"),
         ("replay", "inputs", FrameKind.INPUT, "MP302"),
         ("tidied", "condemned", FrameKind.MERGED, "MP302"),
-        ("tidied", "swept", FrameKind.MERGED, "MP302"),
         ("forked", "base", FrameKind.MERGED, "MP302"),
     ],
 )

@@ -409,21 +409,21 @@ RUNTIME = (
     mutant(
         "store: one that is between two epochs is trusted",
         "state/local/localstore.py",
-        "unit/engine/test_moving.py::test_whoever_opens_a_store_sees_its_epoch_and_nothing_else",
+        "unit/engine/local_state/test_openstate_moving.py::test_whoever_opens_a_store_sees_its_epoch_and_nothing_else",
         "return StoreVersion(None, stamped.held, stamped.whole, (stamped.stamp, stamped.towards))",
         "return StoreVersion(stamped.stamp, stamped.held, stamped.whole)",
     ),
     mutant(
         "store: an older value is written again behind a newer one",
         "state/changes.py",
-        "unit/engine/test_moving.py::test_whoever_opens_a_store_sees_its_epoch_and_nothing_else",
+        "unit/engine/local_state/test_openstate_moving.py::test_whoever_opens_a_store_sees_its_epoch_and_nothing_else",
         "            changed.update(part.pairs())\n",
         "            changed.update((key, value) for key, value in part.pairs() if key not in changed)\n",
     ),
     mutant(
         "opening: a store on its way elsewhere is believed to be on ours",
         "engine/local_state/openstate.py",
-        "unit/engine/test_moving.py::test_one_on_its_way_in_another_timeline_is_built_anew",
+        "unit/engine/local_state/test_openstate_moving.py::test_one_on_its_way_in_another_timeline_is_built_anew",
         "    if store_version.moving and not _passes(parent, store_version.moving[1]):\n",
         "    if False:\n",
     ),
@@ -528,7 +528,7 @@ RUNTIME = (
     mutant(
         "pending: messages of another program are worked on",
         "engine/durability/pending.py",
-        "unit/engine/test_relaxed.py",
+        "unit/engine/test_simulated_relaxed.py",
         ".get(_PROGRAM) != program_mark(plan.program):",
         ".get(_PROGRAM) is None:",
     ),

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CAUGHT, MISSED = 1, 0
 """How pytest ends if a test failed, and if none did."""
-SECONDS_MAX = 240
+SECONDS_MAX = 800
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ PLACES = (
         "elements: lost changes are computed again for the places of today",
         "engine/durability/replaying.py",
         "property/test_elements_storage.py::test_levels_of_durability_and_rescales_do_not_mind",
-        "    storage = near_of(unplaced(storage))\n",
+        "    storage = unsynced_of(unplaced(storage))\n",
         "",
     ),
     mutant(

@@ -40,7 +40,7 @@ RAISING = (
     mutant(
         "raising: of rows that have to do with each other only the nearest run again",
         "engine/gathered/links.py",
-        "unit/engine/test_gathered.py",
+        "unit/engine/gathered/test_transactions.py",
         "                    if not self._one_each:\n",
         "                    if self._one_each:\n",
     ),

@@ -135,14 +135,14 @@ WINDOWS = (
     mutant(
         "windows: one that came tells a window that began before it",
         "windowing/keyed/keyslices.py",
-        "unit/engine/test_windows_changed.py",
+        "unit/engine/test_simulated_windows_changed.py",
         "grid.newest(known[name]) + 1 for",
         "grid.newest(known[name]) for",
     ),
     mutant(
         "windows: one that came tells a session that began before it",
         "windowing/keyed/keyslices.py",
-        "unit/engine/test_windows_changed.py",
+        "unit/engine/test_simulated_windows_changed.py",
         "known[name] + gap for",
         "known[name] + 1 for",
     ),

@@ -8,6 +8,8 @@ import pytest
 
 from millpond.checkpoint.recovery import read_state
 from millpond.engine.plan import BadRows
+from millpond.engine.sequence import streaming
+from millpond.engine.sequence.portions import in_portions
 from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.errors import Aborted
@@ -22,12 +24,12 @@ ROWS = 48
 LAYOUT = Layout(DEFAULT_KEY_GROUPS, 1, 1, aligned=False)
 
 
-def run(program, rows, folder, epochs, partitions):
+def run(program, rows, folder, epochs, partitions, memory_bytes=0):
     """Run rows in some epochs, each in a run of its own; the replies and refusals by the number of the row."""
     size = -(-len(rows) // epochs)
     replies, refused = {}, {}
     for start in range(0, len(rows), size):
-        one = Simulated(compile_once(program), folder, partitions, bad_rows=BadRows.SKIP)
+        one = Simulated(compile_once(program), folder, partitions, bad_rows=BadRows.SKIP, memory_bytes=memory_bytes)
         one.epoch(rows[start : start + size])
         replies |= one.replies()
         refused |= one.refusals()
@@ -50,6 +52,14 @@ def test_rows_in_sequence_equal_plain_python(program, epochs, partitions, tmp_pa
     assert replies == truth.replies
     assert refused == truth.aborted
     assert state == truth.state
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_rows_that_come_by_and_by_equal_plain_python_with_next_to_no_memory(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "in_portions", lambda batches: in_portions(batches, 5))
+    rows = list(PROGRAMS[program](random.Random(f"{program.__name__} by and by"), ROWS))
+    truth = truth_of(program, rows, LAYOUT)
+    assert run(program, rows, tmp_path, 2, 3, memory_bytes=1) == (truth.replies, truth.aborted, truth.state)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -7,9 +7,11 @@ import random
 import pytest
 
 from millpond.testing import assert_equals_plain, crash, simulate
-from tests.programs.world import banks, graphs, markets, rides, services, shops, streams
+from tests.programs.world import banks, graphs, markets, rides, services, shops, streams, structures
 
-CASES = [case for module in (shops, banks, streams, graphs, rides, services, markets) for case in module.CASES]
+CASES = [
+    case for module in (shops, banks, streams, graphs, rides, services, structures, markets) for case in module.CASES
+]
 MERGES = {"shown": sum, "clicked": sum, "totals": sum, "seen": sum, "flags": lambda told: told[0]}
 
 

@@ -311,7 +311,7 @@ def test_a_saver_that_can_not_read_what_is_near_stops_the_run(tmp_path):
     run.epoch([("add", (1, 1.0)), ("add", (2, 1.0)), ("add", (2, 1.0))])
     saver = run._driver._bounded_loss._saving._saver
     saver._due = dict.fromkeys(saver._book)
-    saver._near = UnsyncedStorage(kept(tmp_path), tmp_path / "elsewhere")
+    saver._unsynced = UnsyncedStorage(kept(tmp_path), tmp_path / "elsewhere")
     run._driver._bounded_loss._saving._work()
     assert code_of(lambda: run.epoch([("add", (1, 1.0))])) == "MP498"
 

@@ -18,7 +18,7 @@ from millpond.keygroups import Succession
 from tests.programs.keyed import Totals, Words, committed_state
 from tests.property.rescaled import COMPILED, KEY_GROUPS, random_rows
 from tests.sizes import compile_once
-from tests.unit.engine.test_relaxed import Bank
+from tests.unit.engine.test_simulated_relaxed import Bank
 
 
 class Best(Program):

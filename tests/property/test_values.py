@@ -17,7 +17,7 @@ from tests.values.compare import compare
 from tests.values.grammar import generate
 from tests.values.peers import PEERS
 from tests.values.people import PEOPLE
-from tests.values.pieces import FEATURES, HEAD
+from tests.values.pieces import FEATURES, HEAD, OUTSIDE_OF_ROWS
 from tests.values.plain import Ended, expect
 from tests.values.shapes import shapes
 
@@ -38,10 +38,20 @@ def test_a_generated_program_does_what_the_rule_says_or_is_refused(first):
 
 def test_few_generated_programs_are_refused():
     # Those that change what is outside of a row must be.
-    outside = {"module object", "cached function", "class object"}
-    features = [feature for feature in FEATURES if feature not in outside]
+    features = [feature for feature in FEATURES if feature not in OUTSIDE_OF_ROWS]
     refused = [case_of(SEED, number, features)[0].run().verdict for number in range(12)].count(Verdict.REFUSED)
     assert refused <= 2
+
+
+def test_a_method_that_changes_what_is_outside_is_refused_and_one_that_changes_its_object_runs():
+    outcomes = {"method": [], "method outside": []}
+    for number in range(150):
+        shown = generate(SEED, number).features & outcomes.keys()
+        feature = "method outside" if "method outside" in shown else min(shown, default="")
+        if feature and len(outcomes[feature]) < 8:
+            outcomes[feature].append(case_of(SEED, number, FEATURES)[0].run())
+    assert {outcome.code for outcome in outcomes["method outside"]} == {"MP122"}
+    assert [outcome.verdict for outcome in outcomes["method"]].count(Verdict.SAME) >= 6
 
 
 def test_every_feature_is_in_one_of_fifty_programs_at_least():

@@ -113,7 +113,7 @@ class Run:
 def check(kind, aggregate, values, *, check_held, lateness=0):
     merged = []
 
-    @many(60)
+    @many(150)
     @given(
         st.lists(st.tuples(st.integers(0, 4), st.integers(0, 8), values, st.booleans()), min_size=20, max_size=70),
         st.integers(0, lateness),

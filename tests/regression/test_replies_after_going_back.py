@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from millpond import Counter, Partitioned, Program, entry, memory, parquet
+from millpond.checkpoint.records.manifest import decode_manifest
 from millpond.checkpoint.repairing import repair
 from millpond.compiler.compile import compile_program
+from millpond.engine.publish.staging import HANDED, FolderArea, notes_of
 from millpond.engine.simulated import Simulated
 from millpond.storage.open import open_storage
 
@@ -69,3 +74,23 @@ def test_an_epoch_that_stood_on_another_one_proves_nothing(tmp_path):
     late = memory()
     run_epochs(tmp_path, late, [])
     assert [row["reply"] for row in late.rows()] == ["d 1"]
+
+
+@pytest.mark.parametrize("kind", ["memory", "parquet"])
+def test_a_note_that_an_older_version_made_of_an_epoch_that_is_gone_proves_nothing(kind, tmp_path):
+    """Older versions named a note by the number of the epoch and the sink alone."""
+    sink = memory() if kind == "memory" else parquet(tmp_path / "out")
+    run_epochs(tmp_path, sink, ["a", "b", "c"])
+    storage = open_storage(str(tmp_path / "checkpoint"))
+    manifest = decode_manifest(storage.get("manifests/0000000003"), "manifests/0000000003")
+    (output,) = manifest.outputs
+    (note,) = notes_of(manifest, output.sink, [output])
+    as_before = structs.replace(manifest, format=1)
+    _, old = notes_of(as_before, output.sink, [output])
+    handed = Path(output.root) / HANDED
+    (handed / note).rename(handed / old)
+    go_back(tmp_path, 2)
+    run_epochs(tmp_path, sink, ["d"])
+    shown = sink.rows() if kind == "memory" else pq.read_table(tmp_path / "out").to_pylist()
+    assert "d 1" in {row["reply"] for row in shown}
+    assert FolderArea(Path(output.root)).is_published(old, as_before.outputs), "of its own epoch it tells"

@@ -203,6 +203,48 @@ def test_what_a_derived_class_feeds_counts_at_the_end_too():
     ]
 
 
+def test_who_feeds_whom_goes_by_the_object_that_is_asked_and_not_by_names():
+    class Names(Program):
+        """`minute` of a time is none of the program's, and the set that gets something is no window."""
+
+        @entry
+        def put(self, key: str) -> None:
+            self.minute.add(key)
+
+        @on_window(tumbling(timedelta(minutes=1)), many=count())
+        def minute(self, key: str, closed: list[ClosedWindow]) -> None:
+            self.hour.add(key)
+
+        @on_window(tumbling(timedelta(hours=1)), many=count())
+        def hour(self, key: str, closed: list[ClosedWindow]) -> int:
+            minutes = set()
+            for one in closed:
+                minutes.add(one.end.minute)
+            return len(minutes)
+
+    places = {name: one.type.place for name, one in Names.elements().items()}
+    assert {name: place.feeds for name, place in places.items()} == {"minute": ("hour",), "hour": ()}
+    assert (places["minute"].stage, places["hour"].stage) == (0, 1)
+    assert not any(place.cyclic for place in places.values())
+
+
+def test_windows_that_are_looked_up_by_a_text_may_be_any():
+    class Texts(Program):
+        @entry
+        def put(self, key: str) -> None:
+            self.minute.add(key)
+
+        @on_window(tumbling(timedelta(minutes=1)), many=count())
+        def minute(self, key: str, closed: list[ClosedWindow]) -> None:
+            getattr(self, "hour").add(key)  # noqa: B009
+
+        @on_window(tumbling(timedelta(hours=1)), many=count())
+        def hour(self, key: str, closed: list[ClosedWindow]) -> int:
+            return len(closed)
+
+    assert "hour" in Texts.elements()["minute"].type.place.feeds
+
+
 def test_windows_that_end_with_rows_can_not_feed_themselves():
     class Endless(Program):
         @entry

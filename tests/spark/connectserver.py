@@ -16,7 +16,7 @@ from millpond.spark.session import LOOPBACK, TASK_FAILURES_MAX, local_settings
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 600
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -77,10 +77,10 @@ class ConnectServer:
         """End the server, and wait for its end."""
         self._process.terminate()
         try:
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=300)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=300)
 
     def _listens(self) -> bool:
         with socket.socket() as trial:

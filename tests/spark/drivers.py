@@ -83,7 +83,7 @@ class Driver:
     def end(self) -> int:
         """Wait for the end of the driver and of all that it started; return how it ended."""
         wait_for(self.ended, "the end of the driver")
-        _, alive = psutil.wait_procs(self._below.values(), timeout=60)
+        _, alive = psutil.wait_procs(self._below.values(), timeout=600)
         for process in alive:
             process.kill()
         assert alive == [], f"{alive} outlived their driver"

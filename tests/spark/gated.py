@@ -12,7 +12,7 @@ from millpond import Map, Partitioned, Program, entry
 FOLDER: str | None = None
 """Where the markers lie; it travels to the workers with the program."""
 
-WAIT_SECONDS_MAX = 120
+WAIT_SECONDS_MAX = 600
 
 
 class Gate:

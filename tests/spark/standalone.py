@@ -17,7 +17,7 @@ from millpond.spark.session import LOOPBACK
 from tests.spark.connectserver import ROOT, SPARK_HOME, free_port
 from tests.spark.listening import below
 
-START_SECONDS_MAX = 120
+START_SECONDS_MAX = 600
 SUBMIT_SECONDS_MAX = 400
 
 
@@ -67,11 +67,11 @@ class Standalone:
             process.terminate()
         for process in self._started:
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=300)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(timeout=30)
-        _, alive = psutil.wait_procs(started, timeout=30)
+                process.wait(timeout=300)
+        _, alive = psutil.wait_procs(started, timeout=300)
         for child in alive:
             child.kill()
 

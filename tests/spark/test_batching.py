@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond import Map, Partitioned, Program, entry
-from millpond.spark.exchange.batching import row_width, unmeasured
+from millpond.spark.exchange.compute import row_width, unmeasured
 
 BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

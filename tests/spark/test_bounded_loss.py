@@ -42,7 +42,7 @@ def losses(folder):
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_killed_driver_and_its_lost_host_take_no_more_than_is_told(tmp_path):
     rng = random.Random(fresh_seed())
     parts = 8

@@ -60,7 +60,7 @@ def test_the_server_listens_on_loopback_only(spark, server):
     assert listens <= LOOPBACK
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_client_killed_again_and_again_neither_loses_nor_repeats_anything(spark, server, tmp_path):
     seed = fresh_seed()
     rng = random.Random(seed)

@@ -21,7 +21,7 @@ FEW_POINTS = ("manifest.committed:2",)
 HOPS = 14
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "points",
     [pytest.param(FEW_POINTS, id="few"), pytest.param(POINTS, id="all", marks=pytest.mark.campaign)],

@@ -223,7 +223,7 @@ def fired_epochs(epochs):
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_killed_driver_goes_on_with_the_same_watermarks(spark, tmp_path):
     epochs = write_clicks(tmp_path / "in", clicks(5, 48), 4)
     plain = visits_in_plain_python(epochs)

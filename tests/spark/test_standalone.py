@@ -32,7 +32,7 @@ def documented_settings():
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_submitted_job_equals_plain_python_and_uses_all_workers(tmp_path):
     rows = random_rows(Recommender, fresh_seed(), 90)
     wanted = oracle(Recommender, rows)
@@ -86,7 +86,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_script_with_modules_of_its_own_in_a_zip_file_needs_them_nowhere_else(tmp_path, monkeypatch):
     """The program is in the script, which no worker can import; what it calls goes along with --py-files."""
     (tmp_path / "code").mkdir()

@@ -95,7 +95,7 @@ def test_generated_transactions_equal_plain_python(spark, tmp_path):
     assert ran > GENERATED / 2
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_bank_on_a_cluster_of_two_executors_equals_plain_python_and_listens_on_loopback(tmp_path):
     rows = make_rows(11, ROWS)
     write(tmp_path / "in", Bank, rows, 2)

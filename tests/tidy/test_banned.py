@@ -18,7 +18,7 @@ JVM_ATTRIBUTES = frozenset({"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "rd
 PUBLIC_SPARK = frozenset(
     {
         *("pyspark", "pyspark.errors", "pyspark.logger", "pyspark.sql", "pyspark.sql.datasource"),
-        *("pyspark.sql.functions", "pyspark.sql.streaming", "pyspark.sql.types"),
+        *("pyspark.sql.avro.functions", "pyspark.sql.functions", "pyspark.sql.streaming", "pyspark.sql.types"),
     }
 )
 """The modules that the API reference of PySpark documents, as far as they are used."""

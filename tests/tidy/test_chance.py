@@ -99,6 +99,33 @@ def test_no_draw_hangs_on_the_order_of_a_folder():
     assert [finding for module in modules("tests") for finding in unsorted(module)] == []
 
 
+WAITS = frozenset({"wait", "join", "get", "communicate", "run", "wait_procs", "timeout", "result", "create_connection"})
+LIMIT_SECONDS_MIN = 300
+
+
+def impatient(module: Module) -> Iterator[str]:
+    """Limits after which a test gives up although nothing is wrong: a machine may have much else to do."""
+    for call, name in calls(module):
+        if name.rpartition(".")[2] not in WAITS:
+            continue
+        alone = call.args if len(call.args) == 1 and name.endswith((".wait", ".join", "mark.timeout")) else []
+        for given in [*alone, *(one.value for one in call.keywords if one.arg == "timeout")]:
+            number = given.value if isinstance(given, ast.Constant) and isinstance(given.value, int | float) else 0
+            # What is shorter than a second is a pause.
+            if 1 <= number < LIMIT_SECONDS_MIN:
+                yield module.at(call, f"gives up after {number} s; {LIMIT_SECONDS_MIN} at least")
+
+
+@pytest.mark.parametrize("line", ["process.wait(60)", "queue.get(timeout=5)", "subprocess.run(words, timeout=30.0)"])
+def test_a_short_limit_is_found(line):
+    assert len(list(impatient(parse(line)))) == 1
+
+
+def test_no_test_gives_up_because_the_machine_is_busy():
+    assert list(impatient(parse("process.wait(600)\nevent.wait(0.05)\nfolder.get(1)\n', '.join(xs)"))) == []
+    assert [finding for module in modules("tests") for finding in impatient(module)] == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -10,6 +10,9 @@ import pytest
 
 from tests.tidy.tree import ROOT, Module, calls, modules, nodes, parse, texts
 
+EXAMPLES_MIN = 80
+"""Files that open with a short example, which tests/unit/test_doctests.py runs."""
+
 PUBLIC_NAMES_MAX = 34
 
 FAMILIES = {
@@ -23,8 +26,11 @@ FAMILIES = {
     "ConnectError": "MP6",
     "ElasticError": "MP6",
     "SetupError": "MP7",
+    "SinkError": "MP80",
+    "SourceError": "MP81",
     "ReadError": "MP83",
     "MetricsError": "MP84",
+    "ConnectorError": "MP84",
     "LoopError": "MP8",
 }
 
@@ -116,6 +122,11 @@ def test_a_name_that_is_nowhere_shown_is_found():
 
 def test_every_public_name_of_every_module_has_a_docstring():
     assert [finding for module in modules("millpond") for finding in undocumented(module)] == []
+
+
+def test_central_files_open_with_an_example():
+    opened = [module.path for module in modules("millpond") if ">>> " in (ast.get_docstring(module.tree) or "")]
+    assert len(opened) >= EXAMPLES_MIN
 
 
 def test_docstrings_of_functions_begin_with_a_verb():

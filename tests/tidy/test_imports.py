@@ -29,6 +29,7 @@ ROOMS = (
     "engine",
     "testing",
     "spark",
+    "sources",
     "front",
     "cli",
 )

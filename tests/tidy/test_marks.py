@@ -44,5 +44,5 @@ def test_every_crash_point_is_visited_and_every_reason_is_reached():
     assert "assert {one.values[0].point for one in one_each()} == set(POINTS)" in kill
     assert '@pytest.mark.parametrize("case", one_each(), ids=str)' in kill
     assert 'assert ended == -signal.SIGKILL or occurrence > 1, "the point was not passed"' in kill
-    machine = (ROOT / "tests/unit/checkpoint/test_machine_exhaustive.py").read_text(encoding="utf-8")
+    machine = (ROOT / "tests/unit/checkpoint/commit/test_machine_exhaustive.py").read_text(encoding="utf-8")
     assert "assert reached == set(Reason)" in machine

@@ -16,7 +16,7 @@ KEPT = frozenset(
         "tests/property/test_spread.py",
         "tests/regression/test_damaged_local_stores.py",
         "tests/regression/test_windows_that_feed_windows.py",
-        "tests/unit/engine/test_relaxed.py",
+        "tests/unit/engine/test_simulated_relaxed.py",
         "tests/values/campaign.py",
     }
 )

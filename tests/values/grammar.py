@@ -23,6 +23,7 @@ from tests.values.pieces import (
     NEW,
     OBSERVED,
     OUTSIDE,
+    OUTSIDE_OF_ROWS,
     RAISES,
     Form,
 )
@@ -280,8 +281,7 @@ class _Generator:
         if self._collected:
             allowed = [(weight, one) for weight, one in allowed if one.feature != ONCE] or allowed
         if not self._outside:
-            hidden = {"module object", "cached function", "class object"}
-            allowed = [(weight, one) for weight, one in allowed if one.feature not in hidden] or allowed
+            allowed = [(weight, one) for weight, one in allowed if one.feature not in OUTSIDE_OF_ROWS] or allowed
         chosen = self._dice.weighted(allowed)
         if chosen.feature:
             self._used.add(chosen.feature)

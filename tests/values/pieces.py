@@ -99,14 +99,76 @@ OUTSIDE = {
     "TABLE": 'TABLE = {"x": [3], "y": []}\n',
     "HOUSE": 'HOUSE = Customer("house", [4])\n',
     "grades": "@lru_cache(maxsize=None)\ndef grades(number):\n    return [number, 7]\n",
+    "Tray": """
+class Tray:
+    def __init__(self, first):
+        self.rows = [first]
+
+    def own(self, number):
+        self.rows.append(number)
+        return self.rows
+
+    @property
+    def shown(self):
+        return self.rows
+
+    def __sub__(self, number):
+        return [*self.rows, number]
+""",
+    "Desk": """
+NOTED = []
+
+
+def noted(function):
+    def wrapper(*given):
+        NOTED.append(len(given))
+        return function(*given)
+
+    return wrapper
+
+
+class Desk:
+    def __init__(self, first):
+        self.rows = [first]
+
+    def book(self, number):
+        NOTED.append(number)
+        return self.rows
+
+    @property
+    def asked(self):
+        NOTED.append(1)
+        return self.rows
+
+    def __add__(self, number):
+        NOTED.append(number)
+        return [number]
+
+    def __getitem__(self, number):
+        NOTED.insert(0, number)
+        return [number]
+
+    def __call__(self):
+        del NOTED[:1]
+        NOTED.append(7)
+        return self.rows
+
+    @noted
+    def wrapped(self, number):
+        return [number]
+
+    @staticmethod
+    def book_of():
+        return NOTED
+""",
 }
 """What lies outside of rows, by the name that needs it."""
 
 BUILTINS = {
     "enumerate": "def enumerate(items):\n    return [(item, item + 100) for item in items]\n",
     "zip": "def zip(left, right):\n    return [(item, 100) for item in left]\n",
-    "reversed": "def reversed(items):\n    return [100, *items]\n",
-    "sorted": "def sorted(items):\n    return [100, *items]\n",
+    "reversed": "def reversed(items):\n    return [*items, *items]\n",
+    "sorted": "def sorted(items):\n    return [*items, *items]\n",
     "filter": "def filter(test, items):\n    return [item + 100 for item in items]\n",
     "range": "def range(end):\n    return [100, end]\n",
     "len": "def len(items):\n    return 100\n",
@@ -217,9 +279,21 @@ EXPRESSIONS: dict[str, tuple[Form, ...]] = {
         Form("module object", 'TABLE["x"]'),
         Form("module object", "HOUSE.tags"),
         Form("module object", 'TABLE.get("z", <L!>)'),
-        Form("cached function", "grades(<v> % 3)", 2),
+        Form("cached function", "grades(<v> % 3)", 5),
         Form("class object", "self.FIRST", 6),
         Form("default of parameter", "self._collect(<v>)", 0.7),
+        Form("method", "Tray(<v>).own(<v>)"),
+        Form("method", "Tray(<v>).shown"),
+        Form("method", "(Tray(<v>) - <v>)"),
+        Form("method outside", "Desk(<v>).book(<v>)", 2),
+        Form("method outside", "Desk(<v>).asked", 2),
+        Form("method outside", "(Desk(<v>) + <v>)", 2),
+        Form("method outside", "Desk(<v>)[<v>]", 2),
+        Form("method outside", "Desk(<v>)()", 2),
+        Form("method outside", "Desk(<v>).wrapped(<v>)", 2),
+        Form("method outside", "Desk.book_of()", 2),
+        Form("method outside", 'operator.methodcaller("book", <v>)(Desk(<v>))', 2),
+        Form("method outside", "[x.book(<v>) for x in [Desk(<v>)]][0]", 2),
     ),
     "N": (
         Form("", "<N!>", 4),
@@ -463,6 +537,9 @@ OBSERVED = {
 }
 CACHED_PROPERTY = Form("cached property", "<C>.total", 1)
 
+OUTSIDE_OF_ROWS = frozenset({"module object", "cached function", "class object", "method outside"})
+"""Features that meet what lies outside of rows: most programs do not, and those that change it must be refused."""
+
 FEATURES = (
     "shared",
     "cut",
@@ -480,6 +557,8 @@ FEATURES = (
     "module object",
     "cached function",
     "class object",
+    "method",
+    "method outside",
     "cached property",
     "own builtin",
     "guard",

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from millpond.checkpoint.commit import machine
-from millpond.checkpoint.commit.commit import check_work, head_of, next_manifest, parent_of, write_near, write_segment
+from millpond.checkpoint.commit.commit import (
+    check_work,
+    head_of,
+    next_manifest,
+    parent_of,
+    write_segment,
+    write_unsynced,
+)
 from millpond.checkpoint.commit.machine import Reason
 from millpond.checkpoint.commit.refusal import refusal
 from millpond.checkpoint.records.genesis import check_elements, open_genesis
@@ -33,8 +40,8 @@ from millpond.checkpoint.records.work import (
     EpochTimings,
     EpochWork,
     JobAborted,
-    NearFile,
     Parent,
+    UnsyncedFile,
 )
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
@@ -48,7 +55,7 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.composed.elements import ElementsStorage, unknown_elements
-from millpond.storage.composed.unsynced import near_of
+from millpond.storage.composed.unsynced import unsynced_of
 from millpond.storage.contract import PutOutcome, Storage, bottom
 
 __all__ = [
@@ -189,7 +196,7 @@ class Checkpoint:
         if result is EpochResult.COMMITTED:
             # While one is due, a snapshot may be on its way that nobody names yet.
             self._collector.tick(self._head.epoch, merging=snapshot_due(self._head))
-        return EpochOutcome(result, self._head, EpochTimings(**attempt.seconds), attempt.near)
+        return EpochOutcome(result, self._head, EpochTimings(**attempt.seconds), attempt.unsynced)
 
     def finish_publication(self, publish: PublishEpoch) -> None:
         """Publish the head if that is not certain yet; for a start after which no batch may come for long."""
@@ -265,9 +272,11 @@ class Checkpoint:
     def _write_segment(self, attempt: _Attempt) -> None:
         assert attempt.work is not None
         with attempt.timed("segment_s", self._clock):
-            near, mark = near_of(self._storage), self.parent.mark
-            attempt.segment = write_segment(self._storage if attempt.work.input is None else near, attempt.work, mark)
-            attempt.near = write_near(near, attempt.work, mark)
+            unsynced, mark = unsynced_of(self._storage), self.parent.mark
+            attempt.segment = write_segment(
+                self._storage if attempt.work.input is None else unsynced, attempt.work, mark
+            )
+            attempt.unsynced = write_unsynced(unsynced, attempt.work, mark)
         crashpoint("segment.written")
 
     def _put_manifest(self, attempt: _Attempt) -> PutOutcome:
@@ -283,7 +292,7 @@ class Checkpoint:
             attempt.offer,
             attempt.work,
             attempt.segment,
-            near=attempt.near,
+            unsynced=attempt.unsynced,
             partitions=attempt.partitions,
             instances=None if count == self._genesis.instances else count,
             elements=None if elements == self._genesis.elements else elements,
@@ -352,7 +361,7 @@ class _Attempt:
     ownership: Ownership | None = None
     work: EpochWork | None = None
     segment: tuple[StateFile, ...] = ()
-    near: tuple[NearFile, ...] = ()
+    unsynced: tuple[UnsyncedFile, ...] = ()
     abort: JobAborted | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -22,8 +22,8 @@ from millpond.checkpoint.records.work import (
     ENTRIES,
     RUNNING_TOTAL,
     EpochWork,
-    NearFile,
     Parent,
+    UnsyncedFile,
     pack_events,
     unpack_events,
 )
@@ -65,8 +65,8 @@ def parent_of(genesis: Genesis, head: Manifest | None, head_hash: ManifestHash, 
 
 def check_work(work: EpochWork, key_groups: int) -> None:
     """Refuse work that does not fit the checkpoint, before any of it is written."""
-    near = tuple(file.state for one in work.changed for file in one.near.files)
-    for state in (*near, *(state for one in work.changed for state in one.files)):
+    unsynced = tuple(file.state for one in work.changed for file in one.unsynced.files)
+    for state in (*unsynced, *(state for one in work.changed for state in one.files)):
         if state.last_group >= key_groups:
             raise EpochError(
                 "MP415",
@@ -84,17 +84,17 @@ def write_segment(storage: Storage, work: EpochWork, mark: str) -> tuple[StateFi
     return tuple(write_changes(place, FrameKind.DELTA, own, mark) for place, own in placed)
 
 
-def write_near(storage: Storage, work: EpochWork, mark: str) -> tuple[NearFile, ...]:
+def write_unsynced(storage: Storage, work: EpochWork, mark: str) -> tuple[UnsyncedFile, ...]:
     """Write the small changes with bounded loss as one delta near the host; it comes before the files of tasks."""
-    near = [one.near for one in work.changed]
-    files = tuple(file for one in near for file in one.files)
-    changes = merge_segments([one.inline for one in near])
+    unsynced = [one.unsynced for one in work.changed]
+    files = tuple(file for one in unsynced for file in one.files)
+    changes = merge_segments([one.inline for one in unsynced])
     if not changes.keys:
         return files
-    met = {key: count for one in near for key, count in zip(one.inline.keys, one.events, strict=True)}
+    met = {key: count for one in unsynced for key, count in zip(one.inline.keys, one.events, strict=True)}
     segment = write_changes(storage, FrameKind.DELTA, changes, mark)
     crashpoint("unsynced.written")
-    return (NearFile(segment, pack_events([met[key] for key in changes.keys])), *files)
+    return (UnsyncedFile(segment, pack_events([met[key] for key in changes.keys])), *files)
 
 
 def next_manifest(
@@ -104,7 +104,7 @@ def next_manifest(
     work: EpochWork,
     segment: tuple[StateFile, ...] = (),
     *,
-    near: tuple[NearFile, ...] = (),
+    unsynced: tuple[UnsyncedFile, ...] = (),
     partitions: int,
     instances: int | None = None,
     elements: Elements | None = None,
@@ -122,14 +122,14 @@ def next_manifest(
     own = EpochDeltas(
         epoch,
         parent.hash,
-        segment + files + tuple(file.state for file in near),
+        segment + files + tuple(file.state for file in unsynced),
         work.input,
-        tuple((file.state.file.name, sum(unpack_events(file.events))) for file in near),
+        tuple((file.state.file.name, sum(unpack_events(file.events))) for file in unsynced),
         work.loss,
     )
     last = snapshot or Snapshot(parent.snapshot_epoch, parent.hash, parent.snapshot)
     # What may be near a host alone begins with the snapshot, and nothing leads back to before it.
-    oldest = last.epoch if work.input or near or work.loss else min(last.epoch, epoch - DELTAS_KEPT)
+    oldest = last.epoch if work.input or unsynced or work.loss else min(last.epoch, epoch - DELTAS_KEPT)
     before = tuple(delta.without(work.lost) for delta in parent.deltas)
     saves = (*(head.saves if head else ()), *work.saves)
     after = advance(head_of(head), offer)

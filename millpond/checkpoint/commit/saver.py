@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from millpond.checkpoint.records.deltas import FILE_BYTES
 from millpond.checkpoint.records.manifest import Manifest, SaveRef, StateFile
 from millpond.checkpoint.records.saves import Save, put_save
-from millpond.checkpoint.records.work import NearFile, unpack_events
+from millpond.checkpoint.records.work import UnsyncedFile, unpack_events
 from millpond.checkpoint.recovery import read_changes
 from millpond.crashpoints import crashpoint
 from millpond.ids import EpochId, ManifestHash
@@ -62,8 +62,8 @@ class Saved:
 class Saver:
     """The dirty keys of a run's elements with bounded loss; settings by an element's index in store keys."""
 
-    def __init__(self, near: Storage, kept: Storage, settings: Mapping[int, BoundedLoss]) -> None:
-        self._near = near
+    def __init__(self, unsynced: Storage, kept: Storage, settings: Mapping[int, BoundedLoss]) -> None:
+        self._unsynced = unsynced
         self._kept = kept
         self._settings = dict(settings)
         self._within_us = {index: one.within_us for index, one in settings.items()}
@@ -95,7 +95,7 @@ class Saver:
                 break
         return min((first + self._within_us[index] for index, first in firsts.items()), default=None)
 
-    def note(self, manifest: Manifest, digest: ManifestHash, near: tuple[NearFile, ...], now_us: int) -> None:
+    def note(self, manifest: Manifest, digest: ManifestHash, unsynced: tuple[UnsyncedFile, ...], now_us: int) -> None:
         """Take up a committed epoch."""
         self._head = (manifest.epoch, digest)
         self._now_us = max(self._now_us, now_us)
@@ -104,11 +104,11 @@ class Saver:
             self._book = {key: dirty for key, dirty in self._book.items() if dirty.epoch > self._snapshot_epoch}
             self._due = {key: None for key in self._due if key in self._book}
             self._updates = sum(dirty.events for dirty in self._book.values())
-        for file in near:
+        for file in unsynced:
             self._meet(manifest.epoch, file)
 
-    def _meet(self, epoch: EpochId, file: NearFile) -> None:
-        keys = read_changes(self._near, file.state).keys
+    def _meet(self, epoch: EpochId, file: UnsyncedFile) -> None:
+        keys = read_changes(self._unsynced, file.state).keys
         for key, events in zip(keys, unpack_events(file.events), strict=True):
             before = self._book.get(key)
             dirty = Dirty(events, self._now_us, epoch, file.state)
@@ -190,7 +190,7 @@ class Saver:
             by_file[self._book[key].file].add(key)
         values: dict[bytes, bytes | None] = {}
         for file, wanted in by_file.items():
-            values.update(pair for pair in read_changes(self._near, file).pairs() if pair[0] in wanted)
+            values.update(pair for pair in read_changes(self._unsynced, file).pairs() if pair[0] in wanted)
         ref = put_save(self._kept, Save(*self._head, *Changes.of(values)))
         crashpoint("save.written")
         for key in keys:

@@ -71,7 +71,6 @@ def renewed(fields: dict[str, Any]) -> dict[str, Any]:
     counters = msgspec.convert(found.get("counters"), dict[str, int])
     found["counters"] = {name: count for name, count in counters.items() if not name.startswith(_TIME)}
     found["times"] = _times({name.removeprefix(_TIME): us for name, us in counters.items() if name.startswith(_TIME)})
-    found["format"] = 2
     found["offer"] = msgspec.convert(told, _Offer).renewed()
     found["stream"] = None if stream is None else stream.renewed()
     return found

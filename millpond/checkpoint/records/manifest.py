@@ -277,7 +277,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     `elements` are the state elements from this epoch on, by index; None are those of the genesis. `evolved` is the last
     epoch that changed them, 0 if none did. `loads` are the names of all loads of initial state so far. `saves` are
     files of saved keys since the snapshot. `ownership` is who owned which key groups, if that was assigned;
-    epochs without rows hand it on, as they do with `times`. `settings` are marks of the program's settings by name.
+    epochs without rows hand it on, as they do with `times`. `settings` are marks of the program's settings by name. The
+    `format` is the one that it was written in, also if it is told as it is now.
     """
 
     format: int
@@ -304,7 +305,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     settings: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        claim(self.format == FORMAT, "format", f"{FORMAT}", self.format)
+        claim(1 <= self.format <= FORMAT, "format", f"1 to {FORMAT}", self.format)
         claim(_UUID.fullmatch(self.checkpoint) is not None, "checkpoint", "a UUID in lower case", self.checkpoint)
         claim(1 <= self.epoch < 10**EPOCH_DIGITS, "epoch", f"1 to {EPOCH_DIGITS} digits", self.epoch)
         claim(self.partitions >= 1, "partitions", "1 or more", self.partitions)
@@ -410,6 +411,7 @@ def decode_genesis(data: bytes) -> Genesis:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the bytes of a manifest's file; equal records give equal bytes."""
+    assert manifest.format == FORMAT, "what an older version wrote is read, and never written again"
     return seal(FrameKind.MANIFEST, msgspec.json.encode(manifest, order="sorted"))
 
 

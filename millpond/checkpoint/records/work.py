@@ -62,7 +62,7 @@ class Parent(msgspec.Struct, frozen=True):
     mark: str = ""
 
 
-class NearFile(msgspec.Struct, frozen=True):
+class UnsyncedFile(msgspec.Struct, frozen=True):
     """A file of elements with bounded loss, and how many rows met each of its keys, four bytes each, big-endian."""
 
     state: StateFile
@@ -91,7 +91,7 @@ class UnsyncedChanges(msgspec.Struct, frozen=True):
 
     inline: Changes = NO_CHANGES
     events: list[int] = []
-    files: tuple[NearFile, ...] = ()
+    files: tuple[UnsyncedFile, ...] = ()
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class Changed(msgspec.Struct, frozen=True):
     inline: Changes = NO_CHANGES
     files: tuple[StateFile, ...] = ()
     growth: int = 0
-    near: UnsyncedChanges = UnsyncedChanges()
+    unsynced: UnsyncedChanges = UnsyncedChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +155,4 @@ class EpochOutcome:
     result: EpochResult
     manifest: Manifest
     timings: EpochTimings
-    near: tuple[NearFile, ...] = ()
+    unsynced: tuple[UnsyncedFile, ...] = ()

@@ -140,3 +140,15 @@ def effect_of_method(hint: Any, name: str) -> Effect:
             else UNKNOWN
         )
     return effect_of(getattr(kind, name, None)) if isinstance(kind, type) else UNKNOWN
+
+
+def is_fresh(meaning: Any) -> bool:
+    """Whether what a function gives shares nothing with what it is given, which it leaves as it is."""
+    effect = effect_of(meaning)
+    return effect.result in (Result.PLAIN, Result.NEW) and not effect.changes
+
+
+def leaves_alone(meaning: Any) -> bool:
+    """Whether a function leaves what it is given as it is, but for iterators; its result may hold parts of it."""
+    effect = effect_of(meaning)
+    return effect.result is not Result.ANYTHING and (not effect.changes or meaning is next)

@@ -116,6 +116,14 @@ def is_typed_dict(kind: type) -> bool:
     return issubclass(kind, dict) and hasattr(kind, "__total__")
 
 
+def without_none(hint: Any) -> Any:
+    """The type of a value that something is done to which None can't do."""
+    if get_origin(hint) not in _UNIONS:
+        return hint
+    parts = [part for part in get_args(hint) if part is not type(None)]
+    return parts[0] if len(parts) == 1 else hint
+
+
 def items_of(hint: Any) -> tuple[Any, ...]:
     """The types of what a container of this type holds."""
     if get_origin(hint) in _UNIONS:

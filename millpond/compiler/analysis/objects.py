@@ -11,11 +11,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from millpond.compiler.analysis.kinds import UNKNOWN, Kinds, bindings
+from millpond.compiler.analysis.effects import is_fresh, leaves_alone
+from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.mutability import is_frozen
 from millpond.compiler.draft import Method, Site
+from millpond.compiler.front.bindings import bindings
 from millpond.compiler.front.scope import MISSING, Names
-from millpond.compiler.ir.patterns import FRESH, SHALLOW
 from millpond.program import Element
 from millpond.state.codec.classes import is_named_tuple
 
@@ -36,7 +37,7 @@ class Objects:
         statements: Sequence[ast.stmt],
         sites: Mapping[int, Site],
         elements: Mapping[str, Element],
-        kinds: Kinds,
+        kinds: Hints,
     ) -> None:
         self._method = method
         self._sites = sites
@@ -112,7 +113,7 @@ class Objects:
     def _leaves_alone(self, node: ast.Call) -> bool:
         """Whether a call neither changes its arguments nor puts one into another."""
         meaning = self._meaning(node.func)
-        return any(meaning is known for known in (*FRESH, *SHALLOW)) or self._is_reading(node.func)
+        return leaves_alone(meaning) or self._is_reading(node.func)
 
     def _names(self, nodes: Iterable[ast.AST]) -> list[str]:
         return [name for node in nodes for name in self.names_in(node)]
@@ -121,14 +122,14 @@ class Objects:
         """The variables that an expression's value may be, hold or be a part of; none if it can't be changed."""
         if isinstance(node, ast.expr) and not isinstance(node, ast.Starred):
             hint = self._kinds.hint(node)
-            if hint is not None and hint is not UNKNOWN and is_frozen(hint):
+            if is_frozen(hint):
                 return []
         match node:
             case ast.Name(id=name):
                 return [name] if name in self._variables and not self._kinds.is_plain(name) else []
             case ast.Compare():
                 return []
-            case ast.Call(func=callee) if any(self._meaning(callee) is known for known in FRESH):
+            case ast.Call(func=callee) if is_fresh(self._meaning(callee)):
                 return []
         site = self._sites.get(id(node))
         state = [f"self.{site.element}"] if site is not None else []
@@ -178,9 +179,9 @@ class Objects:
     def _changed_by_call(self, node: ast.Call) -> Iterator[str]:
         given = self._given(node)
         meaning = self._meaning(node.func)
-        if any(meaning is known for known in FRESH):
+        if is_fresh(meaning):
             return
-        if id(node) in self._sites or _only_holds(meaning) or any(meaning is known for known in SHALLOW):
+        if id(node) in self._sites or _only_holds(meaning) or leaves_alone(meaning):
             yield from self._used_up(given)
             return
         if not isinstance(node.func, ast.Attribute) or meaning is not MISSING:
@@ -198,7 +199,7 @@ class Objects:
         if not isinstance(callee, ast.Attribute) or self._meaning(callee) is not MISSING:
             return False
         hint = self._kinds.hint(callee.value)
-        frozen = hint is not None and hint is not UNKNOWN and is_frozen(hint)
+        frozen = is_frozen(hint)
         return frozen or (callee.attr in _READING and self._kinds.is_walked_freely(callee.value))
 
     def _meaning(self, callee: ast.AST) -> Any:

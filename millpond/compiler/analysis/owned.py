@@ -3,7 +3,8 @@
 Needs: Method.values and pieces, Draft.sees_sets.
 Leaves: Method.renews: the elements whose places are made values again at the end of each row. For the others it is
 proven that nobody could tell: each object that a row puts into state was made in this row, is put into one place once,
-and is of the declared type, or can't be changed; or it goes back to the place that it came from.
+and is of the declared type, or can't be changed; or it goes back to the place that it came from. Method.own are the
+columns of which a row has a copy of its own for that.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import types
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, get_args, get_origin
 
 from millpond.compiler.analysis.effects import Result
-from millpond.compiler.analysis.mutability import is_frozen
-from millpond.compiler.analysis.objs import MADE, STATE, Obj
+from millpond.compiler.analysis.mutability import is_frozen, without_none
+from millpond.compiler.analysis.objs import COLUMN, MADE, STATE, Obj
 from millpond.compiler.analysis.record_types import fields_of, has_code, remembers, sets_plainly
-from millpond.compiler.analysis.types import is_of, part_of
+from millpond.compiler.analysis.types import PAIRED, is_of, part_of
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.ir.model import Instr, Op
 from millpond.program import Element
@@ -28,7 +30,7 @@ from millpond.state.containers.counter import Counter
 from millpond.state.containers.matrix import Matrix
 from millpond.state.containers.value import Value
 
-_CONTAINERS: Final = (list, set, dict, deque)
+_CONTAINERS: Final = (list, set, deque, *PAIRED)
 _PUTTING: Final = (Op.SET_ITEM, Op.SET_ATTRIBUTE, Op.METHOD, Op.AUGMENT, Op.CALL)
 
 
@@ -38,10 +40,14 @@ def find_owned(draft: Draft) -> Draft:
 
 
 def _owned(method: Method, draft: Draft) -> Method:
-    return replace(method, renews=_renews(method, draft), copies=tuple(method.values.stored_again()))
+    proof = _Proof(method, draft.elements)
+    renews = _renews(method, draft, proof)
+    # Where all is looked at when a row ends, a column may stay the object that came in.
+    own = {obj.name for obj in proof.stored if obj.kind == COLUMN} if proof.doubtful is None else set()
+    return replace(method, renews=renews, own=tuple(sorted(own)), copies=tuple(method.values.stored_again()))
 
 
-def _renews(method: Method, draft: Draft) -> dict[str, str]:
+def _renews(method: Method, draft: Draft, proof: _Proof) -> dict[str, str]:
     """The elements whose places must be made values again, each with the reason."""
     elements = draft.elements
     accesses = [access for piece in method.pieces for access in piece.accesses]
@@ -60,8 +66,7 @@ def _renews(method: Method, draft: Draft) -> dict[str, str]:
             renewed.setdefault(name, "its values hold sets, whose order tells of their past")
         elif name in changed and has_code(hints[name]):
             renewed.setdefault(name, "its values run code of their own when they are compared or walked through")
-    proof = _Proof(method, elements)
-    doubtful = proof.doubtful()
+    doubtful = proof.doubtful
     if doubtful is not None and not renewed.keys() >= set(changed):
         why = _told(method, doubtful, "may leave an object in two places")
         renewed = {**dict.fromkeys(changed, why), **renewed}
@@ -88,11 +93,12 @@ class _Proof:
         self._flat = method.values.flat
         self._types = method.values.types
         self._points = method.values.points
-        self._stored = self._points.in_state()
+        self.stored = self._points.in_state()
 
+    @cached_property
     def doubtful(self) -> ast.AST | None:
         """What keeps the proof from holding; None if nobody can tell that places are not made values again."""
-        for obj in self._stored:
+        for obj in self.stored:
             if not self._is_owned(obj):
                 return self._first(obj)
         for at, one in enumerate(self._flat.instrs):
@@ -101,19 +107,33 @@ class _Proof:
         return None
 
     def _first(self, obj: Obj) -> ast.AST:
-        """Where an object is put that has no place of its own."""
+        """Where an object is put that has no place of its own, or else where it is first met."""
         places = sorted(self._points.puts.get(obj, ()))
-        return self._flat.instrs[places[-1]].node if places else self._method.tree
+        if places:
+            return self._flat.instrs[places[-1]].node
+        reach, of = self._points.reach, self._points.of
+        met = (one.node for one in self._flat.instrs if any(obj in reach(of(name)) for name in one.args))
+        return next(met, self._method.tree)
 
     def _is_owned(self, obj: Obj) -> bool:
         """Whether an object that gets into state was made for its one place, or is there already."""
         places = sorted(self._points.puts.get(obj, ()))
         if obj.kind == STATE:
             return all(self._returns_home(obj, self._flat.instrs[at]) for at in places)
+        if obj.kind == COLUMN:
+            return self._is_stored_column(obj)
         if obj.kind != MADE or len(places) > 1 or self._flat.instrs[obj.at].op is Op.FUNCTION:
             return False
         # In a loop, an object that is made before is put again in each turn.
         return all(at not in self._flat.repeated or self._flat.blocks[at] == self._flat.blocks[obj.at] for at in places)
+
+    def _is_stored_column(self, obj: Obj) -> bool:
+        """Whether a column is put into one place once, it or a part of it: then the row can have a copy of its own.
+
+        A method that is cut carries what came in, and rows may be run again with it.
+        """
+        places = {at for other, found in self._points.puts.items() if other.root == obj.root for at in found}
+        return len(self._method.pieces) == 1 and len(places) == 1 and not places & self._flat.repeated
 
     def _returns_home(self, obj: Obj, one: Instr) -> bool:
         """Whether an object of state is stored where it was read: under the same variable, which has one value."""
@@ -145,13 +165,13 @@ class _Proof:
     def _is_held(self, variable: str) -> bool:
         """Whether a variable may be, or hold, an object of state that could be changed."""
         reached = self._points.reach(self._points.of(variable))
-        return any(obj.kind == STATE or obj in self._stored for obj in reached)
+        return any(obj.kind == STATE or obj in self.stored for obj in reached)
 
     def _is_field(self, one: Instr) -> bool:
         """Whether an attribute is a declared field of what its owner is, which no code stands before."""
-        hint = self._types.of(one.args[0])
+        hint = without_none(self._types.of(one.args[0]))
         if not isinstance(hint, type) or one.name not in fields_of(hint):
-            return is_frozen(hint) or (get_origin(hint) or hint) in (list, dict, set)
+            return is_frozen(hint) or (get_origin(hint) or hint) in (list, set, *PAIRED)
         return one.op is Op.ATTRIBUTE or sets_plainly(hint)
 
     # --- types
@@ -194,13 +214,13 @@ class _Proof:
 
     def _may_put(self, one: Instr) -> bool:
         """Whether what is put into an object of state fits that object's type."""
-        whole = self._types.of(one.args[0])
+        whole = without_none(self._types.of(one.args[0]))
         match one.op:
             case Op.SET_ATTRIBUTE:
                 hint = fields_of(whole).get(one.name) if isinstance(whole, type) else None
                 return hint is not None and self._types.fits(one.args[1], hint)
             case Op.SET_ITEM:
-                keyed = get_origin(whole) is not dict or self._types.fits(one.args[2], get_args(whole)[0])
+                keyed = get_origin(whole) not in PAIRED or self._types.fits(one.args[2], get_args(whole)[0])
                 return keyed and self._fits_item(one.args[1], whole)
             case Op.AUGMENT:
                 return self._types.is_sure(one.out) and self._types.of(one.out) == whole
@@ -211,7 +231,7 @@ class _Proof:
         rest = one.args[1:]
         if effect.puts == "items":
             return all(self._fits_items(name, whole) for name in rest)
-        if get_origin(whole) is dict:
+        if get_origin(whole) in PAIRED:
             return len(rest) == 2 and self._types.fits(rest[0], get_args(whole)[0]) and self._fits_item(rest[1], whole)
         return bool(rest) and self._fits_item(rest[-1], whole)
 

@@ -11,13 +11,14 @@ some statements of the body are taken: what holds before a cut, or behind it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 from millpond.compiler.analysis.effects import Effect, Result, effect_of, effect_of_method
-from millpond.compiler.analysis.mutability import field_of, is_frozen, items_of
+from millpond.compiler.analysis.mutability import field_of, is_frozen, items_of, without_none
 from millpond.compiler.analysis.objs import COLUMN, MADE, OUTER, STATE, UNKNOWN, Obj, Objs
 from millpond.compiler.analysis.types import Types
 from millpond.compiler.ir.model import NOTHING, Flat, Instr, Op
@@ -204,7 +205,7 @@ class PointsTo:
     def effect(self, one: Instr) -> Effect:
         """What a call does."""
         if one.op is Op.METHOD:
-            return effect_of_method(self.types.of(one.args[0]), one.name)
+            return effect_of_method(without_none(self.types.of(one.args[0])), one.name)
         return effect_of(None if one.meaning is NOTHING else one.meaning)
 
     def _called(self, at: int, one: Instr) -> Objs:
@@ -267,6 +268,9 @@ class PointsTo:
                     self._note_put(self.of(one.args[1]), at)
             case Op.ADD:
                 self._note_put(self.of(one.args[1]), at)
+            case Op.ITEM if get_origin(without_none(self.types.of(one.args[0]))) is defaultdict:
+                # Looking for a key may put it in.
+                self._change(whole, at)
             case Op.AUGMENT if not self.types.is_plain(one.args[0]):
                 self._change(whole, at)
                 self._note_put(self._all_parts(self.of(one.args[1])), at)

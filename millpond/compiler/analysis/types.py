@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime
 import types
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
-from millpond.compiler.analysis.mutability import field_of, is_frozen
+from millpond.compiler.analysis.mutability import field_of, is_frozen, without_none
 from millpond.compiler.analysis.objs import MADE, Obj
 from millpond.compiler.analysis.record_types import fields_of, is_made_of_fields
 from millpond.compiler.draft import Method
@@ -31,9 +31,13 @@ UNKNOWN: Final = Any
 _NUMBERS: Final = (int, float, bool)
 _SCALARS: Final = (*_NUMBERS, str, bytes)
 _WHOLE: Final = (list, tuple, set, frozenset, deque)
-_CONTAINERS: Final = (*_WHOLE, dict)
+PAIRED: Final = (dict, OrderedDict, defaultdict)
+"""Kinds that have a type of keys and one of values."""
+_CONTAINERS: Final = (*_WHOLE, *PAIRED, Counter)
 _UNIONS: Final = (Union, types.UnionType)
+_FILLED: Final = (list, set, deque, Counter, *PAIRED, Iterator)
 _ROUNDS: Final = 12
+_ITEMS_MAX: Final = 1_000
 
 _CALLS: Final[Mapping[Any, Any]] = {
     **{kind: kind for kind in (int, float, str, bool, bytes)},
@@ -102,16 +106,18 @@ class Types:
         """Whether a variable holds nothing but values that can't be changed."""
         return is_frozen(self.of(variable))
 
-    def is_walked_freely(self, variable: str) -> bool:
-        """Whether a value can be walked through any number of times: no iterator, no object of unknown type."""
-        hint = self.of(variable)
-        kinds = get_args(hint) if get_origin(hint) in _UNIONS else (hint,)
-        return all(is_frozen(kind) or (get_origin(kind) or kind) in _CONTAINERS for kind in kinds)
-
     def fits(self, variable: str, hint: Any) -> bool:
         """Whether a variable surely holds nothing but values of a type."""
         known = self._known.get(variable, _ANY)
         return known.sure and is_of(known.hint, hint)
+
+    def result_of(self, instrs: Sequence[Instr]) -> Any:
+        """The type of what further instructions give, the last one as a whole."""
+        found = Types.__new__(Types)
+        vars(found).update(vars(self), _known=dict(self._known), _contents=None)
+        for one in instrs:
+            found._known[one.out] = found._result(one)  # noqa: SLF001
+        return found.of(instrs[-1].out) if instrs else UNKNOWN
 
     # --- all variables
 
@@ -132,12 +138,12 @@ class Types:
         whole = together(found)
         if self._contents is not None:
             return whole
-        if get_origin(whole.hint) not in (list, set, dict) or not self._is_own(made):
+        if get_origin(whole.hint) not in _FILLED or not self._is_own(made):
             return whole
         if name in self._shown:
             return Type(_of(get_origin(whole.hint), UNKNOWN), sure=False)
         items = [Type(part_of(whole.hint, "item")), *(self._type(one) for one in self._grown.get(name, ()))]
-        if get_origin(whole.hint) is dict:
+        if get_origin(whole.hint) in (*PAIRED, Counter):
             return whole
         item = together(items)
         return Type(_of(get_origin(whole.hint), item.hint), whole.sure and item.sure)
@@ -147,19 +153,22 @@ class Types:
         one = self._flat.instrs[number]
         whole = self._result(one)
         kind = get_origin(whole.hint)
-        if self._contents is None or kind not in (list, set, dict) or not self._is_own([number]) or one.op is Op.COPY:
+        if self._contents is None or kind not in _FILLED or not self._is_own([number]) or one.op is Op.COPY:
             return whole
         obj = Obj(MADE, "", number)
         if obj in self._escaped:
             return Type(_of(kind, UNKNOWN), sure=False)
-        keys, items = [Type(get_args(whole.hint)[0])], [Type(get_args(whole.hint)[-1])]
+        keys = [Type(get_args(whole.hint)[0])]
+        items = [Type(int if kind is Counter else get_args(whole.hint)[-1])]
         for content in self._contents.get(obj, ()):
             value = self._type(content.value)
             items.append(Type(part_of(value.hint, "item"), value.sure) if content.items else value)
             keys += [self._type(content.key)] if content.key else []
         item, key = together(items), together(keys)
-        parts = (key.hint, item.hint) if kind is dict else (item.hint,)
-        return Type(_of(kind, *parts), whole.sure and item.sure and (kind is not dict or key.sure))
+        if kind is Counter:
+            return Type(_of(kind, key.hint), whole.sure and key.sure and is_of(item.hint, int))
+        parts = (key.hint, item.hint) if kind in PAIRED else (item.hint,)
+        return Type(_of(kind, *parts), whole.sure and item.sure and (kind not in PAIRED or key.sure))
 
     def _is_own(self, made: list[int]) -> bool:
         """Whether a container was made by the method itself, so that only what it puts in tells what it holds."""
@@ -168,7 +177,7 @@ class Types:
             if instr.op is Op.COPY and "%" in instr.args[0]:
                 if self._is_own(self._flat.definitions.get(instr.args[0], [])):
                     return True
-            elif instr.op in (Op.MAKE, Op.SLICE) or (instr.op is Op.CALL and instr.meaning in (*_WHOLE, sorted)):
+            elif instr.op in (Op.MAKE, Op.SLICE) or (instr.op is Op.CALL and instr.meaning in (*_CONTAINERS, sorted)):
                 return True
         return False
 
@@ -213,10 +222,10 @@ class Types:
             case Op.CONST:
                 return Type(type(one.meaning))
             case Op.OUTER:
-                plain = is_frozen(type(one.meaning)) and not isinstance(one.meaning, type)
-                return Type(type(one.meaning)) if plain else _ANY
+                return Type(outer_hint(one.meaning), is_frozen(type(one.meaning)))
             case Op.COPY:
-                return self._type(one.args[0])
+                # What is not true is not what an `or` gives, unless it is the last.
+                return self._owner(one.args[0]) if one.name == "or" else self._type(one.args[0])
             case Op.OPERATE:
                 return self._operated(one)
             case Op.AUGMENT:
@@ -225,7 +234,7 @@ class Types:
             case Op.MAKE:
                 return self._made(one)
             case Op.ATTRIBUTE:
-                owner = self._type(one.args[0])
+                owner = self._owner(one.args[0])
                 if owner.hint is None or owner.hint is UNKNOWN:
                     return owner
                 record = isinstance(owner.hint, type) and (is_dataclass(owner.hint) or hasattr(owner.hint, "_fields"))
@@ -233,7 +242,7 @@ class Types:
             case Op.ITEM:
                 return self._item(one)
             case Op.SLICE:
-                return self._type(one.args[0])
+                return self._owner(one.args[0])
             case Op.NEXT:
                 return self._part(one.args[0], "item")
             case Op.UNPACK:
@@ -246,12 +255,17 @@ class Types:
                 return self._method(one)
         return _ANY
 
+    def _owner(self, variable: str) -> Type:
+        """The type of a variable that has parts, or methods: if it is None, that is the end of the row."""
+        known = self._type(variable)
+        return Type(without_none(known.hint), known.sure)
+
     def _part(self, variable: str, step: str | int) -> Type:
-        whole = self._type(variable)
+        whole = self._owner(variable)
         return Type(part_of(whole.hint, step), whole.sure)
 
     def _item(self, one: Instr) -> Type:
-        whole, place = self._types(one.args[:2])
+        whole, place = self._owner(one.args[0]), self._type(one.args[1])
         origin = get_origin(whole.hint)
         made = self._flat.definitions.get(one.args[1], [])
         number = self._flat.instrs[made[0]].meaning if len(made) == 1 else None
@@ -259,9 +273,9 @@ class Types:
             return Type(part_of(whole.hint, number), whole.sure)
         if whole.hint is None:
             return _NONE
-        if origin is dict:
-            return Type(get_args(whole.hint)[1], whole.sure)
-        told = origin in (list, tuple) or whole.hint in (str, bytes, range)
+        if origin in PAIRED or origin is Counter:
+            return Type(int if origin is Counter else get_args(whole.hint)[1], whole.sure)
+        told = origin in (list, tuple, deque) or whole.hint in (str, bytes, range)
         return Type(part_of(whole.hint, "item"), whole.sure) if told else _ANY
 
     def _operated(self, one: Instr) -> Type:
@@ -293,11 +307,9 @@ class Types:
                 return Type(dict[Any, Any], sure=False)
             keys, values = together(given[::2]), together(given[1::2])
             return Type(types.GenericAlias(dict, (keys.hint, values.hint)), keys.sure and values.sure)
-        if one.name == "generator":
-            return _ANY
         parts = [Type(part_of(k.hint, "item"), k.sure) if at in one.stars else k for at, k in enumerate(given)]
         item = together(parts)
-        kind = {"set": set, "tuple": tuple}.get(one.name, list)
+        kind: Any = {"set": set, "tuple": tuple, "generator": Iterator}.get(one.name, list)
         whole = (item.hint, ...) if kind is tuple else (item.hint,)
         return Type(types.GenericAlias(kind, whole), item.sure)
 
@@ -344,16 +356,18 @@ class Types:
             return Type(int) if whole else Type(kind, given[0].sure) if kind in (int, float) else _ANY
         if any(meaning is one_of for one_of in (abs, min, max, sum, divmod, pow)) and given:
             return self._chosen(one, given)
+        if not one.args and any(meaning is kind for kind in (*PAIRED, Counter)):
+            return Type(_of(meaning, *([None, None] if meaning in PAIRED else [None])))
         if any(meaning is kind for kind in (*_WHOLE, sorted)):
             return _copied(list if meaning is sorted else meaning, given)
         if meaning is enumerate and given:
             item = Type(part_of(given[0].hint, "item"), given[0].sure)
-            return Type(_of(list, types.GenericAlias(tuple, (int, item.hint))), item.sure)
+            return Type(_of(Iterator, types.GenericAlias(tuple, (int, item.hint))), item.sure)
         if meaning is zip:
             parts = [part_of(kind.hint, "item") for kind in given]
-            return Type(_of(list, types.GenericAlias(tuple, tuple(parts))), all(kind.sure for kind in given))
+            return Type(_of(Iterator, types.GenericAlias(tuple, tuple(parts))), all(kind.sure for kind in given))
         if meaning is reversed and given:
-            return _copied(list, given)
+            return _copied(Iterator, given)
         if isinstance(meaning, type) and is_made_of_fields(meaning):
             return Type(meaning, self._is_filled(one, meaning))
         return Type(returned(meaning), sure=False)
@@ -381,25 +395,47 @@ class Types:
         return found if is_frozen(found.hint) else _ANY
 
     def _method(self, one: Instr) -> Type:
-        owner, name = self._type(one.args[0]), one.name
+        owner, name = self._owner(one.args[0]), one.name
         if owner.hint is None:
             return _NONE
         if owner.hint in (str, bytes):
             return Type(_OF_TEXT.get(name, UNKNOWN), name in _OF_TEXT and owner.hint is str and owner.sure)
         origin, parts = get_origin(owner.hint), get_args(owner.hint)
-        if origin is dict and name in ("get", "pop", "setdefault"):
+        if origin is Counter:
+            parts = (*parts, int)
+        paired = origin in PAIRED or origin is Counter
+        if paired and name in ("get", "pop", "setdefault"):
             return self._or_default(Type(parts[1], owner.sure), one.args[2:], pops=name == "pop")
-        if origin is dict and name == "items":
+        if paired and name == "items":
             return Type(_of(list, types.GenericAlias(tuple, parts)), owner.sure)
-        if origin is dict and name in ("keys", "values"):
+        if paired and name in ("keys", "values"):
             return Type(_of(list, parts[name == "values"]), owner.sure)
         if origin in (list, deque) and name in ("pop", "popleft"):
             return Type(part_of(owner.hint, "item"), owner.sure)
         return Type(owner.hint, owner.sure) if name == "copy" and origin in _CONTAINERS else _ANY
 
 
+def outer_hint(value: Any) -> Any:
+    """The type of an object of the module, with that of its items if they are few and of one type."""
+    kind = type(value)
+    if kind is dict and 0 < len(value) <= _ITEMS_MAX:
+        keys, held = {type(key) for key in value}, {outer_hint(part) for part in value.values()}
+        return types.GenericAlias(dict, (keys.pop(), held.pop())) if len(keys) == len(held) == 1 else UNKNOWN
+    if kind in (list, set, frozenset) and 0 < len(value) <= _ITEMS_MAX:
+        held = {outer_hint(part) for part in value}
+        return types.GenericAlias(kind, (held.pop(),)) if len(held) == 1 else UNKNOWN
+    known = is_frozen(kind) or is_dataclass(kind) or hasattr(kind, "_fields")
+    return kind if known and not isinstance(value, type) else UNKNOWN
+
+
+def walked_freely(hint: Any) -> bool:
+    """Whether values of a type can be walked through any number of times: no iterators, no objects of unknown type."""
+    kinds = get_args(hint) if get_origin(hint) in _UNIONS else (hint,)
+    return all(is_frozen(kind) or (get_origin(kind) or kind) in _CONTAINERS for kind in kinds)
+
+
 def _of(kind: Any, *parts: Any) -> Any:
-    return types.GenericAlias(kind, parts if kind is not dict or len(parts) == 2 else (UNKNOWN, UNKNOWN))
+    return types.GenericAlias(kind, parts if kind not in PAIRED or len(parts) == 2 else (UNKNOWN, UNKNOWN))
 
 
 def _copied(kind: Any, given: list[Type]) -> Type:
@@ -420,7 +456,7 @@ def joined(hints: list[Any]) -> Any:
     if UNKNOWN in different:
         return UNKNOWN
     kinds = {get_origin(hint) for hint in different}
-    if len(different) > 1 and len(kinds) == 1 and kinds <= {list, set, dict}:
+    if len(different) > 1 and len(kinds) == 1 and kinds <= {*_FILLED}:
         parts = zip(*(get_args(hint) for hint in different), strict=True)
         return types.GenericAlias(kinds.pop(), tuple(joined(list(part)) for part in parts))
     return different[0] if len(different) == 1 else Union[tuple(different)]  # noqa: UP007
@@ -437,7 +473,7 @@ def part_of(hint: Any, step: str | int) -> Any:
         if step == "item":
             return joined(list(arguments)) if arguments else UNKNOWN
         return arguments[step] if isinstance(step, int) and -len(arguments) <= step < len(arguments) else UNKNOWN
-    return arguments[0] if get_origin(hint) in _CONTAINERS and arguments else UNKNOWN
+    return arguments[0] if get_origin(hint) in (*_CONTAINERS, Iterator) and arguments else UNKNOWN
 
 
 def is_of(found: Any, hint: Any) -> bool:

@@ -91,14 +91,13 @@ class Values:
         made = self.flat.definitions.get(name)
         return self.flat.instrs[made[0]].node if made else None
 
-    def sources(self, name: str) -> list[Instr]:
-        """The instructions that a variable gets its values from."""
+    def sources(self, name: str, tops: frozenset[int]) -> list[Instr]:
+        """The instructions of some statements that a variable gets its values from."""
         found = []
-        for number in self.flat.definitions.get(name, ()):
-            one = self.flat.instrs[number]
+        for one in (self.flat.instrs[number] for number in self.flat.definitions.get(name, ())):
             if one.op is Op.COPY and "%" in one.args[0]:
-                found += self.sources(one.args[0])
-            else:
+                found += self.sources(one.args[0], tops)
+            elif one.top in tops:
                 found.append(one)
         return found
 

@@ -45,6 +45,7 @@ from millpond.compiler.plan.access import THE_KEY
 from millpond.compiler.plan.dispatch import locals_of
 from millpond.compiler.plan.sure_keys import is_sure_key
 from millpond.state.containers.matrix import Matrix
+from millpond.state.copying import copied
 from millpond.state.rowentries import end_row
 
 
@@ -148,6 +149,7 @@ class _Writer:
             "here",
             "same_key",
             "end_row",
+            "copied",
         )
         self._names = {name: self._name(name) for name in made}
         touched = frozenset[str]().union(*(common.mentioned[top] for top in piece.tops))
@@ -185,6 +187,7 @@ class _Writer:
             self._names["UNBOUND"]: Unbound.UNBOUND,
             self._names["bound"]: bound,
             self._names["end_row"]: end_row,
+            self._names["copied"]: copied,
             self._names["same_key"]: same_key,
         }
         tree = self.tree(name)
@@ -195,7 +198,11 @@ class _Writer:
         """Write the task."""
         order = straight(self._method.body, self._piece)
         per_row = order is None or bool(self._renewed) or self._needs_function()
-        body = [*self._unbound(), *(self._jumping() if order is None else self._straight(order, per_row=per_row))]
+        body = [
+            *self._unbound(),
+            *self._own_columns(),
+            *(self._jumping() if order is None else self._straight(order, per_row=per_row)),
+        ]
         columns = list(self._piece.inputs) or [ROWS]
         loop = self._loop(columns, body, per_row=per_row)
         containers = [self._renames[access.state] for access in self._piece.accesses]
@@ -237,6 +244,14 @@ class _Writer:
         """Mark what may have no value when a message is sent, and does not come with one."""
         missing = sorted(self._loose - set(self._piece.inputs))
         return [_assigned(name, ast.Name(self._names["UNBOUND"], ast.Load()), self._method.tree) for name in missing]
+
+    def _own_columns(self) -> list[ast.stmt]:
+        """Give a row copies of the columns that it stores: it may be run again with those that came in."""
+        names = [name for name in self._method.own if name in self._piece.inputs]
+        return [
+            _assigned(name, called(self._names["copied"], ast.Name(name, ast.Load())), self._method.tree)
+            for name in names
+        ]
 
     # --- statements
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, Final
 
 from millpond.compiler.analysis.outside.check import check_outside
 from millpond.compiler.analysis.sets.order import check_set_order
+from millpond.compiler.back.direct import DirectCode, direct_code
 from millpond.compiler.compiled import CompiledEntry, CompiledTask, Done
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
@@ -26,7 +29,7 @@ from millpond.compiler.front.restrict import Check
 from millpond.compiler.front.scope import MISSING
 from millpond.errors import ProgramError
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, TaskNode
-from millpond.program import EntryPoint, ProgramBase
+from millpond.program import Element, EntryPoint, ProgramBase
 from millpond.program.semantics.ambient import AMBIENT, ROW, Row
 from millpond.program.semantics.reach import names_in_reach
 from millpond.program.semantics.rows import ABORT
@@ -213,7 +216,7 @@ def sequence_entry(draft: Draft, method: Method) -> CompiledEntry:
         collects="",
         inputs=method.parameters,
         accesses=_accesses(draft, method),
-        function=row_function(draft.program, method.point),
+        function=row_function(draft.program, method.point, draft.elements),
         last=True,
     )
     aborts = not method.point.timer and ABORT in names_in_reach(draft.program, method.point.function)
@@ -231,39 +234,75 @@ def _accesses(draft: Draft, method: Method) -> tuple[Access, ...]:
     )
 
 
-def row_function(program: type[ProgramBase], point: EntryPoint) -> Callable[..., None]:
+def row_function(
+    program: type[ProgramBase], point: EntryPoint, elements: Mapping[str, Element] | None = None
+) -> Callable[..., None]:
     """The function that runs rows on a program whose state is at hand: `f(out, at_work, *columns)`.
 
-    What it works on has the program, what ends a row, and what begins one where that is needed.
+    What it works on has the program, what ends a row, and what begins one where that is needed. Accesses to `elements`
+    that are plain enough reach their entries directly.
     """
-    method, name = _calling(point), point.name
-    asks = not AMBIENT.isdisjoint(names_in_reach(program, point.function))
+    name = point.name
+    named = names_in_reach(program, point.function)
+    asks = not AMBIENT.isdisjoint(named)
     bare = not point.parameters
+    codes = {one: code for one in sorted(named) if (code := _helper_code(program, one, elements or {}))}
+    if elements and (own := direct_code(as_function(point.function), elements)) is not None:
+        codes[name] = own
 
     def run(out: list[Any], at_work: Any, *columns: list[Any]) -> None:
         append, own, ends, begins = out.append, at_work.program, at_work.ends, at_work.begins
-        for values in ((),) * len(columns[0]) if bare else zip(*columns, strict=True):
-            arguments = values
-            if begins is not None:
-                begins(name, values)
-            if asks:
-                # Random numbers follow from what was given, whatever the row does to its copies.
-                vars(own)[ROW] = Row(name, values)
-                arguments = tuple(map(copied, values))
-            reply = method(own, *arguments)
+        method = _calling(point, at_work.method(name, point.function, codes))
+        if asks or begins is not None:
+            method = _begun(name, method, begins, asks=asks)
+        given = (repeat(own, len(columns[0])),) if bare else (repeat(own), *columns)
+        only, end = ends[0] if len(ends) == 1 else ((), None)
+        for reply in map(method, *given):
             if type(reply) not in _FLAT and reply is not Done:
-                reply = copied(reply)
-            for touched, end in ends:
-                if touched:
-                    end()
+                reply = copied(reply)  # noqa: PLW2901
+            if end is None:
+                for touched, end_row in ends:
+                    if touched:
+                        end_row()
+            elif only:
+                end()
             append(reply)
 
     return run
 
 
-def _calling(point: EntryPoint) -> Callable[..., Any]:
+def as_function(member: Callable[..., Any]) -> types.FunctionType:
+    """Return a method as it was written."""
+    assert isinstance(member, types.FunctionType)
+    return member
+
+
+def _helper_code(program: type[ProgramBase], name: str, elements: Mapping[str, Element]) -> DirectCode | None:
+    """The code of a method of the user's own with direct accesses, if calls of it run what is written, and no more."""
+    member = inspect.getattr_static(program, name, None)
+    if not elements or not isinstance(member, types.FunctionType) or not is_helper(program, name):
+        return None
+    return direct_code(member, elements) if helper_function(program, name) is member else None
+
+
+def _begun(name: str, method: Callable[..., Any], begins: Any, *, asks: bool) -> Callable[..., Any]:
+    """Return a method whose calls begin with what a row needs: its instance of partial state, its random numbers."""
+
+    def call(own: Any, *values: Any) -> Any:
+        if begins is not None:
+            begins(name, values)
+        if not asks:
+            return method(own, *values)
+        # Random numbers follow from what was given, whatever the row does to its copies.
+        vars(own)[ROW] = Row(name, values)
+        return method(own, *map(copied, values))
+
+    return call
+
+
+def _calling(point: EntryPoint, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that takes the columns of a row by their places, and gives its reply."""
-    method = _taking(point) if point.timer else point.function
+    method = _taking(point, function) if point.timer else function
     parameters = list(inspect.signature(point.function).parameters.values())[1:]
     named = [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
     if not named and not point.yields:
@@ -277,9 +316,9 @@ def _calling(point: EntryPoint) -> Callable[..., Any]:
     return call
 
 
-def _taking(point: EntryPoint) -> Callable[..., Any]:
+def _taking(point: EntryPoint, handler: Callable[..., Any]) -> Callable[..., Any]:
     """A handler as a method that takes its timer, or its windows, out of state first."""
-    handler, name, windows = point.function, point.name, point.windows
+    name, windows = point.name, point.windows
 
     def call(program: Any, key: Any, at: Any) -> Any:
         closed = vars(program)[name].fired(key, at)

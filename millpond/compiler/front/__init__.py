@@ -1,4 +1,5 @@
 """Methods as they are written: their syntax, their names, and what none of them may do.
 
-In reading order: `source`, `scope`, `callees`, `inlining/`, `ambient`, `restrict`, `determinism`, `meanings`.
+In reading order: `source`, `scope`, `callees`, `inlining/`, `ambient`, `restrict`, `determinism`, `meanings`,
+`bindings`.
 """

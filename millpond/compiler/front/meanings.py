@@ -9,7 +9,7 @@ import ast
 import types
 from collections.abc import Iterator
 
-from millpond.compiler.analysis.kinds import bindings
+from millpond.compiler.front.bindings import bindings
 from millpond.compiler.front.scope import MISSING, Scope
 
 

@@ -10,11 +10,12 @@ import ast
 import copy
 from collections.abc import Callable, Iterator
 
+from millpond.compiler.analysis.effects import is_fresh
 from millpond.compiler.draft import Site
 from millpond.compiler.front.scope import Names
 from millpond.compiler.ir.hoist import FreshNames
 from millpond.compiler.ir.order import Keeping, named_in, put_slot, single, slots
-from millpond.compiler.ir.patterns import FRESH, Sites
+from millpond.compiler.ir.patterns import Sites
 
 
 class Apart:
@@ -120,7 +121,7 @@ class Apart:
                 return True
             if isinstance(node, ast.Call) and id(node) not in own:
                 meaning = self._sites.method.scope.resolve(node.func)
-                if not any(meaning is known for known in FRESH):
+                if not is_fresh(meaning):
                     return True
         return False
 

@@ -20,6 +20,7 @@ from millpond.compiler.front.scope import MISSING, Names, arguments_of
 from millpond.compiler.ir.jumps import Branch, Jump
 from millpond.compiler.ir.model import NOTHING, Flat, Instr, Op, moved
 from millpond.compiler.ir.patterns import Sites
+from millpond.errors import ProgramError
 from millpond.program import Element
 
 _SIGNS: Final[Mapping[type[ast.AST], str]] = {
@@ -60,12 +61,22 @@ def lower(method: Method, statements: Sequence[ast.stmt], elements: Mapping[str,
     return _Lowering(method, sites).run(statements)
 
 
+def lower_expression(method: Method, node: ast.expr, elements: Mapping[str, Element]) -> list[Instr]:
+    """Write a single expression as instructions, the last of which gives its value; none for a part of an access."""
+    try:
+        sites = {id(site.node): site for site in Sites(method, elements).of(node)}
+    except ProgramError:
+        return []
+    return _Lowering(method, sites, "%").expression(node)
+
+
 class _Lowering:
-    def __init__(self, method: Method, sites: Mapping[int, Site]) -> None:
+    def __init__(self, method: Method, sites: Mapping[int, Site], mark: str = "") -> None:
+        self._mark_of = mark
         self._method = method
         self._sites = sites
         self._out: list[Instr] = []
-        self._values: dict[int, str] = {}
+        self._values: dict[int, tuple[ast.AST, str]] = {}
         self._labels: list[int] = []
         self._tops: dict[int, int] = {}
         self._loops: list[tuple[int, int]] = []
@@ -83,6 +94,11 @@ class _Lowering:
         self._tops[len(statements)] = len(self._out)
         return Flat(tuple(one if one.target < 0 else moved(one, self._goal(one)) for one in self._out), self._values)
 
+    def expression(self, node: ast.expr) -> list[Instr]:
+        """Write an expression."""
+        self._emit(Op.COPY, [self._value(node)], node)
+        return self._out
+
     def _goal(self, instr: Instr) -> int:
         return self._tops[instr.target] if isinstance(instr.node, Branch | Jump) else self._labels[instr.target]
 
@@ -98,7 +114,7 @@ class _Lowering:
 
     def _temp(self, name: str = "") -> str:
         self._number += 1
-        return f"{name}%{self._number}"
+        return f"{name}%{self._mark_of}{self._number}"
 
     def _label(self) -> int:
         self._labels.append(-1)
@@ -302,9 +318,9 @@ class _Lowering:
             case ast.Subscript(value=owner, slice=ast.Slice()):
                 self._emit(Op.METHOD, [self._value(owner), value], target, name="extend")
             case ast.Subscript(value=owner, slice=place):
-                self._emit(Op.SET_ITEM, [self._value(owner), value, self._value(place)], target, "")
+                self._emit(Op.SET_ITEM, [self._value(owner), value, self._value(place)], self._at, "")
             case ast.Attribute(value=owner, attr=name):
-                self._emit(Op.SET_ATTRIBUTE, [self._value(owner), value], target, "", name=name)
+                self._emit(Op.SET_ATTRIBUTE, [self._value(owner), value], self._at, "", name=name)
 
     def _augment(self, node: ast.AugAssign) -> None:
         target, sign = node.target, _SIGNS[type(node.op)]
@@ -328,9 +344,9 @@ class _Lowering:
         if site is not None:
             self._emit(Op.STATE, [*key, added], node, "", name=site.operations[-1], site=site)
         elif isinstance(target, ast.Subscript):
-            self._emit(Op.SET_ITEM, [owner, added, place], target, "")
+            self._emit(Op.SET_ITEM, [owner, added, place], node, "")
         else:
-            self._emit(Op.SET_ATTRIBUTE, [owner, added], target, "", name=target.attr)
+            self._emit(Op.SET_ATTRIBUTE, [owner, added], node, "", name=target.attr)
 
     # --- accesses to state
 
@@ -361,7 +377,7 @@ class _Lowering:
 
     def _value(self, node: ast.expr) -> str:
         found = self._expression(node)
-        self._values[id(node)] = found
+        self._values[id(node)] = node, found
         return found
 
     def _expression(self, node: ast.expr) -> str:  # noqa: C901, PLR0912 - one case per kind
@@ -395,7 +411,7 @@ class _Lowering:
                 parts = [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
                 return self._emit(Op.OPERATE, [self._value(one) for one in parts], node, name="text")
             case ast.BoolOp(values=values):
-                return self._choice(node, values)
+                return self._choice(node, values, "or" if isinstance(node.op, ast.Or) else "")
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen(node, test, body, orelse)
             case ast.NamedExpr(target=target, value=value):
@@ -453,11 +469,12 @@ class _Lowering:
         stars = frozenset(at + len(called) for at in stars)
         return self._emit(Op.CALL, called + args, node, meaning=meaning, stars=stars, words=words)
 
-    def _choice(self, node: ast.AST, values: Sequence[ast.expr]) -> str:
+    def _choice(self, node: ast.AST, values: Sequence[ast.expr], name: str) -> str:
         out, end = self._temp(), self._label()
         for value in values:
-            self._emit(Op.COPY, [self._value(value)], value, out)
-            if value is not values[-1]:
+            last = value is values[-1]
+            self._emit(Op.COPY, [self._value(value)], value, out, name="" if last else name)
+            if not last:
                 self._branch([out], end, node)
         self._mark(end)
         return out

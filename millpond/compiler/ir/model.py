@@ -84,11 +84,15 @@ class Flat:
     """A method as instructions; `values` are the variables of expressions by the identity of their syntax."""
 
     instrs: tuple[Instr, ...] = ()
-    values: Mapping[int, str] = field(default_factory=dict)
+    values: Mapping[int, tuple[ast.AST, str]] = field(default_factory=dict)
+
+    def knows(self, node: ast.AST) -> bool:
+        """Whether an expression is one of those that were lowered."""
+        return id(node) in self.values and self.values[id(node)][0] is node
 
     def of(self, node: ast.AST) -> str:
         """The variable that holds the value of an expression."""
-        return self.values[id(node)]
+        return self.values[id(node)][1]
 
     @cached_property
     def definitions(self) -> Mapping[str, list[int]]:

@@ -11,9 +11,10 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, get_args
 
-from millpond.compiler.analysis.kinds import Kinds
+from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.mutability import kind_of
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Site
@@ -64,10 +65,12 @@ class _Normaliser:
         used = {node.id for node in ast.walk(method.tree) if isinstance(node, ast.Name)}
         self._names = FreshNames(used | method.scope.locals | method.scope.module.keys())
         self._frozen = frozen_parameters(method)
-        sites = {id(site.node): site for part in method.tree.body for site in self._sites.of(part)}
-        self._kinds = Kinds(method, method.tree.body, sites, elements)
         # Keys that were computed already: the variable by the key's text, with the names that the text reads.
         self._known: dict[str, tuple[str, frozenset[str]]] = {}
+
+    @cached_property
+    def _kinds(self) -> Hints:
+        return Hints(self._method, self._method.tree.body, self._elements)
 
     def body(self) -> tuple[tuple[ast.stmt, ...], tuple[Loop, ...]]:
         """The statements of the method, normalised, and the loops that became jumps."""
@@ -212,7 +215,8 @@ class _Normaliser:
         """Whether the key of an access is of its type whatever the row, so that it may be asked for early."""
         if site.key is None:
             return True
-        told = [self._kinds.hint(part) for part in (site.key.elts if isinstance(site.key, ast.Tuple) else [site.key])]
+        parts = site.key.elts if isinstance(site.key, ast.Tuple) else [site.key]
+        told = [self._kinds.hint(part) for part in parts if self._kinds.is_sure(part)]
         wanted = self._elements[site.element].type.key_hint
         return [kind_of(hint) for hint in told] == list(get_args(wanted) or (wanted,))
 

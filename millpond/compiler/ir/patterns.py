@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from millpond.compiler.analysis.effects import is_fresh, leaves_alone
 from millpond.compiler.analysis.mutability import is_frozen
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
@@ -24,36 +24,6 @@ _SUBSCRIPTS: Final = {ast.Load: ("__getitem__",), ast.Store: ("__setitem__",), a
 
 VIEWS: Final = frozenset(("items", "keys", "values"))
 """Operations whose result looks into its container instead of holding something."""
-
-FRESH: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, copy.deepcopy, range)
-"""Functions whose result shares nothing with their arguments, which they leave as they are."""
-
-PLAIN: Final = (len, int, float, str, bool, bytes, repr, abs, round, any, all, ord, isinstance, range)
-"""Functions whose result can't be changed."""
-
-PLAIN_METHODS: Final = frozenset(
-    (
-        *(
-            "strip",
-            "lstrip",
-            "rstrip",
-            "lower",
-            "upper",
-            "casefold",
-            "title",
-            "capitalize",
-            "replace",
-            "join",
-            "format",
-        ),
-        *("removeprefix", "removesuffix", "zfill", "encode", "decode", "count", "find", "rfind", "index", "rindex"),
-        *("startswith", "endswith", "isdigit", "isalpha", "isspace", "bit_length", "total_seconds", "isoformat"),
-    )
-)
-"""Methods of text and numbers whose result can't be changed."""
-
-SHALLOW: Final = (list, tuple, set, frozenset, dict, sorted, reversed, enumerate, zip, min, max, sum, next, copy.copy)
-"""Functions whose result may hold parts of their arguments, which they leave as they are."""
 
 
 def is_each(node: ast.AST, scope: Scope) -> bool:
@@ -134,7 +104,7 @@ def handed_on(node: ast.AST, scope: Scope) -> Iterator[str]:
     match node:
         case ast.Call(func=callee, args=args, keywords=keywords):
             meaning = scope.resolve(callee)
-            if not any(meaning is known for known in (*FRESH, *SHALLOW)):
+            if not leaves_alone(meaning):
                 for given in (*args, *(keyword.value for keyword in keywords)):
                     yield from _held_names(given, scope)
 
@@ -146,7 +116,7 @@ def _held_names(node: ast.AST, scope: Scope) -> Iterator[str]:
             yield name
         case ast.Compare() | ast.JoinedStr() | ast.Constant():
             return
-        case ast.Call(func=callee) if any(scope.resolve(callee) is known for known in FRESH):
+        case ast.Call(func=callee) if is_fresh(scope.resolve(callee)):
             return
         case ast.Call(func=ast.Name(), args=args, keywords=keywords):
             # The function itself is no object that anybody changes.

@@ -60,7 +60,11 @@ class _Cut:
     @cached_property
     def _before(self) -> PointsTo:
         """What holds when the method comes to the cut."""
-        return self._values.within(leading_to(self._method.body, self._piece.start), self._method.parameters)
+        return self._values.within(self._tops, self._method.parameters)
+
+    @cached_property
+    def _tops(self) -> frozenset[int]:
+        return leading_to(self._method.body, self._piece.start)
 
     @cached_property
     def _stored(self) -> Mapping[Obj, str]:
@@ -90,7 +94,7 @@ class _Cut:
         return refuse(code, summary, source, node, expected=expected, found=self._piece.reason, hint=hint, also=[there])
 
     def _check_travels(self, name: str) -> None:
-        for one in self._values.sources(name):
+        for one in self._values.sources(name, self._tops):
             kind = self._untravelled(one)
             if kind:
                 raise self._refuse(
@@ -117,7 +121,8 @@ class _Cut:
         whole = self._values.points
         if not any(obj.kind == STATE or obj in self._all_stored for obj in whole.reach(whole.of(name))):
             return
-        for obj, sure in self._before.reach(self._before.of(name)).items():
+        found = self._before.reach(self._before.of(name))
+        for obj, sure in sorted(found.items(), key=lambda pair: pair[0].kind != STATE):
             state = is_states(obj)
             if (state or obj in self._stored) and (sure or self._changed(name)):
                 element = obj.name if state else self._stored[obj]

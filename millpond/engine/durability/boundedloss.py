@@ -92,11 +92,11 @@ class _Told:
 
     @property
     def keys(self) -> int:
-        return sum(file.state.entries for file in self.outcome.near)
+        return sum(file.state.entries for file in self.outcome.unsynced)
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.state.file.size_bytes for file in self.outcome.near)
+        return sum(file.state.file.size_bytes for file in self.outcome.unsynced)
 
     @property
     def updates(self) -> int:
@@ -200,7 +200,7 @@ class Saving:
             told, ending = list(self._told), self._ending
         try:
             for one in told:
-                self._saver.note(one.outcome.manifest, one.digest, one.outcome.near, one.now_us)
+                self._saver.note(one.outcome.manifest, one.digest, one.outcome.unsynced, one.now_us)
             if ending:
                 self._saver.save_all()
             else:
@@ -243,7 +243,7 @@ class BoundedLossRun:
 
     def settle(
         self,
-        near: UnsyncedStorage,
+        unsynced: UnsyncedStorage,
         checkpoint: Checkpoint,
         publish: Callable[[Manifest], None],
         tell: Callable[[Loss], None],
@@ -254,15 +254,15 @@ class BoundedLossRun:
             self.close()
         self.loss = None
         if self.settings or may_be_lost(checkpoint.head):
-            self.loss = settle(near, checkpoint, publish)
+            self.loss = settle(unsynced, checkpoint, publish)
         if self.loss is not None:
             tell(self.loss)
 
-    def begin(self, near: UnsyncedStorage, plan: ProgramPlan) -> None:
+    def begin(self, unsynced: UnsyncedStorage, plan: ProgramPlan) -> None:
         """Begin to save what epochs change."""
         if self.settings:
             settings = {plan.element_index(name): one for name, one in self.settings.items()}
-            self._saving = Saving(near, settings, threaded=self._threaded)
+            self._saving = Saving(unsynced, settings, threaded=self._threaded)
 
     def noted(self, work: EpochWork) -> EpochWork:
         """Return an epoch's work, with what was saved since the last one."""
@@ -313,13 +313,13 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
         told.append(work.loss)
         for name in filter(storage.kept.contains, lost):
             # What is left of it must not hide a file that holds the same and is kept: the commit may merge a snapshot.
-            storage.forget_near(name)
+            storage.forget_unsynced(name)
         return work
 
     checkpoint.run_epoch(Lost(), compute, publish, partitions=1)
     crashpoint("loss.reported")
     for name in lost:
-        storage.forget_near(name)
+        storage.forget_unsynced(name)
         crashpoint("unsynced.forgotten")
     return told[-1] if told[-1].epochs else None
 
@@ -327,7 +327,7 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
 def _kept(storage: UnsyncedStorage, file: FileRef) -> bool:
     """Say whether a file is in the checkpoint, or is now; what is near may be gone, or torn."""
     if storage.kept.contains(file.name):
-        storage.forget_near(file.name)
+        storage.forget_unsynced(file.name)
         return True
     try:
         data = get_content(storage, file)
@@ -336,7 +336,7 @@ def _kept(storage: UnsyncedStorage, file: FileRef) -> bool:
     if storage.kept.put(file.name, data) is PutOutcome.PRESENT:
         get_content(storage.kept, file)
     crashpoint("unsynced.kept")
-    storage.forget_near(file.name)
+    storage.forget_unsynced(file.name)
     return True
 
 

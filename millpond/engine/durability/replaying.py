@@ -36,7 +36,7 @@ from millpond.keygroups import Layout
 from millpond.program.durability import BoundedLoss
 from millpond.state.timers import TimersType
 from millpond.storage.composed.elements import unplaced
-from millpond.storage.composed.unsynced import near_of
+from millpond.storage.composed.unsynced import unsynced_of
 from millpond.storage.content import FileRef, get_content
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind, seal
@@ -99,7 +99,7 @@ def replay_lost(plan: ProgramPlan, storage: Storage, checkpoint: Checkpoint, tel
     since = [(delta, delta.input) for delta in head.deltas if delta.input and delta.epoch > head.snapshot_epoch]
     lost = [(delta, told) for delta, told in since if not _whole(storage, delta)]
     # What is near has no places: the files are those that it had.
-    storage = near_of(unplaced(storage))
+    storage = unsynced_of(unplaced(storage))
     plan = replace(plan, storage_url=storage.url)
     for done, (delta, told) in enumerate(lost):
         tell(done, len(lost))

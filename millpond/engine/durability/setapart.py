@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from millpond.checkpoint.records.deltas import delta_parts, elements_in, write_changes
-from millpond.checkpoint.records.work import NearFile, UnsyncedChanges, pack_events
+from millpond.checkpoint.records.work import UnsyncedChanges, UnsyncedFile, pack_events
 from millpond.crashpoints import crashpoint
 from millpond.state.changes import Changes
 from millpond.state.local.storekey import element_of
 from millpond.state.units import Ints
-from millpond.storage.composed.unsynced import near_of
+from millpond.storage.composed.unsynced import unsynced_of
 from millpond.storage.contract import Storage
 from millpond.storage.frame import FrameKind
 
@@ -50,20 +50,22 @@ def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Change
     return kept, apart
 
 
-def near_changes(storage: Storage, changed: Changes, events: list[int], mark: str, *, inline: bool) -> UnsyncedChanges:
+def unsynced_changes(
+    storage: Storage, changed: Changes, events: list[int], mark: str, *, inline: bool
+) -> UnsyncedChanges:
     """Changes of elements with bounded loss on their way: inline if they are few, else in files near the host."""
     if inline:
         return UnsyncedChanges(changed, events)
     met = dict(zip(changed.keys, events, strict=True))
     files = []
     for part in delta_parts(changed):
-        written = write_changes(near_of(storage), FrameKind.DELTA, part, mark)
-        files.append(NearFile(written, pack_events(met[key] for key in part.keys)))
+        written = write_changes(unsynced_of(storage), FrameKind.DELTA, part, mark)
+        files.append(UnsyncedFile(written, pack_events(met[key] for key in part.keys)))
         crashpoint("delta.written")
     return UnsyncedChanges(files=tuple(files))
 
 
-def joined_near(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
+def joined_unsynced(told: Sequence[UnsyncedChanges]) -> UnsyncedChanges:
     """Return what several tasks changed with bounded loss, in no order."""
     return UnsyncedChanges(
         Changes([key for one in told for key in one.inline.keys], [v for one in told for v in one.inline.values]),

@@ -29,7 +29,6 @@ from millpond.engine.plan import ProgramPlan
 from millpond.engine.task.intake import column_array
 from millpond.engine.time.eventtime import FIRST_US
 from millpond.errors import EpochError, MillpondError
-from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
 
 Ints = npt.NDArray[np.int64]
@@ -80,11 +79,6 @@ def encode_survey(survey: Survey) -> bytes:
 def decode_survey(data: bytes) -> Survey:
     """Read a survey."""
     return _decoder.decode(data)
-
-
-def gathered_feeds(plan: ProgramPlan) -> list[int]:
-    """Return the feeds whose entry points are gathered."""
-    return [n for n in range(len(plan.feeds)) if plan.entry_of(n).tasks[0].dispatch is Dispatch.GATHERED]
 
 
 def survey(plan: ProgramPlan, table: pa.Table, floor_us: int = FIRST_US) -> Survey:
@@ -196,7 +190,7 @@ def _targets(plan: ProgramPlan, placement: Placement, found: TouchedKeys) -> npt
 
 def _rows_of(plan: ProgramPlan, table: pa.Table) -> list[tuple[int, npt.NDArray[np.intp]]]:
     """Return the gathered feeds that a table has rows of, and which rows they are."""
-    wanted = gathered_feeds(plan)
+    wanted = plan.gathered_feeds
     if "feed" not in table.column_names:
         return [(0, np.arange(table.num_rows))] if wanted and table.num_rows else []
     feeds = column_array(table, "feed").to_numpy(zero_copy_only=False)

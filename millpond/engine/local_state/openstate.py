@@ -1,13 +1,17 @@
 """Opening a partition's state at exactly the committed parent, whatever the local store holds.
 
 A store that is a little behind is advanced by deltas. One that is lost, foreign or too far behind is restored: at once
-if the state is small, else by ranges of key groups, all of them now (eager) or each on demand, when it is
-first asked for. A store of other key groups, because some were given away or came since, keeps what it still has to
-do with; only groups that came are restored.
+if the state is small, else by ranges of key groups, all of them now (eager) or each on demand, when it is first asked
+for. A store of other key groups, because some were given away or came since, keeps what it still has to do with; only
+groups that came are restored.
 
 A range is what is restored to the local store at once: about a chunk of the snapshot, so that its first key waits for
 few files. Deltas after the snapshot may be for all key groups, and would be read again for every range. Small ones are
 kept in memory meanwhile. Where the others would cost more than all files once more, ranges are joined.
+
+After a commit the local stores of this host are advanced to it (consolidation) while nobody waits for them. That is
+only a head start: a task opens its state at exactly its parent in any case, and does itself what is not done by then.
+So whatever fails here is left to the next epoch, which meets it again and tells it.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +32,7 @@ from millpond.checkpoint.records.deltas import FILE_BYTES, within
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Parent
 from millpond.checkpoint.recovery import advance_files, read_changes, restore_files
-from millpond.clock import SystemClock
+from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
@@ -371,3 +377,61 @@ def _read_in_all(files: Sequence[StateFile], starts: list[int], groups: range, k
         for state in files
     }
     return sum(state.file.size_bytes * times[state.file.name] for state in files)
+
+
+_AT_STORES = threading.Lock()
+"""A process has each store open once, also if several of its jobs share one: none is closed while another uses it."""
+
+
+class Consolidation:
+    """Brings stores that are a little behind to the last commit, one commit at a time, in a thread of its own."""
+
+    def __init__(self, storage: Storage, local_root: str, clock: Clock = _CLOCK) -> None:
+        self._storage = storage
+        self._local_root = local_root
+        self._clock = clock
+        self._thread: threading.Thread | None = None
+        self._seconds: float | None = None
+        self._ending = threading.Event()
+
+    def start(self, parent: Parent, layout: Layout) -> None:
+        """Begin with a committed epoch, unless an earlier one is still under way: a later one takes them together."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._ending.clear()
+        # Not a daemon: the end of the program waits for the rest of a transaction, not for much.
+        self._thread = threading.Thread(target=self._run, args=(parent, layout), name="millpond-consolidation")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until nothing is under way."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def take_seconds(self) -> float | None:
+        """Say how long the last one took, once; None if there was none, or it is not over."""
+        seconds, self._seconds = self._seconds, None
+        return seconds
+
+    def close(self) -> None:
+        """End with nothing under way, and with no store open in this process; what is not begun yet is left."""
+        self._ending.set()
+        self.wait()
+        with _AT_STORES:
+            LocalStore.close_below(Path(self._local_root))
+
+    def _run(self, parent: Parent, layout: Layout) -> None:
+        begun = self._clock.ticks()
+        caught_up = False
+        for partition in range(layout.partitions):
+            if self._ending.is_set():
+                return
+            # Whatever it is, the next task that opens this store meets the same, and tells it with its epoch.
+            with suppress(Exception), _AT_STORES:
+                caught_up |= catch_up(self._storage, self._local_root, parent, layout, PartitionId(partition))
+        with suppress(Exception), _AT_STORES:
+            # Tasks remove the stores of partitions that there are no more.
+            LocalStore.close_below(Path(self._local_root), removed=True)
+        if caught_up:
+            self._seconds = self._clock.ticks() - begun

@@ -16,10 +16,10 @@ from millpond.checkpoint.records.manifest import Genesis, Manifest, OutputFile
 from millpond.crashpoints import crashpoint
 from millpond.engine.plan import SinkPlan
 from millpond.engine.publish.replies import IN_CHECKPOINT, staging_mark
-from millpond.engine.publish.staging import CheckpointArea, FolderArea, StagingArea, handed_note, old_handed_note
+from millpond.engine.publish.staging import CheckpointArea, FolderArea, StagingArea, notes_of
 from millpond.errors import MillpondError, RowError, StorageError
 from millpond.sinks.parquet import ParquetSink
-from millpond.sinks.protocol import Frames, Sink, Staged, StagedFile
+from millpond.sinks.protocol import Frames, Sink, Spread, Staged, StagedFile
 from millpond.sinks.tokens import Token
 from millpond.storage.addresses import scrubbed
 
@@ -41,7 +41,8 @@ class _Parcel:
 class Publisher:
     """Gives the outputs of committed epochs to the sinks of a job.
 
-    `kept` are files that wait in the checkpoint's storage, if any do, and `frames` makes DataFrames, if this is Spark.
+    `kept` are files that wait in the checkpoint's storage, if any do. If this is Spark, `frames` makes DataFrames, and
+    `tasks` calls functions in tasks.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class Publisher:
         sinks: Mapping[str, tuple[Sink, SinkPlan]],
         kept: CheckpointArea | None = None,
         frames: Frames | None = None,
+        tasks: Spread | None = None,
     ) -> None:
         self._genesis = genesis
         self._sinks = sinks
         self._kept = kept
         self._frames = frames
+        self._tasks = tasks
         self._held: frozenset[Token] = frozenset()
 
     def begin(self, checkpoint: Checkpoint) -> None:
@@ -80,10 +83,9 @@ class Publisher:
         """Publish an epoch's outputs; what is out already is left as it is."""
         for parcel in self._parcels(manifest):
             if parcel.sink is not None:
-                area, note = self._area(parcel.root), handed_note(manifest, parcel.token.sink, parcel.outputs)
-                notes = note, old_handed_note(manifest, parcel.token.sink)
+                area, notes = self._area(parcel.root), notes_of(manifest, parcel.token.sink, parcel.outputs)
                 if not any(area.is_published(one, parcel.outputs) for one in notes):
-                    self._give(parcel, parcel.sink, area, note)
+                    self._give(parcel, parcel.sink, area, notes[0])
                 area.forget(parcel.outputs)
         # A try on other partitions stages other files than the one that won.
         for root in sorted({plan.root for _, plan in self._sinks.values()}):
@@ -99,7 +101,7 @@ class Publisher:
             with area.taken(waiting) as paths, _blaming(sink, parcel.token):
                 files = zip(waiting, paths, strict=True)
                 staged = (StagedFile(parcel.token.of_file(one.file.name), path, one.rows) for one, path in files)
-                sink.publish(parcel.token, Staged(tuple(staged), self._frames))
+                sink.publish(parcel.token, Staged(tuple(staged), self._frames, self._tasks))
             crashpoint("publish.given")
         area.note(note, parcel.outputs, told_by_sink=sink.describe().exactly_once)
 

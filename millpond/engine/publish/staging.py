@@ -187,7 +187,7 @@ class CheckpointArea:
         """Copy files; the copies are gone afterwards."""
         make_private(self._scratch)
         with tempfile.TemporaryDirectory(prefix="handed-", dir=self._scratch) as folder:
-            yield [self._brought(output, Path(folder)) for output in outputs]
+            yield [self._fetched(output, Path(folder)) for output in outputs]
 
     def note(self, note: str, outputs: Outputs, *, told_by_sink: bool) -> None:  # noqa: ARG002
         """Put a note."""
@@ -205,7 +205,7 @@ class CheckpointArea:
                 if is_over(name.removeprefix(f"{folder}/"), until, manifest.checkpoint):
                     self._storage.delete(name)
 
-    def _brought(self, output: OutputFile, folder: Path) -> Path:
+    def _fetched(self, output: OutputFile, folder: Path) -> Path:
         kept = FileRef(f"{KEPT}/{output.file.name}", output.file.size_bytes, output.file.sha256)
         path = folder / output.file.name
         try:
@@ -221,14 +221,14 @@ class CheckpointArea:
         return path
 
 
-def handed_note(manifest: Manifest, sink: str, outputs: Outputs) -> str:
-    """Name the note that a sink has got these files of an epoch; after a repair, the epoch may have others."""
-    return _note(manifest, "\0".join((sink, *(output.file.name for output in outputs))))
+def notes_of(manifest: Manifest, sink: str, outputs: Outputs) -> tuple[str, ...]:
+    """Return the names of the notes that a sink has got these files of an epoch, the usual one first.
 
-
-def old_handed_note(manifest: Manifest, sink: str) -> str:
-    """Return the name of the note as older versions made it, for whatever files the epoch had."""
-    return _note(manifest, sink)
+    Older versions made them for whatever files the epoch had. Such a note says nothing of a later epoch that got its
+    number by a repair: what it is about was written in format 1.
+    """
+    usual = _note(manifest, "\0".join((sink, *(output.file.name for output in outputs))))
+    return (usual, _note(manifest, sink)) if manifest.format == 1 else (usual,)
 
 
 def _note(manifest: Manifest, about: str) -> str:

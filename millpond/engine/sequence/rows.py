@@ -22,32 +22,32 @@ IN_SEQUENCE: Final = f"{LATEST}in_sequence"
 
 
 class SequenceRows:
-    """All rows of an epoch."""
+    """The rows of an epoch, portion by portion."""
 
-    def __init__(
-        self, plan: ProgramPlan, epoch: EpochPlan, work: Sequence[Work], state: SequenceState, delivery: Delivery
-    ) -> None:
+    def __init__(self, plan: ProgramPlan, epoch: EpochPlan, state: SequenceState, delivery: Delivery) -> None:
         self._plan = plan
         self._epoch = epoch
-        self._work = list(work)
         self._state = state
         self._delivery = delivery
+        self.count = 0
 
-    def run(self) -> Failure | None:
-        """Run all rows; the failure of the first one that may not fail, if there is one."""
-        state, parent = self._state, self._epoch.parent
-        files = [*parent.snapshot, *(file for epoch in parent.deltas for file in epoch.files)]
-        rows_count = sum(map(len, self._work))
-        self._delivery.counters[IN_SEQUENCE] = rows_count
-        state.prepare(rows_count, sum(file.entries for file in files))
-        order, owners, rows = merge_order(self._plan, self._work)
+    def run(self, work: Sequence[Work]) -> Failure | None:
+        """Run the rows of a portion; the failure of the first one that may not fail, if there is one."""
+        state = self._state
+        rows_count = sum(map(len, work))
+        self.count += rows_count
+        self._delivery.counters[IN_SEQUENCE] += rows_count
+        # What rows before did is sure: none of these is undone any more.
+        for overlay in state.overlays:
+            overlay.begin()
+        order, owners, rows = merge_order(self._plan, list(work))
         reach = Reach([], state.overlays)
         with state.at_work():
             return InOrder(
-                self._work,
+                work,
                 owners,
                 rows,
-                as_they_are=order is None and len(self._work) == 1,
+                as_they_are=order is None and len(work) == 1,
                 containers=lambda _: [state],
                 reach=lambda _: reach,
                 delivery=self._delivery,

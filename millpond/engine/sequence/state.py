@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from millpond.checkpoint.records.deltas import write_delta
+from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.work import Changed, Parent
+from millpond.compiler.back.direct import DirectCode
+from millpond.compiler.back.sequence import as_function
 from millpond.compiler.plan.routing import argument_hash
+from millpond.crashpoints import crashpoint
+from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.task.working import WorkingState
 from millpond.errors import EpochError
 from millpond.ids import InstanceId, KeyGroup
@@ -19,9 +29,11 @@ from millpond.state.containers.value import THE_KEY
 from millpond.state.expiry import AgedType
 from millpond.state.journal import Journal
 from millpond.state.sequence.aged import SequenceAged
-from millpond.state.sequence.overlay import SequenceOverlay
+from millpond.state.sequence.entries import Entries
+from millpond.state.sequence.overlay import ENTRY_BYTES, OBJECTS_BY_BYTES, SequenceOverlay
 from millpond.state.sequence.timers import SequenceTimers
 from millpond.state.timers import DUE, TimersType
+from millpond.storage.contract import Storage
 from millpond.windowing.element import Windows
 
 Ending = tuple[Any, Callable[[], None]]
@@ -64,9 +76,16 @@ class SequenceState(WorkingState):
     `ends` is what ends a row, `begins` what begins one: if there is partial state, the instance that it meets.
     """
 
-    def prepare(self, rows: int, held: int) -> None:
-        """Make the program, for so many rows over a checkpoint that holds about so many entries."""
-        self._small = held <= _FEW + _MANY_FOR_A_ROW * rows
+    def prepare(self, parent: Parent, base: Spilled) -> None:
+        """Make the program, over what a checkpoint holds and what was put down of it."""
+        files = [*parent.snapshot, *(file for epoch in parent.deltas for file in epoch.files)]
+        self._held: float = sum(file.entries for file in files)
+        stored_bytes = sum(file.file.size_bytes for file in files)
+        limit = self._plan.memory_bytes
+        if limit and self._held * ENTRY_BYTES + OBJECTS_BY_BYTES * stored_bytes > limit:
+            # All of it has no room.
+            self._held = math.inf
+        self._spilled = base
         self._journal = SequenceJournal()
         shipped = self._plan.program.shipped
         assert shipped is not None
@@ -85,10 +104,26 @@ class SequenceState(WorkingState):
                 containers[name] = self._add(name, self._plan.layout.group_of(THE_KEY) if element.type.single else None)
         self._journal.overlays = self._overlays
         self._given = {**containers, JOURNAL: self._journal}
+        self._direct = {name: one for name, held in containers.items() if (one := self._reachable(held)) is not None}
         vars(self.program).update(self._given)
         self.ends: list[Ending] = [one.ending for one in self._overlays if one.ending is not None]
         self.begins = self._meet if self._instances else None
+        self._methods: dict[str, Callable[..., Any]] = {}
         self._points = {name: entry.point for name, entry in self._plan.program.entries.items()}
+
+    def method(self, name: str, function: Callable[..., Any], codes: Mapping[str, DirectCode]) -> Callable[..., Any]:
+        """Return the method of an entry point over the state at hand; `codes` are those of it and of its helpers."""
+        if name not in self._methods:
+            reached = {name: overlay.reached for name, overlay in self._direct.items()}
+            for one, code in codes.items():
+                if one == name:
+                    function = code.bound(as_function(function), reached)
+                elif one not in self._given:
+                    helper = inspect.getattr_static(type(self.program), one)
+                    self._given[one] = types.MethodType(code.bound(helper, reached), self.program)
+            vars(self.program).update(self._given)
+            self._methods[name] = function
+        return self._methods[name]
 
     def _add(self, name: str, group: int | None) -> Any:
         overlay = self._make_whole(name, group)
@@ -98,6 +133,12 @@ class SequenceState(WorkingState):
             overlay.container.know(self._plan.windows_since(name))
         return overlay.container
 
+    def _reachable(self, container: Any) -> SequenceOverlay | None:
+        """Return the overlay of a container that is its entries."""
+        return next(
+            (one for one in self._overlays if one.entries is container and isinstance(container, Entries)), None
+        )
+
     def _make_whole(self, name: str, group: int | None) -> SequenceOverlay:
         element = self._plan.program.elements[name].type
         index, key_groups = self._plan.element_index(name), self._plan.layout.key_groups
@@ -105,7 +146,7 @@ class SequenceState(WorkingState):
             return SequenceAged(element, index, self._view, key_groups, group, self._aging(name), self._journal)
         if isinstance(element, TimersType):
             return SequenceTimers(element, index, self._plan.element_index(name + DUE), self._view, key_groups)
-        return SequenceOverlay(element, index, self._view, key_groups, group, small=self._small)
+        return SequenceOverlay(element, index, self._view, key_groups, group, held=self._held)
 
     @property
     def overlays(self) -> Sequence[SequenceOverlay]:
@@ -145,7 +186,37 @@ class SequenceState(WorkingState):
 
     def changes(self) -> Changes:
         """Return all that differs from the parent, in the order of the store keys."""
-        return Changes.joined(overlay.changes() for overlay in self._overlays)
+        if not self._spilled.used:
+            return self._changes()
+        self.put_down()
+        return Changes.sorted(self._spilled.portions(_PORTION_ENTRIES))
+
+    def _changes(self) -> Changes:
+        return Changes.sorted(overlay.changes() for overlay in self._overlays)
+
+    def make_room(self) -> None:
+        """Put entries down, between two rows, if they take more memory than they may."""
+        limit = self._plan.memory_bytes
+        if limit and sum(overlay.size_bytes for overlay in self._overlays) > limit:
+            self.put_down()
+
+    def put_down(self) -> None:
+        """Hold nothing any more: what changed is put down, and all is read again when it is touched."""
+        self._spilled.put(self._changes())
+        for overlay in self._overlays:
+            overlay.forget()
+
+    def save_by_home(self, storage: Storage, mark: str, rows: int) -> Changed:
+        """Write what changed, files for each partition that owns some of it; what was put down by the portion."""
+        if not self._spilled.used or self._plan.bounded_loss:
+            return super().save_by_home(storage, mark, rows)
+        self.put_down()
+        files: list[StateFile] = []
+        for changes in self._spilled.portions(_PORTION_ENTRIES):
+            for part in self._by_home(changes):
+                files += write_delta(self._place(storage), part, mark)
+                crashpoint("delta.written")
+        return Changed(files=tuple(files), growth=self._growth())
 
     @property
     def soonest_us(self) -> int | None:
@@ -157,6 +228,5 @@ class SequenceState(WorkingState):
         return sum(overlay.growth for overlay in self._overlays)
 
 
-_FEW = 4096
-_MANY_FOR_A_ROW = 4
-"""To read an entry by itself costs about four times what it costs in a walk over all of them."""
+_PORTION_ENTRIES = 200_000
+"""So many changes are in memory at once when they are written."""

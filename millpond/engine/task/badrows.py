@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from millpond.engine.arrowtypes import arrow_type, reader
 from millpond.engine.publish.deadletters import as_python
 from millpond.keygroups import plain_key
-from millpond.program.columntypes import bare_hint, choices, enum_values, optional, struct_fields
+from millpond.program.columntypes import SCALARS, bare_hint, choices, enum_values, optional, struct_fields
 
 Mask = npt.NDArray[np.bool_]
 
@@ -44,6 +44,8 @@ def _faults(name: str, column: pa.Array, hint: Any, *, is_key: bool) -> list[tup
     garbled = _garbled(column)
     if garbled is not None:
         faults.append((garbled, f"`{name}` is not UTF-8: {{}}"))
+    if type(hint) is type and hint in SCALARS and hint is not uuid.UUID:
+        return faults  # A bare type has no limits, and the column has what it holds.
     for limits in _limits(hint):
         faults += _range_faults(name, column, limits)
     chosen = choices(hint)

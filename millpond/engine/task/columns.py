@@ -168,7 +168,7 @@ class TupleColumn:
 
 def column_of(array: pa.Array, hint: Any, *, key: bool = False) -> Column:
     """Return the cheapest column for an Arrow array of a hint; the distinct values of a key are asked for."""
-    bare = bare_hint(hint)
+    bare = hint if type(hint) is type else bare_hint(hint)
     if bare in (int, float) and not array.null_count:
         return NumberColumn(array.to_numpy(zero_copy_only=False))
     if bare is str and not array.null_count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +65,10 @@ class Parcel:
     messages: list[dict[str, list[Any]]] = field(default_factory=list)
 
 
+REPLY_BYTES_MAX: Final = 32 * 1024 * 1024
+"""As many replies a task holds before it stages them, if its rows come as a stream."""
+
+
 class Delivery:
     """The results of one task of a step."""
 
@@ -78,6 +82,7 @@ class Delivery:
         if portion:
             self._place += f"-{portion:03}"
         self._replies: dict[int, list[pa.Table]] = {}
+        self._staged: list[OutputFile] = []
         self._dead: dict[int, list[BadRow]] = {}
         self._late: list[LateRows] = []
         self._owners = plan.layout.owners()
@@ -289,17 +294,26 @@ class Delivery:
                 f"`{after.key[0]}` is used as a key of state, and can't be one",
                 expected="a value that can be a key: a number, a text, a tuple of such",
                 found=str(error)[:120],
+                hint="convert it before it is used as a key",
             )
             raise NoParcel(messages[len(out)].row, unfit) from error
         return out
 
+    def stage_many(self, checkpoint: Storage) -> None:
+        """Stage replies that have become many; others may follow."""
+        for number, tables in list(self._replies.items()):
+            if sum(table.nbytes for table in tables) > REPLY_BYTES_MAX:
+                self._staged.append(self._stage_replies(number, checkpoint, f"-{len(self._staged) + 1:03}"))
+                del self._replies[number]
+
+    def _stage_replies(self, number: int, checkpoint: Storage, suffix: str = "") -> OutputFile:
+        sink = self._plan.feeds[number].replies
+        assert sink is not None
+        return stage(sink, pa.concat_tables(self._replies[number]), self._place + suffix, checkpoint)
+
     def write_files(self, checkpoint: Storage) -> tuple[OutputFile, ...]:
         """Stage the files of replies and dead letters; they become visible after the commit."""
-        files: list[OutputFile] = []
-        for number, tables in self._replies.items():
-            sink = self._plan.feeds[number].replies
-            assert sink is not None
-            files.append(stage(sink, pa.concat_tables(tables), self._place, checkpoint))
+        files = [*self._staged, *(self._stage_replies(number, checkpoint) for number in self._replies)]
         for number, letters in self._dead.items():
             feed = self._plan.feeds[number]
             assert feed.dead_letters is not None

@@ -132,7 +132,7 @@ class InOrder:
         start = 0
         while start < len(self._owners):
             end = self._end_of_row(min(start + CHUNK_ROWS, len(self._owners)) - 1)
-            chunk = _Chunk(start, end, self._prepared(slice(start, end)))
+            chunk = _Chunk(start, end, self._row_batches(slice(start, end)))
             at = start
             while True:
                 failure = self._run_chunk(at, chunk)
@@ -247,7 +247,7 @@ class InOrder:
             return [rows]
         return [rows[owners == at] for at in range(len(self._work))]
 
-    def _prepared(self, positions: Rows | slice, *, again: bool = False) -> list[RowBatch]:
+    def _row_batches(self, positions: Rows | slice, *, again: bool = False) -> list[RowBatch]:
         rows = [positions] if self._as_they_are else self._of(positions)
         return [RowBatch(one, own, self._delivery, again=again) for one, own in zip(self._work, rows, strict=True)]
 
@@ -297,7 +297,7 @@ class InOrder:
         found = memory.go_back(first, last)
         ran = found[~self._out[found]]
         if len(ran):
-            again, owners = self._prepared(ran, again=True), self._owners[ran]
+            again, owners = self._row_batches(ran, again=True), self._owners[ran]
             for start, end in self._runs(owners):
                 error = self._call(again[int(owners[start])], end - start)
                 assert error is None, "rows that ran before run again in the same way"

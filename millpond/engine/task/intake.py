@@ -36,6 +36,9 @@ from millpond.state.codec.shown import shown
 from millpond.state.codec.typenames import type_text
 from millpond.state.codec.wire import decode_values
 
+UNPARSED = "unparsed"
+"""The column of a source that can't read all that it is given: the bytes of what it could not, else null."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
@@ -149,6 +152,11 @@ def feed_column(feed: int, name: str) -> str:
     return f"f{feed}_{name}"
 
 
+def unparsed_column(feed: int) -> str:
+    """Return the name of the column with what a feed's source could not read."""
+    return f"u{feed}"
+
+
 def keep_column(feed: int, place: int) -> str:
     """Return the name of a kept column that is no parameter: by its place, since its own name may be anything."""
     return f"k{feed}_{place}"
@@ -232,6 +240,8 @@ def _read_feed(plan: ProgramPlan, epoch: EpochPlan, number: int, table: pa.Table
     keys = key_parameters(task)
     columns = {name: column_array(table, feed_column(number, name)) for name in hints}
     bad, reasons = bad_rows(columns, hints, keys)
+    if plan.feeds[number].unparsed:
+        bad, reasons = _with_unparsed(column_array(table, unparsed_column(number)), bad, reasons)
     timing = plan.feeds[number].time
     if timing is not None:
         bad, reasons = untimed(column_array(table, TIME), bad, reasons)
@@ -325,7 +335,18 @@ def _source_rows(plan: ProgramPlan, feed: int, columns: dict[str, pa.Array], tab
         if name not in columns
     }
     times = None if plan.feeds[feed].time is None else column_array(table, TIME)
-    return SourceRows({**columns, **kept}, times)
+    unread = {UNPARSED: column_array(table, unparsed_column(feed))} if plan.feeds[feed].unparsed else {}
+    return SourceRows({**columns, **kept, **unread}, times)
+
+
+def _with_unparsed(
+    unread: pa.Array, bad: npt.NDArray[np.bool_], reasons: list[str]
+) -> tuple[npt.NDArray[np.bool_], list[str]]:
+    """Return which rows are bad, with those that their source could not read; that goes before what else they lack."""
+    wrong = ~_mask_of(unread)
+    told = dict(zip(np.flatnonzero(bad).tolist(), reasons, strict=True))
+    told |= dict.fromkeys(np.flatnonzero(wrong).tolist(), "the record can't be parsed: its bytes are in `unparsed`")
+    return bad | wrong, [told[row] for row in sorted(told)]
 
 
 def read_messages(plan: ProgramPlan, step: int, batches: Iterable[pa.RecordBatch], intake: Intake) -> None:

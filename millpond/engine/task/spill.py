@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from millpond.checkpoint.records.times import TaskTimes
 from millpond.checkpoint.records.work import Changed, Parent
-from millpond.engine.durability.setapart import joined_near
+from millpond.engine.durability.setapart import joined_unsynced
 from millpond.engine.messages import CONTROL_TASK, Control, Outbox, decode_control, place_key
 from millpond.engine.plan import Level, ProgramPlan, parameter_hints
 from millpond.engine.task.columns import TupleColumn, column_of
@@ -113,7 +113,7 @@ def _run_divided(task: StepRun, cost: _Cost, batches: Iterable[pa.RecordBatch]) 
     with _Waiting(Path(plan.local_root), _pieces(plan.layout.key_groups, groups)) as waiting:
         for table in _gathered(batches, cost, plan.memory_bytes // OBJECTS_BY_BYTES):
             waiting.add(table, _groups(plan, table), cost)
-        for number, rows in enumerate(waiting.portions(plan.memory_bytes)):
+        for number, rows in enumerate(waiting.spilled_rows(plan.memory_bytes)):
             one = StepRun(
                 plan, task.epoch, task.step, task.partition, {} if number else task.counted, where=task.where,
                 portion=number, storage=task.storage,
@@ -201,7 +201,7 @@ class _Waiting:
             writer = self._writers[piece] = pa.ipc.new_stream(pa.PythonFile(file, "w"), schema)
         return writer
 
-    def portions(self, memory_bytes: int) -> Iterator[Iterable[pa.RecordBatch]]:
+    def spilled_rows(self, memory_bytes: int) -> Iterator[Iterable[pa.RecordBatch]]:
         """Neighbouring pieces, as many at a time as fit; one that does not fit by itself comes alone."""
         with coded("write", "rows that wait for their turn"):
             for writer in self._writers.values():
@@ -274,7 +274,7 @@ def _joined(told: Sequence[Changed]) -> Changed:
         Changes.joined(one.inline for one in told),
         tuple(file for one in told for file in one.files),
         sum(one.growth for one in told),
-        joined_near([one.near for one in told]),
+        joined_unsynced([one.unsynced for one in told]),
     )
 
 

@@ -28,8 +28,6 @@ from millpond.engine.gathered.transactions import Transactions, left_out
 from millpond.engine.local_state.openstate import drop_gone, open_state, store_path
 from millpond.engine.messages import BYTES_IN, Control, Failure, Found, Load, Outbox, Seen, place_key
 from millpond.engine.plan import BadRows, EpochPlan, Excluded, Level, ProgramPlan
-from millpond.engine.sequence.rows import SequenceRows
-from millpond.engine.sequence.state import SequenceState
 from millpond.engine.task.columns import Rows
 from millpond.engine.task.delivery import Delivery
 from millpond.engine.task.inorder import InOrder, Left, Mask, Raised
@@ -109,8 +107,8 @@ class StepRun:
         with self._timed("open"):
             view = self._open(storage, self.partition)
         self.seen = self._see(view)
-        away = [one for one in intake.work if one.task.dispatch in _AWAY]
-        intake.work = [one for one in intake.work if one.task.dispatch not in _AWAY]
+        away = [one for one in intake.work if one.task.dispatch is Dispatch.GATHERED]
+        intake.work = [one for one in intake.work if one.task.dispatch is not Dispatch.GATHERED]
         with view:
             interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
             base = Layered(view, interim) if interim else view
@@ -194,15 +192,9 @@ class StepRun:
         with PartitionedView(plan.layout, open_home) as homes:
             every = range(plan.layout.key_groups)
             given = (plan, self.step, self.partition, homes, every)
-            state: WorkingState
-            rows: Transactions | SequenceRows
-            if work[0].task.dispatch is Dispatch.SEQUENCE:
-                state = whole = SequenceState(*given, over=self._over())
-                rows = SequenceRows(plan, self.epoch, work, whole, delivery)
-            else:
-                state = WorkingState(*given, over=self._over())
-                with self._timed("gather"):
-                    rows = Transactions(plan, self.epoch, work, state, delivery)
+            state = WorkingState(*given, over=self._over())
+            with self._timed("gather"):
+                rows = Transactions(plan, self.epoch, work, state, delivery)
             with self._timed("user code"):
                 failure = rows.run()
             for view in opened:
@@ -246,9 +238,10 @@ class StepRun:
             saved = state.save(storage, self.epoch.parent.mark, interim if last else {}, sum(map(len, intake.work)))
         outbox, waiting = delivery.outbox, intake.waiting
         pending: tuple[FileRef, ...] = ()
-        if last and (len(outbox) or waiting is not None):
+        sent = len(outbox)
+        if last and (sent or waiting is not None):
             pending = (write_pending(storage, self.plan, outbox.messages(waiting), self.epoch.parent.mark),)
-            outbox, waiting = Outbox(), None
+            outbox, waiting, sent = Outbox(), None, 0
         with self._timed("reply"):
             outputs = delivery.write_files(storage)
         counters = {**delivery.counters, **self.counted}
@@ -259,7 +252,7 @@ class StepRun:
             self.step,
             self.partition,
             intake.received,
-            len(outbox) + (0 if waiting is None else waiting.num_rows),
+            sent + (0 if waiting is None else waiting.num_rows),
             changed=saved,
             moved=moved,
             outputs=outputs,
@@ -383,9 +376,6 @@ class StepRun:
 
 
 _CLOCK = SystemClock()
-
-_AWAY = frozenset((Dispatch.GATHERED, Dispatch.SEQUENCE))
-"""How rows come that meet state of any partition."""
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from operator import lt
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Changed, UnsyncedChanges
 from millpond.compiler.compiled import CompiledTask
 from millpond.crashpoints import crashpoint
-from millpond.engine.durability.setapart import Met, near_changes, set_apart
+from millpond.engine.durability.setapart import Met, set_apart, unsynced_changes
 from millpond.engine.elastic.loadmetrics import keyed_load, work_load
 from millpond.engine.gathered.keysets import TouchedKeys
 from millpond.engine.gathered.links import Reach
@@ -36,7 +34,7 @@ from millpond.state.overlay import Base, KeyedOverlay, OnDemandOverlay
 from millpond.state.rowentries import row_container
 from millpond.state.timers import DUE, TimersOverlay, TimersType
 from millpond.state.units import Ints
-from millpond.storage.composed.unsynced import near_of
+from millpond.storage.composed.unsynced import unsynced_of
 from millpond.storage.contract import Storage
 from millpond.windowing.element import Windows
 
@@ -61,7 +59,7 @@ class WorkingState:
         self._keyed: dict[str, KeyedOverlay] = {}
         self._on_demand: dict[tuple[str, int], OnDemandOverlay] = {}
         self._rows: dict[int, Any] = {}
-        self._met = Met()
+        self._met = Met() if plan.bounded_loss else None
         self._guarded: frozenset[str] = frozenset()
         self.loads: list[Load] = []
         # What is kept by access may change when it is only read.
@@ -97,7 +95,7 @@ class WorkingState:
         ranks = [self.keyed_overlay(name).prefetch(units) for name in names]
         self.loads.append(keyed_load(work.task.name, units, self.keyed_overlay(names[0]).groups, codes))
         for name, places in zip(names, ranks, strict=True):
-            if name in self._plan.bounded_loss:
+            if self._met is not None and name in self._plan.bounded_loss:
                 self._met.count(self.keyed_overlay(name).prefetched, places[codes])
         return ranks[0][codes]
 
@@ -200,11 +198,7 @@ class WorkingState:
         written = [overlay for name, overlay in overlays if name in self._written]
         if len(written) == 1 and isinstance(written[0], KeyedOverlay) and written[0].in_order:
             return written[0].changes()
-        found = [overlay.changes() for overlay in written]
-        changes = Changes([key for one in found for key in one.keys], [value for one in found for value in one.values])
-        if not all(map(lt, changes.keys, islice(changes.keys, 1, None))):
-            changes = changes.at(sorted(range(len(changes.keys)), key=changes.keys.__getitem__))
-        return changes
+        return Changes.sorted(overlay.changes() for overlay in written)
 
     def save(self, storage: Storage, mark: str, before: Mapping[bytes, bytes | None], rows: int) -> Changed:
         """Write what changed; small changes are returned instead.
@@ -212,38 +206,42 @@ class WorkingState:
         `before` is what earlier steps changed, if it is this step that speaks for all. So many `rows` may have met a
         key of which it is not known.
         """
-        changes, near = self._set_apart(storage, mark, rows)
+        changes, unsynced = self._set_apart(storage, mark, rows)
         if before:
             changes = Changes.of({**before, **dict(changes.pairs())})
         # What orders timers lies anywhere.
         anywhere = any(isinstance(overlay, TimersOverlay) for overlay in self._keyed.values())
-        return self._put(storage, mark, changes, near, by_home=anywhere)
+        return self._put(storage, mark, changes, unsynced, by_home=anywhere)
 
     def save_by_home(self, storage: Storage, mark: str, rows: int) -> Changed:
         """Write what changed of gathered keys, a file for each partition that owns some of them."""
         return self._put(storage, mark, *self._set_apart(storage, mark, rows), by_home=True)
 
-    def _put(self, storage: Storage, mark: str, changes: Changes, near: UnsyncedChanges, *, by_home: bool) -> Changed:
+    def _put(
+        self, storage: Storage, mark: str, changes: Changes, unsynced: UnsyncedChanges, *, by_home: bool
+    ) -> Changed:
         if _is_small(changes):
-            return Changed(changes, growth=self._growth(), near=near)
+            return Changed(changes, growth=self._growth(), unsynced=unsynced)
         parts = self._by_home(changes) if by_home else [changes]
         files: list[StateFile] = []
         for part in parts:
             files += write_delta(self._place(storage), part, mark)
             crashpoint("delta.written")
-        return Changed(files=tuple(files), growth=self._growth(), near=near)
+        return Changed(files=tuple(files), growth=self._growth(), unsynced=unsynced)
 
     def _set_apart(self, storage: Storage, mark: str, rows: int) -> tuple[Changes, UnsyncedChanges]:
         """Return what changed, and what of it stays near the host."""
         changed = self.changes()
-        if not self._plan.bounded_loss:
+        if self._met is None:
             return changed, UnsyncedChanges()
-        kept, near = set_apart(changed, self._plan.bounded_loss_indexes)
-        return kept, near_changes(storage, near, self._met.of(near.keys, rows), mark, inline=_is_small(near))
+        kept, unsynced = set_apart(changed, self._plan.bounded_loss_indexes)
+        return kept, unsynced_changes(
+            storage, unsynced, self._met.of(unsynced.keys, rows), mark, inline=_is_small(unsynced)
+        )
 
     def _place(self, storage: Storage) -> Storage:
         """Say where changes go: near the host, if they can be computed again from what is logged."""
-        return near_of(storage) if self._plan.durability is Level.REPLAY else storage
+        return unsynced_of(storage) if self._plan.durability is Level.REPLAY else storage
 
     def _by_home(self, changes: Changes) -> list[Changes]:
         """Changes by the partition that owns their keys."""

@@ -6,13 +6,18 @@ import dis
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from millpond.program.declare import Element
 from millpond.program.semantics.ambient import as_written, codes_of, names_in
 
 _ASKING: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"))
+_READING: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+_LOADING: Final = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"))
+_CLOSING: Final = frozenset(("MAKE_CELL", "LOAD_CLOSURE"))
+_NAMING: Final = frozenset(name for name in dis.opmap if "FAST" in name or "DEREF" in name) | _CLOSING
+_SUPER: Final = frozenset(("super", "__class__"))
 _OF_PARTS: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 
@@ -67,6 +72,90 @@ def names_in_reach(program: type, method: Callable[..., Any]) -> set[str]:
     members = {name: one for name, one in members_of(program).items() if not name.startswith("__")}
     code = [function for one in members.values() for function in _functions(one)]
     return found.union(members, *(names_reached(program, function) for function in code))
+
+
+class Asked(NamedTuple):
+    """What a method may ask its program for, all that it calls included: `names`, with what is asked of each at once.
+
+    `self.windows.add(...)` asks `windows` for `add`. What goes elsewhere (`one = self.windows`) may be asked for any of
+    the `words` there, and so may everything if the program itself goes elsewhere.
+    """
+
+    names: frozenset[str]
+    at_once: Mapping[str, frozenset[str]]
+    elsewhere: frozenset[str]
+    words: frozenset[str]
+
+    def may(self, name: str, word: str) -> bool:
+        """Return whether a member of the program may be asked for something."""
+        if name not in self.names:
+            return False
+        there = name in self.elsewhere and (word in self.words or not self.words.isdisjoint(_BY_TEXT))
+        return there or word in self.at_once.get(name, frozenset())
+
+
+def asked_by(program: type, method: Callable[..., Any]) -> Asked:
+    """Return what a method may ask its program for: by the object that is asked, as far as its code tells."""
+    members = members_of(program)
+    waiting, seen, words = [as_written(method)], dict[int, Any](), set[str]()
+    at_once: dict[str, frozenset[str]] = {}
+    lost = unseen = False
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen:
+            continue
+        seen[id(function)] = function
+        words |= names_reached(program, function)
+        asked = _asked_of_first(function)
+        lost = lost or asked is None
+        for name, word in asked or ():
+            member = members.get(name)
+            unseen = unseen or _binds(member)
+            at_once[name] = at_once.get(name, frozenset()) | {word}
+            waiting += _functions(member)
+    if unseen:
+        return Asked(frozenset(members), {}, frozenset(members), _BY_TEXT)
+    if lost:
+        names = frozenset(at_once).union(*(names_in_reach(program, function) for function in seen.values()))
+        return Asked(names, {}, names, frozenset(words))
+    elsewhere = frozenset(name for name, asked_for in at_once.items() if "" in asked_for)
+    return Asked(frozenset(at_once), at_once, elsewhere, frozenset(words))
+
+
+def _binds(member: Any) -> bool:
+    """Return whether a member is given the program when it is asked for, to do with it what this can't see."""
+    if isinstance(member, Element | property | staticmethod | classmethod | types.FunctionType):
+        return False
+    return hasattr(type(member), "__get__")
+
+
+def _asked_of_first(function: Any) -> set[tuple[str, str]] | None:
+    """Return what a function asks its first parameter for, each with what is asked of that at once, if anything is.
+
+    None if the parameter goes elsewhere: then others may ask it for anything.
+    """
+    if isinstance(function, staticmethod) or not isinstance(function, types.FunctionType):
+        return set()
+    first = function.__code__.co_varnames[: function.__code__.co_argcount][:1]
+    found: set[tuple[str, str]] = set()
+    for code in codes_of(function) if first else []:
+        if not _SUPER.isdisjoint((*code.co_names, *code.co_freevars)):
+            return None
+        steps = list(dis.get_instructions(code))
+        for at, one in enumerate(steps):
+            if one.opname in _CLOSING or not _names(one, first[0]):
+                continue
+            asked, then = (*steps[at + 1 : at + 3], None, None)[:2]
+            if one.opname not in _LOADING or asked is None or asked.opname not in _ASKING:
+                return None
+            asks = then is not None and then.opname in _ASKING and asked.opname in _READING
+            found.add((asked.argval, then.argval if then is not None and asks else ""))
+    return found
+
+
+def _names(step: dis.Instruction, name: str) -> bool:
+    """Return whether an instruction is about a variable; newer Pythons load two at once."""
+    return step.opname in _NAMING and (step.argval == name or (isinstance(step.argval, tuple) and name in step.argval))
 
 
 def _outside(function: Callable[..., Any], names: set[str]) -> Iterator[Any]:

@@ -1,27 +1,35 @@
 """An epoch as one Spark job: route, then one exchange and one pass over local state per step, and a single action.
 
 Rows over several keys are gathered: a first look at their keys says where their components run.
+
+Of batches on their way to Python workers, Spark need not measure what can't grow large. It sums up the buffers of a
+batch after each row to keep it under a limit of bytes: a third of what the JVM does in an epoch of small rows. Rows
+whose widths are fixed reach their limit of rows first, so for them the other is lifted.
 """
 
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from millpond.engine.compute import Reported
-from millpond.engine.gathered.gatheredplacement import Placement, decode_survey, gathered_feeds, place_surveyed, survey
+from millpond.engine.gathered.gatheredplacement import Placement, decode_survey, place_surveyed, survey
 from millpond.engine.gathered.keysets import survey_parameters
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, ProgramPlan
+from millpond.engine.sequence.portions import place_columns
 from millpond.engine.sequence.ways import plan_for, sequence_feeds
 from millpond.engine.task.intake import feed_column
 from millpond.engine.time.laterows import TIME
 from millpond.errors import EpochError
 from millpond.program.semantics.epoch_time import epoch_time
-from millpond.spark.exchange.batching import unmeasured
 from millpond.spark.exchange.collecting import collect, running
 from millpond.spark.exchange.route import Shape, exchange, place
 from millpond.spark.exchange.worker import (
@@ -30,6 +38,7 @@ from millpond.spark.exchange.worker import (
     by_task,
     epoch_function,
     place_function,
+    sequence_function,
     step_function,
     survey_function,
 )
@@ -95,8 +104,10 @@ class EpochJob:
         """Run the epoch by a plan: its own, or one that leaves something out."""
         packed = self.packed
         shipment = packed.shipment if plan is packed.plan else _packed(plan)
-        rows_max = math.inf if plan.in_sequence and self.one_host else self.one_task_rows
-        controls = self._in_one_task(plan, shipment, epoch, rows_max) if rows_max else []
+        if plan.in_sequence and self.one_host:
+            controls = self._in_sequence(plan, shipment, epoch)
+        else:
+            controls = self._in_one_task(plan, shipment, epoch, self.one_task_rows) if self.one_task_rows else []
         if not controls:
             controls = self._in_steps(plan, shipment, epoch)
         # Adaptive execution drops the steps of an epoch without rows: then there is nothing to report.
@@ -129,9 +140,22 @@ class EpochJob:
         with unmeasured(rows):
             return _controls(controls)
 
+    def _in_sequence(self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
+        """Run all rows in one task, in which they come in order: as a file has them, or as Spark sorts them."""
+        rows = place(self.rows, plan, self.packed.shape).coalesce(1)
+        columns = place_columns(rows.columns)
+        # Rows of one file mostly come as they stand in it, which the task looks at.
+        for sorts in (False, True) if set(columns) <= {"pos"} else (True,):
+            ordered = rows.sortWithinPartitions(*(F.col(name).asc_nulls_first() for name in columns)) if sorts else rows
+            with unmeasured(ordered):
+                controls = _controls(ordered.mapInArrow(sequence_function(shipment, epoch), CONTROL_DDL))
+            if controls or not columns:
+                return controls
+        return []
+
     def _in_steps(self, plan: ProgramPlan, shipment: Shipment, epoch: EpochPlan) -> list[Control]:
         """Run each step by an exchange."""
-        if gathered_feeds(plan):
+        if plan.gathered_feeds:
             return self._gathered(plan, shipment, epoch)
         if self.anchor is not None:
             return _anchored_steps(place(self.rows, plan, self.packed.shape), plan, shipment, epoch, self.anchor)
@@ -142,7 +166,7 @@ class EpochJob:
         placement = self.placements.get(id(plan))
         if placement is None:
             placement = self.placements[id(plan)] = find_placement(self.rows, plan, shipment, now_us, floor_us)
-        if self.one_host and placement.one is not None and len(gathered_feeds(plan)) == len(plan.feeds):
+        if self.one_host and placement.one is not None and len(plan.gathered_feeds) == len(plan.feeds):
             return self._in_one_task(plan, shipment, epoch, math.inf, placement)
         rows = place_gathered(self.rows, plan, self.packed.shape, shipment, placement, now_us, floor_us)
         return _by_part(rows, plan, shipment, epoch, self.anchor)
@@ -230,7 +254,7 @@ def place_gathered(
     floor_us: int,
 ) -> DataFrame:
     """Write into each row which partition it is for, by its component if it is gathered."""
-    gathered = gathered_feeds(plan)
+    gathered = plan.gathered_feeds
     if placement.one is not None and len(gathered) == len(plan.feeds):
         return frame.withColumn("part", F.lit(int(placement.one)))
     rows = place(frame, plan, shape)
@@ -243,10 +267,104 @@ def place_gathered(
 
 
 def _key_columns(frame: DataFrame, plan: ProgramPlan) -> DataFrame:
-    gathered = gathered_feeds(plan)
+    gathered = plan.gathered_feeds
     names = [feed_column(feed, name) for feed in gathered for name in survey_parameters(plan.entry_of(feed).tasks[0])]
     names += [TIME] if TIME in frame.columns else []
     if "feed" not in frame.columns:
         # Rows of an entry point without any parameter are only counted.
         return frame.select(*names) if names else frame
     return frame.filter(F.col("feed").isin(gathered)).select("feed", *names)
+
+
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_UNMEASURED = str(2**31 - 1)
+"""The limit for which Spark does not measure."""
+
+_WIDTHS: dict[type[T.DataType], int] = {
+    T.BooleanType: 1,
+    T.ByteType: 1,
+    T.ShortType: 2,
+    T.IntegerType: 4,
+    T.FloatType: 4,
+    T.DateType: 4,
+    T.LongType: 8,
+    T.DoubleType: 8,
+    T.TimestampType: 8,
+    T.TimestampNTZType: 8,
+    T.DecimalType: 16,
+}
+_SOURCE = "src"
+_SOURCE_WIDTH = 256
+"""Names of source files come without what they have in common, and no user chooses them row by row."""
+
+_VALIDITY = 1
+
+
+@dataclass(slots=True)
+class _Lifted:
+    """A session whose limit is lifted, by how many jobs, and what it was before."""
+
+    session: SparkSession
+    before: str
+    jobs: int = 0
+
+
+_lifted: dict[int, _Lifted] = {}
+_changing = threading.Lock()
+
+
+@contextmanager
+def unmeasured(rows: DataFrame) -> Iterator[None]:
+    """While a job hands these rows to Python workers, leave out measuring batches that are small anyway."""
+    session = rows.sparkSession
+    width = row_width(rows.schema)
+    if width is None:
+        yield
+        return
+    with _changing:
+        lifted = _lift(session, width)
+    try:
+        yield
+    finally:
+        if lifted is not None:
+            with _changing:
+                _put_back(lifted)
+
+
+def row_width(schema: T.StructType) -> int | None:
+    """Return the most bytes that a row takes in a batch; None if that is not known."""
+    total = 0
+    for column in schema.fields:
+        width = _SOURCE_WIDTH if column.name == _SOURCE else _WIDTHS.get(type(column.dataType))
+        if width is None:
+            return None
+        total += width + _VALIDITY
+    return total
+
+
+def _lift(session: SparkSession, width: int) -> _Lifted | None:
+    lifted = _lifted.get(id(session))
+    if lifted is None:
+        before, rows_max = session.conf.get(_BYTES), session.conf.get(_ROWS)
+        assert before is not None, "Spark has a default for both"
+        assert rows_max is not None, "Spark has a default for both"
+        if not 0 < int(rows_max) * width < _bytes(before):
+            return None
+        lifted = _lifted[id(session)] = _Lifted(session, before)
+        session.conf.set(_BYTES, _UNMEASURED)
+    lifted.jobs += 1
+    return lifted
+
+
+def _put_back(lifted: _Lifted) -> None:
+    lifted.jobs -= 1
+    if not lifted.jobs:
+        del _lifted[id(lifted.session)]
+        lifted.session.conf.set(_BYTES, lifted.before)
+
+
+def _bytes(limit: str) -> int:
+    """Get what Spark shows of a limit: a number and `b`; anything else counts as no limit that is known to be high."""
+    number = limit.removesuffix("b")
+    return int(number) if number.isdecimal() else 0

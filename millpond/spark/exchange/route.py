@@ -18,7 +18,7 @@ from millpond.compiler.compiled import CompiledEntry
 from millpond.compiler.plan.routing import hashed_parameters
 from millpond.engine.plan import FeedPlan, Order, ProgramPlan
 from millpond.engine.sequence.ways import HOME
-from millpond.engine.task.intake import feed_column, keep_column
+from millpond.engine.task.intake import UNPARSED, feed_column, keep_column, unparsed_column
 from millpond.engine.time.laterows import TIME
 from millpond.errors import FeedError
 from millpond.graph.model import Dispatch
@@ -46,21 +46,41 @@ class RowOrder:
     source: Column
     position: Column
     located: bool
+    compound: bool = False
+    """Whether `source` begins with what orders rows of one `order`."""
 
 
-def row_order(frame: DataFrame, entry: CompiledEntry, feed: str, order_by: str | None) -> RowOrder:
-    """Find what orders a feed's rows: the user's column, or the identity of their source."""
+def row_order(frame: DataFrame, entry: CompiledEntry, feed: str, order_by: str | Sequence[str] | None) -> RowOrder:
+    """Find what orders a feed's rows: the user's columns, or the identity of their source."""
+    names = () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    columns = [_order_column(frame, feed, name) for name in names]
+    if order_by is not None and (not names or len(set(names)) < len(names)):
+        raise FeedError(
+            "MP506",
+            f"feed `{feed}` can't be ordered by {list(names)}",
+            expected="one column or several, each once",
+        )
     none = RowOrder(Order.NONE, _zero(), F.lit(None).cast("string"), _zero(), located=False)
-    order = _zero() if order_by is None else _order_column(frame, feed, order_by)
     if entry.commutes:
-        return none if order_by is None else replace(none, kind=Order.COLUMN, order=order)
+        return none if not columns else replace(none, kind=Order.COLUMN, order=columns[0])
     identity = _identity(frame)
-    if identity is not None:
-        kind = Order.SOURCE if order_by is None else Order.COLUMN
-        return RowOrder(kind, order, *identity, located=True)
-    if order_by is None:
-        raise _unordered(frame, feed, entry.point.name)
-    return replace(none, kind=Order.COLUMN, order=order)
+    if not columns:
+        if identity is None:
+            raise _unordered(frame, feed, entry.point.name)
+        return RowOrder(Order.SOURCE, _zero(), *identity, located=True)
+    first, *others = columns
+    if not others:
+        if identity is None:
+            return replace(none, kind=Order.COLUMN, order=first)
+        return RowOrder(Order.COLUMN, first, *identity, located=True)
+    source, position = identity or (F.lit(""), _zero())
+    compound = F.concat_ws(" ", *map(_sortable, others), source)
+    return RowOrder(Order.COLUMN, first, compound, position, located=True, compound=True)
+
+
+def _sortable(number: Column) -> Column:
+    """Return a number as text that sorts as the number does: its bits, with the sign turned."""
+    return F.lpad(F.hex(number.bitwiseXOR(F.lit(_LONG_MIN))), 16, "0")
 
 
 def _unordered(frame: DataFrame, feed: str, entry: str) -> FeedError:
@@ -154,6 +174,7 @@ class Shape:
     group: bool
     order: bool
     source: bool
+    compound: bool = False
 
     @classmethod
     def of(cls, entries: Sequence[CompiledEntry], orders: Sequence[RowOrder], layout: Layout) -> Shape:
@@ -170,6 +191,7 @@ class Shape:
             group=layout.aligned or not alone,
             order=Order.COLUMN in kinds,
             source=located,
+            compound=any(order.compound for order in orders),
         )
 
 
@@ -202,6 +224,8 @@ def feed_frame(
         # A column that is missing is null: its parameter has a default.
         column = F.col(f"`{name}`") if name in frame.columns else F.lit(None)
         columns.append((column if cast is None else column.cast(cast)).alias(feed_column(number, name)))
+    if feed.unparsed:
+        columns.append(F.col(UNPARSED).alias(unparsed_column(number)))
     for place, (name, _) in enumerate(feed.keep):
         if name not in parameters:
             columns.append(F.col(f"`{name}`").alias(keep_column(number, place)))
@@ -299,7 +323,7 @@ def shorten_sources(frame: DataFrame, shape: Shape, only: str | None) -> tuple[D
 
     `only` is that file's name if Spark noted it, as it does for streams: what it noted is what it reads.
     """
-    if not shape.source:
+    if not shape.source or shape.compound:
         return frame, ""
     if only is not None and not shape.feed:
         return frame.drop("src"), only

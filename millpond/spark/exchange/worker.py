@@ -14,8 +14,9 @@ from millpond.engine.local_state.openstate import drop_old_copies
 from millpond.engine.messages import Found
 from millpond.engine.onetask import run_in_one_task
 from millpond.engine.plan import EpochPlan
+from millpond.engine.sequence.portions import UnorderedError
+from millpond.engine.sequence.streaming import run_in_sequence, task_of
 from millpond.engine.task.spill import run_task
-from millpond.engine.task.step import StepRun
 from millpond.errors import EpochError
 from millpond.ids import PartitionId
 from millpond.keygroups import Layout
@@ -44,7 +45,7 @@ def step_function(shipment: Shipment, epoch: EpochPlan, step: int) -> PartitionF
 
     def run(partition: PartitionId, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(shipment)
-        task = StepRun(plan, epoch, step, partition, where=executor_name())
+        task = task_of(plan, epoch, step, partition, executor_name())
         told = run_task(task, _own(batches, partition, plan.layout))
         if task.seen.found in _CAME and is_own(plan.local_root):
             # Others may have left.
@@ -80,6 +81,21 @@ def epoch_function(
             # Else the rest is only read, since Spark's worker must not be left with rows that nobody took.
         if count <= rows_max:
             yield from run_in_one_task(unpack(shipment), epoch, held, placement).select(["body"]).to_batches()
+
+    return run
+
+
+def sequence_function(shipment: Shipment, epoch: EpochPlan) -> StepFunction:
+    """Make the function for an epoch in sequence, whose rows come in order; if they do not, it tells nothing."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        coming = iter(batches)
+        try:
+            yield from run_in_sequence(unpack(shipment), epoch, coming, ordered=True).select(["body"]).to_batches()
+        except UnorderedError:
+            # Spark's worker must not be left with rows that nobody took.
+            for _ in coming:
+                pass
 
     return run
 

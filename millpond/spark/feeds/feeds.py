@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import BinaryType
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.refusal import sources_changed
@@ -15,6 +16,7 @@ from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.engine.arrowtypes import arrow_type
 from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, Order, SinkPlan
 from millpond.engine.publish.replies import ABORTED, REPLY
+from millpond.engine.task.intake import UNPARSED
 from millpond.errors import EpochError, FeedError
 from millpond.keygroups import Layout
 from millpond.sinks.protocol import Sink
@@ -72,7 +74,7 @@ def make_feed(
     *,
     to: Sink | None,
     keep: Sequence[str] | None,
-    order_by: str | None,
+    order_by: str | Sequence[str] | None,
     on_bad_row: OnBadRow,
     name: str | None,
     outputs: Path,
@@ -112,8 +114,15 @@ def make_feed(
         bad_rows=_policy(on_bad_row),
         replies=sink_plan(f"{feed}.replies", to, outputs, apart=compiled.point.yields),
         dead_letters=sink_plan(f"{feed}.{DEAD_LETTERS}", dead, outputs),
+        unparsed=_has_unparsed(compiled, frame),
     )
     return Feed(number, frame, compiled, plan, casts, order, to, dead)
+
+
+def _has_unparsed(compiled: CompiledEntry, frame: DataFrame) -> bool:
+    """Whether the source says which records it could not read; a parameter of that name is a parameter."""
+    kinds = {field.name: field.dataType for field in frame.schema.fields}
+    return isinstance(kinds.get(UNPARSED), BinaryType) and UNPARSED not in dict(compiled.point.parameters)
 
 
 def _policy(on_bad_row: OnBadRow) -> BadRows:

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 from millpond.engine.arrowtypes import arrow_type
 from millpond.engine.plan import Order
 from millpond.engine.publish.deadletters import DEAD_LETTER_SCHEMA, columns_of
+from millpond.engine.task.intake import UNPARSED
 from millpond.errors import FeedError
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.route import RowOrder
@@ -91,6 +92,9 @@ def _input_order(feeds: Sequence[str]) -> list[Column]:
 def _letter_feed(spark: SparkSession, feed: Feed, letters: DataFrame) -> Feed:
     kinds = {name: arrow_type(hint) for name, hint in feed.entry.point.parameters}
     kinds |= {name: kind for name, kind in feed.plan.keep if name not in kinds}
+    if feed.plan.unparsed:
+        # What could not be read then can't be read now: who mends it, mends the columns and takes the bytes away.
+        kinds[UNPARSED] = pa.binary()
     schema = pa.schema([*(pa.field(name, kind) for name, kind in kinds.items()), *_PLACE])
     own = letters.where(F.col("feed") == feed.plan.name).select(
         "row",

@@ -9,7 +9,7 @@ refused or adopted as ever (`checkpoint/commit/machine.py`).
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from millpond.engine.publish.replies import IN_CHECKPOINT
 from millpond.engine.publish.staging import CheckpointArea
 from millpond.errors import FeedError
+from millpond.sinks.protocol import Spread
 from millpond.spark.exchange.tables import frame_of
 from millpond.state.local.ownfolders import make_private, own_folder
 from millpond.storage.addresses import shown_url
@@ -96,6 +97,22 @@ class ReplyFrames:
         if small or not self.work.shares_files:
             return frame_of(self.spark, pa.concat_tables([pq.ParquetFile(path).read() for path in files]))
         return self.spark.read.parquet(*(str(path) for path in files))
+
+    @property
+    def tasks(self) -> Spread | None:
+        """What calls functions in tasks, if these can read what the driver reads."""
+        return self._spread if self.work.shares_files else None
+
+    def _spread(self, functions: Sequence[Callable[[], str]]) -> list[str]:
+        def call(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                numbers = batch.column(0).to_pylist()
+                told = [functions[number]() for number in numbers]
+                yield pa.RecordBatch.from_pydict({"number": numbers, "told": told})
+
+        numbers = self.spark.range(0, len(functions), 1, len(functions))
+        rows = numbers.mapInArrow(call, "number long, told string").collect()
+        return [row.told for row in sorted(rows, key=lambda row: int(row.number))]
 
 
 def _beside(local_root: Path, checkpoint_uuid: str) -> Path:

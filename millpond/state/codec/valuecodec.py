@@ -149,6 +149,21 @@ class ValueCodec:
             return
         self.encode_many((value,))
 
+    @property
+    def flat(self) -> tuple[Callable[[Any], bytes], type, frozenset[type]] | None:
+        """Of lists of scalars, what encodes one, what it must be, and what its items; None of other types.
+
+        What encodes it raises one of `UNFIT` for what can't be stored, and `check` says what it is.
+        """
+        if self._items is None or len(self._items) != 1:
+            return None
+        return self._encode, list, self._items[0]
+
+    def renew_coded(self, value: Any) -> tuple[Any, bytes]:
+        """Return a value that can be changed as `renew` does, and its encoding."""
+        data = self.encode(value)
+        return (self.decode(data) if self._set_of is None else self.renew(value)), data
+
     def renew(self, value: Any) -> Any:
         """Return the value as it comes back from a checkpoint: checked, and made of objects that nobody else has.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from operator import ne
@@ -15,7 +16,7 @@ from millpond.state.containers.vector import Vector
 from millpond.state.expiry import AgedType, Ages, Expiring, ExpiringCounter, ExpiringVector
 from millpond.state.journal import Journal
 from millpond.state.overlay import Base
-from millpond.state.sequence.entries import Entries
+from millpond.state.sequence.entries import UNREAD, Entries
 from millpond.state.sequence.overlay import SequenceOverlay
 
 
@@ -123,41 +124,45 @@ class SequenceAged(SequenceOverlay):
 
     def hold(self, unit: Any) -> None:
         """Read an entry unless it is held, and note what it is if somebody wants to know."""
-        if unit not in self._before and not self._all_loaded:
+        if unit not in self._before:
             self._take(unit, self.fetch(unit))
-        if self._frames:
-            self.note(unit)
+        self.note(unit)
 
     def hold_all(self) -> None:
         """Read all entries that were not touched before."""
         for unit, pair in self.fetch_all().items():
             self._take(unit, pair)
-        if self._frames:
-            for unit in list(self.entries.ages.stamps):
-                self.note(unit)
+        for unit in list(self.entries.ages.stamps):
+            self.note(unit)
 
     def _take(self, unit: Any, pair: Any) -> None:
         if pair is not MISSING and unit not in self.entries.ages.stamps:
             self.entries.put(unit, *pair)
 
+    def ask_all(self) -> None:
+        """Read all entries that were not asked for."""
+        for unit, pair in self.fetch_all().items():
+            self._take(unit, pair)
+
     # --- undoing
 
-    def _switch(self) -> None:
-        """Take entries as they are: they look for themselves whether to note."""
+    @property
+    def _logs(self) -> bool:
+        return False
 
-    def _stored(self, unit: Any) -> bytes | None:
+    def _now(self, unit: Any) -> Any:
         self.entries.settle()
         stamp = self.entries.ages.stamps.get(unit)
-        return None if stamp is None else self._aged.values.encode((stamp, dict.__getitem__(self.entries, unit)))
+        if stamp is None:
+            return MISSING if unit in self._before or self._all_loaded else UNREAD
+        return self._aged.values.encode((stamp, dict.__getitem__(self.entries, unit)))
 
-    def _bring_back(self, stored: Mapping[Any, bytes | None]) -> None:
-        for unit, value in stored.items():
+    def _bring_back(self, noted: Mapping[Any, Any]) -> None:
+        for unit, was in noted.items():
             self.entries.drop(unit)
-            if value is not None:
-                self.entries.put(unit, *self._aged.values.decode(value))
-
-    def _committed(self) -> dict[Any, bytes | None]:
-        return {**dict.fromkeys(self.entries.ages.stamps), **self._before}
+            data = self._before.get(unit) if was is UNREAD else None if was is MISSING else was
+            if data is not None:
+                self.entries.put(unit, *self._aged.values.decode(data))
 
     # --- what changed
 
@@ -169,3 +174,17 @@ class SequenceAged(SequenceOverlay):
         values = stored_values(self._aged, self._aging, self.entries, units, before)
         changed = list(map(ne, values, before))
         return Changes(list(compress(keys, changed)), list(compress(values, changed)))
+
+    # --- memory
+
+    @property
+    def size_bytes(self) -> int:
+        """About what the entries that are held take in memory."""
+        return self._size_of(len(self.entries.ages.stamps), self._before.values())
+
+    def forget(self, *, held: float = math.inf) -> None:
+        """Hold nothing, between two rows and once the base has all that changed; it has about `held` entries then."""
+        self.entries.settle()
+        for unit in list(self.entries.ages.stamps):
+            self.entries.drop(unit)
+        self._forget_read(held)

@@ -7,24 +7,37 @@ type that does not fit, is touched: it becomes a value when the row ends, as in 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+import datetime
+import enum
+import uuid
+from collections.abc import Callable, Iterator
 from itertools import islice
+from sys import getrefcount
 from typing import Any, Final, Protocol, Self
 
+from millpond.state.codec.canonical import UNFIT
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.keyforms import in_key_order
 from millpond.state.codec.valuecodec import ValueCodec
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.map import Map
-from millpond.state.containers.ondemand import MISSING, Source
+from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
 
 
-class Noting(Source, Protocol):
-    """A source that may want to know of entries before they are touched."""
+class Asked(Protocol):
+    """What entries are read from, and what notes how they were."""
+
+    def ask(self, unit: Any) -> None:
+        """Read an entry that was not asked for."""
+        ...
+
+    def ask_all(self) -> None:
+        """Read all entries that were not asked for."""
+        ...
 
     def note(self, unit: Any) -> None:
-        """Note what an entry is, if that is not known yet."""
+        """Note what an entry is before it is touched, if that is not known yet."""
         ...
 
 
@@ -37,28 +50,41 @@ class _Floor:
 
 _FLOOR: Final = _Floor()
 
+UNREAD: Final = object()
+"""Says of an entry that it was neither read nor written: it was what the base has."""
+
 _get = dict.get
 _getitem = dict.__getitem__
 _setitem = dict.__setitem__
 _contains = dict.__contains__
 
 
+_EXACT: Final = frozenset((int, str, bytes, bool, datetime.date, uuid.UUID))
+
+
+def exact_type(hint: Any) -> type | None:
+    """Return the type of keys that are what they must be if they are of it and found; None if more is to be seen."""
+    return hint if hint in _EXACT or (isinstance(hint, type) and issubclass(hint, enum.Enum)) else None
+
+
 class Entries(Map[Any, Any]):
     """Entries whose values can't be changed in place, or are not handed out.
 
     `exact` is the type that a key must have, None if its parts have to be looked at. What is stored and not of an
-    `allowed` type is looked at when the row ends. Of keys that were `asked` for it is known what the base has.
+    `allowed` type is looked at when the row ends. Of keys that were `asked` for it is known what the base has, and of
+    those that are `noted` what they were: code that reaches entries directly looks into both.
     """
 
-    source: Noting
+    source: Asked
     keys_codec: KeyCodec
     values_codec: ValueCodec
     exact: type | None
     allowed: frozenset[type]
     touched: dict[Any, None]
     asked: dict[Any, bytes | None]
+    noted: dict[Any, Any]
 
-    __slots__ = ("allowed", "asked", "exact", "keys_codec", "source", "touched", "values_codec")
+    __slots__ = ("allowed", "asked", "exact", "keys_codec", "noted", "source", "touched", "values_codec")
 
     def end_row(self) -> None:
         """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
@@ -81,50 +107,41 @@ class Entries(Map[Any, Any]):
         dict.clear(self)
         _setitem(self, _FLOOR, None)
 
-    def load_all(self) -> None:
-        """Hold all entries that the base has and that were not touched before."""
-        for key, value in self.source.fetch_all().items():
-            if not _contains(self, key):
-                _setitem(self, key, value)
+    def _meet(self, key: Any) -> None:
+        """Check a key, and read its entry if that was not done before."""
+        if type(key) is not self.exact or key not in self.asked:
+            self.keys_codec.check(key)
+            if key not in self.asked:
+                self.source.ask(key)
 
-    def _loads(self, key: Any) -> bool:
-        """Read an entry that is not held; say whether there is one."""
-        value = self.source.fetch(key)
-        if value is MISSING:
-            return False
-        _setitem(self, key, value)
-        return True
+    def _note_all(self) -> None:
+        self.source.ask_all()
+        for key in list(self.units()):
+            self.source.note(key)
 
     # --- what a dict does
-
-    def __missing__(self, key: Any) -> Any:
-        return _getitem(self, key) if self._loads(key) else self._absent(key)
 
     def _absent(self, key: Any) -> Any:
         raise KeyError(key)
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is not self.exact:
-            self.keys_codec.check(key)
-        return _getitem(self, key)
+        self._meet(key)
+        value = _get(self, key, MISSING)
+        return self._absent(key) if value is MISSING else value
 
     def __contains__(self, key: object) -> bool:
-        if type(key) is not self.exact:
-            self.keys_codec.check(key)
-        return _contains(self, key) or (key not in self.asked and self._loads(key))
+        self._meet(key)
+        return _contains(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the entry, or `default`."""
-        if type(key) is not self.exact:
-            self.keys_codec.check(key)
-        value = _get(self, key, MISSING)
-        if value is not MISSING:
-            return value
-        return default if key in self.asked or not self._loads(key) else _getitem(self, key)
+        self._meet(key)
+        return _get(self, key, default)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if type(key) is not self.exact or not _contains(self, key):
+        if type(key) is not self.exact or not (_contains(self, key) or key in self.asked):
             self.keys_codec.check(key)
+        self.source.note(key)
         if type(value) not in self.allowed:
             self.touched[key] = None
         _setitem(self, key, value)
@@ -140,11 +157,9 @@ class Entries(Map[Any, Any]):
 
     def pop(self, key: Any, *default: Any) -> Any:
         """Take the entry out and return it; `default` if there is none."""
-        self.keys_codec.check(key)
         # Read first, so that what the base has is known, and a tombstone is written for it.
-        found = self.source.fetch(key)
-        if found is not MISSING and not _contains(self, key):
-            return found
+        self._meet(key)
+        self.source.note(key)
         return dict.pop(self, key, *default)
 
     def update(self, *others: Any, **named: Any) -> None:
@@ -158,15 +173,15 @@ class Entries(Map[Any, Any]):
 
     def clear(self) -> None:
         """Remove all entries."""
-        self.load_all()
+        self._note_all()
         self.empty()
 
     def __iter__(self) -> Iterator[Any]:
-        self.load_all()
+        self.source.ask_all()
         return iter(in_key_order(self.units()))
 
     def __len__(self) -> int:
-        self.load_all()
+        self.source.ask_all()
         return dict.__len__(self) - 1
 
     def __eq__(self, other: object) -> bool:
@@ -213,20 +228,57 @@ class Numbers(Entries, Vector[Any]):
         return 0.0
 
 
-class Objects(Entries):
-    """Entries whose values are handed out and can be changed: whatever is read is touched, too."""
+class Hidden(Entries):
+    """Entries whose values are changed in place, by their container alone: whatever is read may be changed."""
 
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is not self.exact:
-            self.keys_codec.check(key)
-        self.touched[key] = None
-        return _getitem(self, key)
+        self._meet(key)
+        self.source.note(key)
+        return Entries.__getitem__(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the entry, or `default`."""
-        found = Entries.get(self, key, default)
+        self._meet(key)
+        self.source.note(key)
+        return _get(self, key, default)
+
+    def _ordered(self) -> dict[Any, Any]:
+        self._note_all()
+        return super()._ordered()
+
+
+class Objects(Hidden):
+    """Entries whose values are handed out and can be changed: whatever is read is touched, too.
+
+    `coded` is what entries were as bytes when the row ended that touched them last; of those that are gone it says
+    nothing.
+    """
+
+    coded: dict[Any, bytes]
+
+    __slots__ = ("coded",)
+
+    def end_row(self) -> None:
+        """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
+        renew, coded = self.values_codec.renew_coded, self.coded
+        try:
+            for key in self.touched:
+                if _contains(self, key):
+                    value, coded[key] = renew(_getitem(self, key))
+                    _setitem(self, key, value)
+        finally:
+            self.touched.clear()
+
+    def __getitem__(self, key: Any) -> Any:
+        value = Hidden.__getitem__(self, key)
+        self.touched[key] = None
+        return value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the entry, or `default`."""
+        found = Hidden.get(self, key, default)
         self.touched[key] = None
         return found
 
@@ -240,134 +292,39 @@ class Objects(Entries):
         return found
 
 
-# --- all of it is held
+class Lists(Objects):
+    """Entries that are lists of scalars: if nobody else has one, no change of it can be noticed elsewhere."""
+
+    flat: tuple[Callable[[Any], bytes], type, frozenset[type]]
+
+    __slots__ = ("flat",)
+
+    def end_row(self) -> None:
+        """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
+        encode, kind, items = self.flat
+        coded = self.coded
+        try:
+            for key in self.touched:
+                value = _get(self, key, MISSING)
+                if value is MISSING:
+                    continue
+                coded[key] = data = encode(value)
+                if type(value) is not kind or not items.issuperset(map(type, value)):
+                    self.values_codec.check(value)
+                if getrefcount(value) > _ALONE:
+                    _setitem(self, key, self.values_codec.decode(data))
+        except UNFIT:
+            self.values_codec.check(value)
+            raise
+        finally:
+            self.touched.clear()
 
 
-class Held(Entries):
-    """Entries that hold all that the base has."""
-
-    __slots__ = ()
-
-    def __contains__(self, key: object) -> bool:
-        if type(key) is not self.exact:
-            self.keys_codec.check(key)
-        return _contains(self, key)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the entry, or `default`."""
-        if type(key) is not self.exact:
-            self.keys_codec.check(key)
-        return _get(self, key, default)
-
-    def __missing__(self, key: Any) -> Any:
-        return self._absent(key)
+def _references() -> int:
+    """Count what refers to a value that is in a dict alone, and in a variable of whoever asks."""
+    held = {"a": []}
+    value = held["a"]
+    return getrefcount(value)
 
 
-class _HeldCounts(Held, Counts):
-    __slots__ = ()
-
-
-class _HeldNumbers(Held, Numbers):
-    __slots__ = ()
-
-
-class _HeldObjects(Held, Objects):
-    __slots__ = ()
-
-    get = Objects.get
-
-
-# --- noting what entries were
-
-
-class _NotesWrites(Entries):
-    """Tells its source of every entry before it is written."""
-
-    __slots__ = ()
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._note(key)
-        super().__setitem__(key, value)
-
-    def pop(self, key: Any, *default: Any) -> Any:
-        """Take the entry out and return it; `default` if there is none."""
-        self._note(key)
-        return super().pop(key, *default)
-
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._note_all()
-        super().clear()
-
-    def _note(self, key: Any) -> None:
-        self.keys_codec.check(key)
-        self.source.note(key)
-
-    def _note_all(self) -> None:
-        self.load_all()
-        for key in list(self.units()):
-            self.source.note(key)
-
-
-class _NotesAll(_NotesWrites):
-    """Tells its source of every entry before it is touched."""
-
-    __slots__ = ()
-
-    def __getitem__(self, key: Any) -> Any:
-        self._note(key)
-        return super().__getitem__(key)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the entry, or `default`."""
-        self._note(key)
-        return super().get(key, default)
-
-    def _ordered(self) -> dict[Any, Any]:
-        self._note_all()
-        return super()._ordered()
-
-
-class _NotingEntries(_NotesWrites):
-    __slots__ = ()
-
-
-class _NotingHidden(_NotesAll):
-    __slots__ = ()
-
-
-class _NotingCounts(_NotesWrites, Counts):
-    __slots__ = ()
-
-
-class _NotingNumbers(_NotesWrites, Numbers):
-    __slots__ = ()
-
-
-class _NotingObjects(_NotesAll, Objects):
-    __slots__ = ()
-
-
-class Hidden(Entries):
-    """Entries whose values are changed in place, by their container alone."""
-
-    __slots__ = ()
-
-
-NOTING: Final[Mapping[type[Entries], type[Entries]]] = {
-    Entries: _NotingEntries,
-    Hidden: _NotingHidden,
-    Counts: _NotingCounts,
-    Numbers: _NotingNumbers,
-    Objects: _NotingObjects,
-}
-"""What stands in for entries while it has to be known what they were."""
-
-HOLDING: Final[Mapping[type[Entries], type[Entries]]] = {
-    Entries: Held,
-    Hidden: Hidden,
-    Counts: _HeldCounts,
-    Numbers: _HeldNumbers,
-    Objects: _HeldObjects,
-}
-"""What stands in for entries once all of them are held."""
+_ALONE: Final = _references()

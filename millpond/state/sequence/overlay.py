@@ -1,11 +1,16 @@
-"""The overlay of an element for rows in sequence: all of it, wherever it lies, read when it is touched."""
+"""The overlay of an element for rows in sequence: all of it, wherever it lies, read when it is touched.
+
+What entries were at the last known point is noted when they are first touched, so that rows can be undone at any time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from operator import ne
-from typing import Any, Final, get_origin
+from typing import Any, Final
 
 from millpond.keygroups import stable_hash
 from millpond.state.changes import Changes
@@ -16,16 +21,26 @@ from millpond.state.containers.ondemand import MISSING
 from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import PREFIX_BYTES, store_prefix
 from millpond.state.overlay import Base
-from millpond.state.sequence.entries import HOLDING, NOTING, Counts, Entries, Hidden, Numbers, Objects
-from millpond.state.units import store_keys_of
+from millpond.state.sequence.entries import UNREAD, Counts, Entries, Hidden, Lists, Numbers, Objects, exact_type
+from millpond.state.units import in_store_order, store_keys_of
 
+_contains = dict.__contains__
+_getitem = dict.__getitem__
 _NOTHING: Final[frozenset[type]] = frozenset()
+
+READ_BY_READ: Final = 4
+"""To read an entry by itself costs about so many times what it costs in a walk over all of them."""
+
+ENTRY_BYTES: Final = 400
+OBJECTS_BY_BYTES: Final = 4
+"""What an entry takes in memory: by itself, and by the bytes that its value has in a file."""
 
 
 class SequenceOverlay:
     """A partitioned element, an element of a single key, or one instance of a partial one, whose `group` is known.
 
-    If it is `small`, all of it is read at once when the first key is missed.
+    When as many entries were read that to read all would have been cheaper, all are: the base has about `held`, of all
+    elements.
     """
 
     def __init__(
@@ -36,7 +51,7 @@ class SequenceOverlay:
         key_groups: int,
         group: int | None = None,
         *,
-        small: bool = False,
+        held: float = math.inf,
     ) -> None:
         self._element = element
         self._index = index
@@ -46,10 +61,14 @@ class SequenceOverlay:
         self._prefixes = [store_prefix(index, one) for one in (range(key_groups) if group is None else (group,))]
         self._before: dict[Any, bytes | None] = {}
         self._all_loaded = False
-        self._small = small
-        # What entries were, as bytes, None for none: since it began, and since each part of a row began inside.
-        self._frames: list[dict[Any, bytes | None]] = []
-        self._begun = False
+        self._fetches_max = held / READ_BY_READ
+        self._fetches = 0
+        # What entries were, by parts of a row that may be undone by themselves; `_noted` is what they were before.
+        self._frames: list[dict[Any, Any]] = []
+        # Entries that are noted when they are read are noted once, those that can't be changed in place at each write.
+        self._noted: dict[Any, Any] = {}
+        self._log: list[tuple[Any, Any]] = []
+        self._free = [True]
         self.growth = 0
         self.entries = self._make()
         self.container = self._wrap()
@@ -64,15 +83,17 @@ class SequenceOverlay:
         elif values.immutable:
             made = Entries()
         else:
-            made = Objects() if element.holds_objects else Hidden()
+            made = Hidden() if not element.holds_objects else Lists() if values.flat else Objects()
+        if isinstance(made, Objects):
+            made.coded = {}
+        if isinstance(made, Lists) and values.flat is not None:
+            made.flat = values.flat
         made.source, made.keys_codec, made.values_codec = self, element.keys, values
-        hint = element.key_hint
-        made.exact = (tuple if element.single else None) if get_origin(hint) is tuple else hint
+        made.exact = tuple if element.single else exact_type(element.key_hint)
         # Of what the container itself makes nothing is looked at.
         made.allowed = values.scalars or _NOTHING
-        made.touched, made.asked = {}, self._before
+        made.touched, made.asked, made.noted = {}, self._before, self._noted
         made.empty()
-        self._kind = type(made)
         return made
 
     def _wrap(self) -> Any:
@@ -85,7 +106,29 @@ class SequenceOverlay:
     @property
     def ending(self) -> tuple[Any, Any] | None:
         """What is touched, and what makes values of it when a row ends."""
-        return None if self._kind is Hidden else (self.entries.touched, self.entries.end_row)
+        return None if type(self.entries) is Hidden else (self.entries.touched, self.entries.end_row)
+
+    @property
+    def reached(self) -> dict[str, Any]:
+        """What code uses that reaches entries directly; `free` is true while notes are those of no part of a row."""
+        entries = self.entries
+        return {
+            "raw": entries,
+            "get": dict.get.__get__(entries),
+            "has": _contains.__get__(entries),
+            "set": dict.__setitem__,
+            "key": entries.exact,
+            "allowed": entries.allowed,
+            "asked": entries.asked,
+            "noted": self._noted,
+            "note": self._noted.setdefault,
+            "coded": entries.coded if isinstance(entries, Objects) else {},
+            "code": entries.coded.get if isinstance(entries, Objects) else None,
+            "pop": dict.pop.__get__(entries),
+            "log": self._log.append,
+            "mark": entries.touched.setdefault,
+            "free": self._free,
+        }
 
     # --- reading
 
@@ -102,19 +145,33 @@ class SequenceOverlay:
         """Return entries of the base that count as there."""
         return stored
 
+    def ask(self, unit: Any) -> None:
+        """Read an entry that was not asked for; one that was written since stays what it is."""
+        value = self.fetch(unit)
+        if value is not MISSING and not _contains(self.entries, unit):
+            dict.__setitem__(self.entries, unit, value)
+
     def fetch(self, unit: Any) -> Any:
         """Load one entry, or MISSING if the base has none or it was fetched before."""
-        if self._all_loaded or unit in self._before:
+        if unit in self._before:
             return MISSING
-        if self._small:
-            self._load_all()
-            return dict.get(self.entries, unit, MISSING)
+        self._fetches += 1
+        if not self._all_loaded and self._fetches > self._fetches_max:
+            self.ask_all()
+            if unit in self._before:
+                return MISSING
+        if self._all_loaded:
+            self._before[unit] = None
+            return MISSING
         (value,) = self._known([self._base.get(self._key(unit))])
         self._before[unit] = value
         return MISSING if value is None else self._element.values.decode(value)
 
-    def _load_all(self) -> None:
-        self.entries.load_all()
+    def ask_all(self) -> None:
+        """Read all entries that were not asked for."""
+        for unit, value in self.fetch_all().items():
+            if not _contains(self.entries, unit):
+                dict.__setitem__(self.entries, unit, value)
 
     def fetch_all(self) -> Mapping[Any, Any]:
         """Load every entry that was not fetched before."""
@@ -123,7 +180,6 @@ class SequenceOverlay:
         units, stored = self._scan()
         self._before.update(zip(units, stored, strict=True))
         self._all_loaded = True
-        self._switch()
         return dict(zip(units, self._element.values.decode_many(stored), strict=True))
 
     def _scan(self) -> tuple[list[Any], list[bytes]]:
@@ -141,65 +197,78 @@ class SequenceOverlay:
     # --- undoing
 
     def begin(self) -> None:
-        """From now on, know what entries were before they are touched."""
-        self._frames = [{}]
-        self._begun = True
-        self._switch()
+        """Know entries as they are now."""
+        self._noted.clear()
+        self._log.clear()
 
     def undo(self) -> None:
         """Make all entries what they were when it began; what they were first, if it never did."""
-        self._bring_back(self._frames[0] if self._begun else self._committed())
-        self._frames = [{}] if self._begun else []
+        # Of several notes the first one counts.
+        self._bring_back({**dict(reversed(self._log)), **self._noted})
+        self.begin()
         self.entries.touched.clear()
-        self._switch()
 
     def enter(self) -> None:
         """Begin a part of a row that may be undone by itself."""
         self._frames.append({})
-        self._switch()
+        self._free.clear()
 
     def leave(self, *, keep: bool) -> None:
         """End such a part: keep what it did, or undo it."""
         frame = self._frames.pop()
-        if not keep:
+        if keep and not self._frames and self._logs:
+            self._log += frame.items()
+        elif keep:
+            around = self._frames[-1] if self._frames else self._noted
+            for unit, was in frame.items():
+                around.setdefault(unit, was)
+        else:
             self._bring_back(frame)
-        elif self._frames:
-            self._frames[-1] = frame | self._frames[-1]
-        self._switch()
-
-    def _switch(self) -> None:
-        """Let entries tell what they were, or no longer; the object stays the one that user code holds."""
-        kind = self._kind
-        self.entries.__class__ = NOTING[kind] if self._frames else HOLDING[kind] if self._all_loaded else kind
+        if not self._frames:
+            self._free[:] = [True]
 
     def note(self, unit: Any) -> None:
-        """Note what an entry is before it is touched."""
-        frame = self._frames[-1]
-        if unit not in frame:
-            frame[unit] = self._stored(unit)
+        """Note what an entry is before it is touched, if that is not known yet."""
+        notes = self._frames[-1] if self._frames else self._noted
+        if self._logs and not self._frames:
+            self._log.append((unit, self._now(unit)))
+        elif unit not in notes:
+            notes[unit] = self._now(unit)
 
-    def _stored(self, unit: Any) -> bytes | None:
-        """Return an entry as it would be stored now."""
+    @property
+    def _logs(self) -> bool:
+        """Whether values can't be changed in place."""
+        return not isinstance(self.entries, Hidden)
+
+    def _now(self, unit: Any) -> Any:
+        """Return what brings an entry back: a value that can't be changed, or bytes; MISSING if there is none."""
         entries = self.entries
-        if not dict.__contains__(entries, unit):
-            value = self.fetch(unit)
+        if not _contains(entries, unit):
+            return MISSING if unit in self._before or self._all_loaded else UNREAD
+        if not isinstance(entries, Hidden):
+            return _getitem(entries, unit)
+        if isinstance(entries, Objects) and unit not in entries.touched:
+            data = entries.coded.get(unit) or self._before.get(unit)
+            if data is not None:
+                return data
+        return self._element.values.encode(_getitem(entries, unit))
+
+    def _bring_back(self, noted: Mapping[Any, Any]) -> None:
+        entries, decode = self.entries, self._element.values.decode
+        for unit, was in noted.items():
+            coded = entries.coded if isinstance(entries, Objects) else {}
+            coded.pop(unit, None)
+            value = was
+            if was is UNREAD:
+                # It may have been read since.
+                data = self._before.get(unit)
+                value = MISSING if data is None else decode(data)
+            elif was is not MISSING and isinstance(entries, Hidden):
+                value, coded[unit] = decode(was), was
             if value is MISSING:
-                return None
-            dict.__setitem__(entries, unit, value)
-        return self._element.values.encode(dict.__getitem__(entries, unit))
-
-    def _bring_back(self, stored: Mapping[Any, bytes | None]) -> None:
-        decode = self._element.values.decode
-        for unit, value in stored.items():
-            if value is None:
-                dict.pop(self.entries, unit, None)
+                dict.pop(entries, unit, None)
             else:
-                dict.__setitem__(self.entries, unit, decode(value))
-
-    def _committed(self) -> dict[Any, bytes | None]:
-        """Return what the base holds of all that was touched, or written without being read."""
-        self._find_overwritten(list(self.entries.units()))
-        return self._before
+                dict.__setitem__(entries, unit, value)
 
     def _find_overwritten(self, units: Sequence[Any]) -> None:
         """Look up what the base holds for units that were written without being read."""
@@ -212,18 +281,50 @@ class SequenceOverlay:
     # --- what changed
 
     def changes(self) -> Changes:
-        """Return what differs from the base, unordered."""
+        """Return what differs from the base, in store order; tombstones are behind it."""
         entries = self.entries
-        live = list(entries.units())
-        keys = self._keys(live)
+        entries.end_row()
+        keys, live = self._in_store_order(list(entries.units()))
         self._find_overwritten(live)
         before = list(map(self._before.__getitem__, live))
-        values: list[bytes | None] = [
-            *self._element.values.encode_many([dict.__getitem__(entries, unit) for unit in live])
-        ]
+        values: list[bytes | None]
+        if isinstance(entries, Objects):
+            values = list(map(entries.coded.get, live, before))
+        else:
+            values = [*self._element.values.encode_many(list(map(partial(_getitem, entries), live)))]
         changed = list(map(ne, values, before))
-        gone = [unit for unit, old in self._before.items() if old is not None and not dict.__contains__(entries, unit)]
-        self.growth = before.count(None) - len(gone)
+        gone = [unit for unit, old in self._before.items() if old is not None and not _contains(entries, unit)]
+        self.growth += before.count(None) - len(gone)
         return Changes(
             [*compress(keys, changed), *self._keys(gone)], [*compress(values, changed), *([None] * len(gone))]
         )
+
+    def _in_store_order(self, units: list[Any]) -> tuple[list[bytes], list[Any]]:
+        if self._group is None:
+            placed = in_store_order(self._index, self._element.keys, units, self._key_groups)
+            return placed.keys, placed.units
+        return self._keys(units), units
+
+    # --- memory
+
+    @property
+    def size_bytes(self) -> int:
+        """About what the entries that are held take in memory."""
+        coded = self.entries.coded.values() if isinstance(self.entries, Objects) else ()
+        return self._size_of(max(len(self._before), dict.__len__(self.entries)), (*self._before.values(), *coded))
+
+    def _size_of(self, entries: int, stored: Iterable[bytes | None]) -> int:
+        return entries * ENTRY_BYTES + OBJECTS_BY_BYTES * sum(map(len, filter(None, stored)))
+
+    def forget(self, *, held: float = math.inf) -> None:
+        """Hold nothing, between two rows and once the base has all that changed; it has about `held` entries then."""
+        self.entries.empty()
+        if isinstance(self.entries, Objects):
+            self.entries.coded.clear()
+        self._forget_read(held)
+
+    def _forget_read(self, held: float) -> None:
+        self._before.clear()
+        self.begin()
+        self._all_loaded = False
+        self._fetches, self._fetches_max = 0, held / READ_BY_READ

@@ -25,7 +25,10 @@ class SequenceTimers(SequenceOverlay):
         held = {unit: dict.__getitem__(self.entries, unit) for unit in self.entries.units()}
         moments = (self._timers.moment(value) for value in held.values())
         at = min((at for at in moments if at is not None), default=None)
-        self.soonest_us = None if at is None else self._timers.waits_until(at)
+        if at is not None:
+            # What was put down before may still be there.
+            waits = self._timers.waits_until(at)
+            self.soonest_us = waits if self.soonest_us is None else min(self.soonest_us, waits)
         changed = [(unit, self._before.get(unit), held.get(unit)) for unit in self._touched_units(held)]
         places, marks = due_changes(self._timers, self._due_index, self._key_groups, changed)
         return Changes(keys + places, values + marks)

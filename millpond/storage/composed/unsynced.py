@@ -1,8 +1,8 @@
 """A storage with a folder of this host beside it that nobody syncs, for what can be made anew or may be lost.
 
-Whatever is put is kept, with the promises of the storage below; whoever wants a file near the host puts it there
-(`near_of`). Near files may be lost or torn when the machine dies: they are named by the hash of their content, so that
-reading one tells. Reading looks near first.
+Whatever is put is kept, with the promises of the storage below; whoever is content with a file that is unsynced puts it
+there (`unsynced_of`). Such files may be lost or torn when the machine dies: their references have the hash of their
+content, so that reading one tells. Reading looks on the host first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def unsynced_storage(kept: Storage, known_as: str, local_root: str) -> UnsyncedS
     return UnsyncedStorage(kept, Path(local_root) / f"near-{digest}")
 
 
-def near_of(storage: Storage) -> Storage:
+def unsynced_of(storage: Storage) -> Storage:
     """Say where files are put that may be lost with this host: near it, if the storage has such a place."""
-    return storage.near if isinstance(storage, UnsyncedStorage) else storage
+    return storage.unsynced if isinstance(storage, UnsyncedStorage) else storage
 
 
 class _UnsyncedDoor(Door):
@@ -43,13 +43,13 @@ class _UnsyncedDoor(Door):
         """Leave it to the system when names reach the disk."""
 
 
-class NearStorage:
+class UnsyncedPuts:
     """A storage as it is for near files: they are put into the folder, and looked for there first."""
 
     def __init__(self, kept: Storage, folder: str | Path) -> None:
         self.kept = kept
         self._folder = Path(folder).absolute()
-        self._near = FileStorage(self._folder, _UnsyncedDoor())
+        self._unsynced = FileStorage(self._folder, _UnsyncedDoor())
 
     @property
     def url(self) -> str:
@@ -65,34 +65,34 @@ class NearStorage:
 
         A torn file may be in the way, left by a machine that died: it is replaced, if its name follows from the data.
         """
-        outcome = self._near.put(name, data)
-        if outcome is PutOutcome.PRESENT and is_by_content(name) and self._near.get(name) != data:
-            self._near.delete(name)
+        outcome = self._unsynced.put(name, data)
+        if outcome is PutOutcome.PRESENT and is_by_content(name) and self._unsynced.get(name) != data:
+            self._unsynced.delete(name)
             crashpoint("unsynced.replaced")
-            return self._near.put(name, data)
+            return self._unsynced.put(name, data)
         return outcome
 
     def get(self, name: str) -> bytes:
         """Return the bytes under a name."""
         with suppress(MissingError):
-            return self._near.get(name)
+            return self._unsynced.get(name)
         return self.kept.get(name)
 
     def contains(self, name: str) -> bool:
         """Say whether there is something under a name."""
-        return self._near.contains(name) or self.kept.contains(name)
+        return self._unsynced.contains(name) or self.kept.contains(name)
 
     def list(self, prefix: str) -> Names:
         """Return all names inside a folder, sorted."""
-        return sorted({*self._near.list(prefix), *self.kept.list(prefix)})
+        return sorted({*self._unsynced.list(prefix), *self.kept.list(prefix)})
 
     def delete(self, name: str) -> None:
         """Take a name away wherever it is."""
-        self._near.delete(name)
+        self._unsynced.delete(name)
         self.kept.delete(name)
 
 
-class UnsyncedStorage(NearStorage):
+class UnsyncedStorage(UnsyncedPuts):
     """The same for all other files, which are put into the storage below."""
 
     @property
@@ -106,14 +106,14 @@ class UnsyncedStorage(NearStorage):
         return self.kept
 
     @property
-    def near(self) -> NearStorage:
+    def unsynced(self) -> UnsyncedPuts:
         """The same storage, for near files."""
-        return NearStorage(self.kept, self._folder)
+        return UnsyncedPuts(self.kept, self._folder)
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a free name, durable on return."""
         return self.kept.put(name, data)
 
-    def forget_near(self, name: str) -> None:
+    def forget_unsynced(self, name: str) -> None:
         """Let go of what is near of a name that is durable by now, so that it is never read torn."""
-        self._near.delete(name)
+        self._unsynced.delete(name)

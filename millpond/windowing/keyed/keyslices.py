@@ -175,6 +175,30 @@ class KeySlices:
         empty = not left.slices and not left.sessions
         return emitted, None if empty else tuple(left), self._next(left)
 
+    def current(self, held: Held, name: str, time: int) -> Emitted | None:
+        """Return the window that a time lies in, of several the one that ends first, with the rows that it has so far.
+
+        None if it has none, or is one that does not know all of its rows.
+        """
+        now = Slices(*held)
+        if name in self._gaps:
+            return self._current_session(now, name, time)
+        grid = self._grids[name]
+        number = grid.oldest(time)
+        begin, end = int(grid.begin(number)), int(grid.end(number))
+        own = now.slices[bisect_left(now.slices, (begin,)) : bisect_left(now.slices, (end,))]
+        if not begin <= time < end or not own or number < self._first.get(name, number):
+            return None
+        whole = reduce(self._aggregate.combine, (partial for _, partial in own))
+        return Emitted(name, begin, end, self._aggregate.result(whole))
+
+    def _current_session(self, now: Slices, name: str, time: int) -> Emitted | None:
+        gap = self._gaps[name]
+        for first, last, _, partial in now.sessions.get(name, []):
+            if first - gap < time < last + gap and first >= self._whole.get(name, first):
+                return Emitted(name, first, last + gap, self._aggregate.result(partial))
+        return None
+
     def moments(self, held: Held, moment: int, until: int) -> list[int]:
         """Return the moments up to a time at which `close` has something new to emit, if it is asked at each of them.
 

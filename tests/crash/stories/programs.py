@@ -13,7 +13,7 @@ from millpond import BoundedLoss, Counter, Keep, Map, Partial, Partitioned, Prog
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import GENESIS_NAME, decode_manifest
 from millpond.checkpoint.recovery import read_state
-from millpond.engine.local_state.consolidation import Consolidation
+from millpond.engine.local_state.openstate import Consolidation
 from millpond.engine.plan import Level
 from millpond.engine.simulated import Simulated
 from millpond.state.local.storekey import PREFIX_BYTES, element_of

@@ -20,7 +20,7 @@ class Query:
 
 
 def read_lines(port: int, count: int) -> list[str]:
-    with socket.create_connection((LOOPBACK, port), timeout=30) as connection, connection.makefile() as lines:
+    with socket.create_connection((LOOPBACK, port), timeout=300) as connection, connection.makefile() as lines:
         return [next(lines).strip() for _ in range(count)]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from millpond.cli import app, doctor
 from millpond.cli.doctor import Finding, Status, package_finding, python_finding, resource_finding, temporary_finding
 from millpond.errors import SetupError
 from millpond.spark import java
+from millpond.spark.connectors import CONNECTORS
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
@@ -31,7 +33,31 @@ def test_this_machine_is_healthy():
     assert report["ok"] is True
     names = [check["name"] for check in report["checks"]]
     packages = ["pyspark", "pandas", "pyarrow", "numpy", "lmdb", "msgspec"]
-    assert names == ["Python", "Java", *packages, "cores", "memory", "free disk", "temporary folder"]
+    fits = ["connector kafka", "connector delta", "connector iceberg", "workers' Python"]
+    assert names == ["Python", "Java", *packages, "cores", "memory", "free disk", "temporary folder", *fits]
+
+
+def test_connectors_that_fit_are_named_and_others_say_which_spark_has_them():
+    fits = doctor.connector_finding("delta", "4.1.4")
+    assert (fits.status, fits.found) == (Status.OK, CONNECTORS["4.1"]["delta"])
+    none = doctor.connector_finding("iceberg", "4.3.0")
+    assert (none.status, none.found) == (Status.LOW, "none is published for Spark 4.3")
+    assert 'pip install "pyspark==4.1.*"' in none.advice
+
+
+def test_what_the_python_of_the_workers_lacks_is_named(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho millpond lmdb\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    found = doctor._workers()
+    assert found.status is Status.FAILS
+    assert "lacks millpond, lmdb" in found.found
+    assert "PYSPARK_PYTHON=" in found.advice
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "none"))
+    assert "no such program" in doctor._workers().found
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert doctor._workers().status is Status.OK
 
 
 def test_the_report_says_what_to_do(monkeypatch):

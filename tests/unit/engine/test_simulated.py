@@ -16,6 +16,7 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.engine.plan import BadRows
 from millpond.engine.simulated import Simulated
 from millpond.errors import EpochError, RowError, StorageError
+from millpond.keygroups import Layout
 from millpond.sinks.memory import MemorySink
 from millpond.storage.backends.files import FileStorage
 from tests.programs.keyed import Fraud, Recommender, Store, Totals, Words, committed_state, oracle, random_rows
@@ -285,6 +286,38 @@ def test_replies_in_parquet_are_seen_only_when_their_epoch_is_committed(tmp_path
     assert code_of(lambda: simulated.epoch([("count", ("b",))])) == "MP309"
     assert sorted(path.name for path in out.glob("*.parquet")) == seen
     assert len(list((out / "_staged").glob("*.parquet"))) == 1
+
+
+class Hops(Program):
+    """Goes on at a key that it finds on its way."""
+
+    places = Partitioned(Map[int, str])
+    visits = Partitioned(Counter[str])
+
+    @entry
+    def go(self, key: int) -> int:
+        self.places[key] = f"place {key}"
+        place = self.places[key]
+        self.visits[place] += 1
+        return self.visits[place]
+
+
+def test_a_key_that_has_no_group_costs_its_row_and_has_a_code_of_its_own(tmp_path, monkeypatch):
+    group_of = Layout.group_of
+
+    def picky(layout, key):
+        if key == "place 2":
+            raise TypeError(f"no group for {key}")
+        return group_of(layout, key)
+
+    monkeypatch.setattr(Layout, "group_of", picky)
+    rows = [("go", (key,)) for key in range(4)]
+    with pytest.raises(RowError, match="`place` is used as a key of state") as caught:
+        Simulated(compile_once(Hops), tmp_path / "fails").epoch(rows)
+    assert caught.value.code == "MP227"
+    skips = Simulated(compile_once(Hops), tmp_path / "skips", bad_rows=BadRows.SKIP)
+    skips.epoch(rows)
+    assert skips.replies() == {0: 1, 1: 1, 3: 1}
 
 
 @pytest.mark.parametrize("others", [False, True])

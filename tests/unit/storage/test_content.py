@@ -9,12 +9,15 @@ from millpond.storage.backends.memory import MemoryStorage
 from millpond.storage.content import FileRef, get_content, put_content
 
 
-def test_a_file_is_named_by_its_content():
+def test_a_file_is_named_by_its_mark_and_its_content():
     storage = MemoryStorage()
     ref = put_content(storage, "deltas", b"content", mark="test")
     digest = hashlib.sha256(b"content").hexdigest()
-    assert ref == FileRef(f"deltas/{digest[:40]}", 7, digest)
+    named = hashlib.sha256(f"test/{digest}".encode()).hexdigest()
+    assert ref == FileRef(f"deltas/{named[:40]}", 7, digest)
     assert get_content(storage, ref) == b"content"
+    other = put_content(storage, "deltas", b"content", mark="another")
+    assert (other.name != ref.name, other.sha256) == (True, ref.sha256)
 
 
 def test_writing_the_same_content_twice_is_one_file():

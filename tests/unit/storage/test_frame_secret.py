@@ -187,7 +187,7 @@ def test_a_whole_checkpoint_is_signed_and_nobody_reads_it_without_the_secret(use
     checkpoint = open_ledger(storage)
     for batch in range(2):
         run_batch(checkpoint, storage, batch, MemorySink().publish)
-    assert checkpoint._snapshots._process.wait(60) == 0
+    assert checkpoint._snapshots._process.wait(600) == 0
     for batch in range(2, len(BATCHES)):
         run_batch(checkpoint, storage, batch, MemorySink().publish)
     assert checkpoint.head.snapshot_epoch == 2

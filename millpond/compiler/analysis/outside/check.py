@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from functools import _lru_cache_wrapper
 from typing import Any, Final, NoReturn
 
-from millpond.compiler.analysis.kinds import returned
 from millpond.compiler.analysis.outside.may_alias import MayAlias
 from millpond.compiler.analysis.outside.things import (
     BY_AUGMENTING,
@@ -53,6 +52,7 @@ from millpond.compiler.analysis.outside.things import (
     value_of,
 )
 from millpond.compiler.analysis.record_types import classes_in
+from millpond.compiler.analysis.types import returned
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.front.callees import is_helper, is_static, read_helper

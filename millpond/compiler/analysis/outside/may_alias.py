@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
+from millpond.compiler.analysis.effects import is_fresh
 from millpond.compiler.front.scope import Names, Scope
-from millpond.compiler.ir.patterns import FRESH
 
 ElementOf = Callable[[ast.AST], str]
 """The name of the state element that a node stands for; "" if none."""
@@ -48,7 +48,7 @@ class MayAlias:
                 return
             case ast.Subscript(value=value):
                 yield from self._sources(value)
-            case ast.Call(func=callee) if any(self._scope.resolve(callee) is known for known in FRESH):
+            case ast.Call(func=callee) if is_fresh(self._scope.resolve(callee)):
                 return
             case _:
                 for child in ast.iter_child_nodes(node):

@@ -25,8 +25,8 @@ from typing import Any, Final, get_origin
 
 import numpy as np
 
+from millpond.compiler.analysis.effects import PLAIN, effect_of
 from millpond.compiler.analysis.mutability import field_of, is_frozen, items_of
-from millpond.compiler.ir.patterns import PLAIN
 
 _CODE: Final = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, enum.Enum),
@@ -327,7 +327,7 @@ def changes_argument(function: Any) -> int | None:
 
 def made_by(function: Any, given: Value) -> Value:
     """What a function makes of what it is given, as far as that is known without looking into it."""
-    if any(function is known for known in PLAIN):
+    if effect_of(function) == PLAIN:
         return NOTHING
     if any(function is known for known in _GIVING):
         return join(given, given.part())

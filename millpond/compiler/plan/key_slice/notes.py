@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from millpond.compiler.analysis.kinds import Kinds
+from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.objects import Objects
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Method, Site
@@ -25,6 +25,8 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Generator
 _TAKES_ALL: Final = (sum, list, tuple, set, frozenset, dict, sorted, min, max, any, all)
 _TAKES_ALL_METHODS: Final = frozenset(("join", "extend", "update", "union"))
 _PASSES_ON: Final = (enumerate, zip, reversed, map, filter)
+
+_SHOWN_MAX: Final = 60
 
 READ: Final = "depends on what is read here"
 BRANCH: Final = "depends on a branch on what is read here"
@@ -70,7 +72,7 @@ class Notes:
         self._tools = tools
         finder = Sites(method, elements)
         self.sites: dict[int, Site] = {id(site.node): site for part in statements for site in finder.of(part)}
-        self.kinds = Kinds(method, statements, self.sites, elements)
+        self.kinds = Hints(method, statements, elements)
         self.objects = Objects(method, statements, self.sites, elements, self.kinds)
         self._at_once = frozenset(id(node) for part in statements for node in self._taken(part))
 
@@ -183,7 +185,7 @@ class Notes:
         shown = source.text(key)
         return refuse(
             "MP181",
-            f"the key `{shown}` of self.{site.element} can't be known from the arguments",
+            f"self.{site.element}[{shown}] follows from {_short(source.text(taint.node))}",
             source,
             site.node,
             expected="keys that follow from the arguments of the entry point",
@@ -334,3 +336,9 @@ def _if(test: ast.expr, notes: list[ast.expr]) -> list[ast.expr]:
 
 def _all(notes: list[ast.expr]) -> ast.expr:
     return notes[0] if len(notes) == 1 else ast.Tuple(notes, ast.Load())
+
+
+def _short(text: str) -> str:
+    """The text of an expression on one line, and not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_MAX else f"{line[: _SHOWN_MAX - 3]}..."

@@ -80,7 +80,7 @@ class LogTail:
         self._witness = Witness(root, door, durable)
         self._file_bytes_max = file_bytes_max
         # After a power cut anything may follow the last record; while processes come and go, only half a record.
-        self._judged = False
+        self._validated = False
         self._swept = False
         self.index = LogIndex()
         self.file: OpenFile | None = None
@@ -115,14 +115,14 @@ class LogTail:
             if not self._load():
                 self._compare_with_witness()
                 return
-        elif self._judged and (self._swept or not exclusive) and not self.is_behind():
+        elif self._validated and (self._swept or not exclusive) and not self.is_behind():
             return
         stopped = self._replay()
         assert self.file is not None
-        if stopped is not None or not self._judged:
+        if stopped is not None or not self._validated:
             self._judge_end(stopped or "zeros")
             self._compare_with_witness()
-            self._judged = True
+            self._validated = True
         if exclusive and (stopped is not None or not self._swept):
             with coded("cut", log_name(self.number)):
                 if self._door.size(self.file.descriptor) > self.end:
@@ -424,7 +424,7 @@ class LogTail:
             self._door.sync_folder(self._root)
         if self.file is None:
             self._open_file(number, FILE_HEADER_BYTES)
-            self._judged = self._swept = True
+            self._validated = self._swept = True
 
     def _rotate(self) -> None:
         """Begin the next file: it is durable before the last record of this one points to it."""

@@ -15,7 +15,7 @@ from millpond.checkpoint.commit.checkpoint import (
 from millpond.checkpoint.commit.commit import DELTAS_KEPT
 from millpond.checkpoint.records.manifest import ElementSchema, StateFile, manifest_hash, manifest_name
 from millpond.checkpoint.records.offers import Batch, BoundedRun, Rescaled
-from millpond.checkpoint.records.work import NearFile, UnsyncedChanges
+from millpond.checkpoint.records.work import UnsyncedChanges, UnsyncedFile
 from millpond.checkpoint.recovery import last_manifest, read_genesis, read_state
 from millpond.checkpoint.snapshots import snapshots
 from millpond.clock import ManualClock
@@ -380,7 +380,7 @@ def test_an_error_after_the_commit_is_not_a_second_application(sink):
 def test_work_that_does_not_fit_is_refused_before_it_is_written(storage, near):
     checkpoint = open_ledger(storage)
     file = StateFile(FileRef("deltas/x", 0, "0" * 64), 0, KEY_GROUPS, 1)
-    changed = Changed(near=UnsyncedChanges(files=(NearFile(file, b""),))) if near else Changed(files=(file,))
+    changed = Changed(unsynced=UnsyncedChanges(files=(UnsyncedFile(file, b""),))) if near else Changed(files=(file,))
     work = EpochWork((changed,), (), {})
     call = lambda: checkpoint.run_epoch(Batch("q", 0), lambda parent: work, lambda m: None, partitions=2)  # noqa: E731
     assert code_of(call) == "MP415"

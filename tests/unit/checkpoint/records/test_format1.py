@@ -70,7 +70,7 @@ def upkeep(query, **changes):
 )
 def test_the_query_told_the_kind_of_an_epoch(fields, offer):
     manifest = read(fields)
-    assert (manifest.offer, manifest.format) == (offer, FORMAT)
+    assert (manifest.offer, manifest.format) == (offer, 1)
     assert manifest.stream == (offer if isinstance(offer, Batch) else Batch("q", 2, ("kafka",)))
 
 

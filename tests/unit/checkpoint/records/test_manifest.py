@@ -99,7 +99,7 @@ def test_the_name_has_ten_digits():
     "changes",
     [
         {"format": FORMAT + 1},
-        {"format": 1},
+        {"format": 0},
         {"checkpoint": "nobody"},
         {"epoch": 0, "deltas": (), "snapshot_epoch": 0, "snapshot": ()},
         {"epoch": 10**10, "deltas": (delta(10**10),), "snapshot_epoch": 10**10 - 1},

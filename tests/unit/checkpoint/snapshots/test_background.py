@@ -23,7 +23,7 @@ from millpond.storage.backends.memory import MemoryStorage
 from tests.children import in_child
 from tests.programs.ledger import BATCHES, ELEMENTS, KEY_GROUPS, MemorySink, run_batch, state_after
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 600
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from millpond.windowing import ClosedWindow
 from millpond.windowing.element import Windows
 from tests.programs.timed import START, fired_by, live_state
 from tests.sizes import compile_once
-from tests.unit.engine.test_windowframes import plan_of
+from tests.unit.spark.frames.test_windowplan import plan_of
 
 SECOND = 1_000_000
 TEN = timedelta(seconds=10)

@@ -28,7 +28,7 @@ from millpond.state.changes import Changes
 from tests.programs.keyed import PROGRAMS, Store, Totals, committed_state, fresh_seed, oracle, random_rows
 from tests.property.test_time import Alarms, compare, run_both
 from tests.unit.engine.task.test_step import totals_batch, without_times
-from tests.unit.engine.test_raising_rows import Picky, plain_run
+from tests.unit.engine.test_failures_raising_rows import Picky, plain_run
 
 FEW = 4 * ROW_BYTES
 """Memory for a handful of rows."""

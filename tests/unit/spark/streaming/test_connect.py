@@ -15,7 +15,7 @@ from millpond.spark.streaming import connect
 from millpond.spark.streaming.connect import Handing, Relay, Words, over_connect, start_patiently
 from tests.sizes import some_of
 
-SECONDS_MAX = 20
+SECONDS_MAX = 600
 
 
 class FakeConf:

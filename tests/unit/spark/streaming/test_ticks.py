@@ -10,7 +10,7 @@ import pytest
 from millpond.errors import EpochError, MillpondError
 from millpond.spark.streaming.ticks import TICK, Ticker, tick_seconds
 
-WAIT = 20
+WAIT = 600
 
 
 class Query:

@@ -342,13 +342,13 @@ def go_on(process):
 
 
 def finish(process):
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == 0
 
 
 def kill(process):
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == -signal.SIGKILL
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import random
 
 import pytest
@@ -32,7 +33,7 @@ def stored(declared, entries):
 
 def overlay(declared, entries, *, small=False):
     element, base = stored(declared, entries)
-    return SequenceOverlay(element, 3, base, GROUPS, small=small)
+    return SequenceOverlay(element, 3, base, GROUPS, held=0 if small else math.inf)
 
 
 def value_of(declared, rng):
@@ -77,7 +78,7 @@ def test_every_operation_gives_what_the_loaded_container_gives(declared, seed, s
     rng = random.Random(seed)
     first = {key: value_of(declared, rng) for key in rng.sample("abcdef", rng.randrange(7))}
     element, base = stored(declared, first)
-    demanded = SequenceOverlay(element, 3, base, GROUPS, small=small)
+    demanded = SequenceOverlay(element, 3, base, GROUPS, held=0 if small else math.inf)
     loaded = element.bare()
     loaded.update(copy.deepcopy(first))
     for _ in range(60):
@@ -116,6 +117,7 @@ def test_what_is_undone_was_never_there(declared, seed):
     assert dict(one.container) == first
     some()
     before = copy.deepcopy(dict(one.container))
+    one.entries.end_row()
     one.begin()
     for _ in range(3):
         some()
@@ -130,6 +132,26 @@ def test_what_is_undone_was_never_there(declared, seed):
         some()
         one.undo()
         assert dict(one.container) == before
+
+
+@pytest.mark.parametrize("declared", TYPES, ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_entries_that_are_forgotten_are_read_again(declared, seed):
+    rng = random.Random(seed)
+    element, base = stored(declared, {key: value_of(declared, rng) for key in "abcd"})
+    one, loaded = SequenceOverlay(element, 3, base, GROUPS), element.bare()
+    loaded.update(copy.deepcopy(dict(one.container)))
+    first = len(loaded)
+    for _ in range(40):
+        operation, key, value = rng.choice(list(OPERATIONS)), rng.choice("abcdef"), value_of(declared, rng)
+        assert done(operation, one.container, key, value) == done(operation, loaded, key, value), operation
+        if rng.random() < 0.3:
+            one.entries.end_row()
+            held = changed(base, one)
+            one.forget()
+            base._entries = held
+    one.changes()
+    assert one.growth == len(loaded) - first
 
 
 def test_an_empty_dict_in_json_is_one_that_is_empty():

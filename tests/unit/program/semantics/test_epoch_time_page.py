@@ -8,7 +8,7 @@ from pathlib import Path
 
 from millpond.compiler.compile import compile_program
 
-PAGE = Path(__file__).parents[3] / "docs" / "TIME.md"
+PAGE = Path(__file__).parents[4] / "docs" / "TIME.md"
 
 
 def test_the_page_does_what_it_says(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from millpond.checkpoint.read.plain import printable
 from millpond.engine.publish.staging import FolderArea
-from millpond.errors import FeedError, MillpondError, RowError
+from millpond.errors import FeedError, MillpondError, RowError, StorageError
 from millpond.sinks import Sink, SinkDescription, Staged, StagedFile, Token
 from millpond.sinks.console import ConsoleSink, console
 from millpond.sinks.functions import EpochSink, foreach_epoch
@@ -40,10 +40,16 @@ def test_a_parquet_sink_is_an_absolute_folder(tmp_path, monkeypatch):
     assert parquet(f"file:{tmp_path}/x").path == str(tmp_path / "x")
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/x", "hdfs://host/x", "", "file:"])
+@pytest.mark.parametrize("path", ["hdfs://host/x", "", "file:"])
 def test_a_place_that_is_no_folder_is_refused(path):
     with pytest.raises(FeedError, match="MP502"):
         parquet(path)
+
+
+def test_an_address_of_an_object_store_that_is_none_is_refused_without_its_password():
+    with pytest.raises(StorageError, match="MP311") as caught:
+        parquet("s3://me:hunter2@bucket/x")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_memory_holds_epochs_in_their_order_and_each_once(staged):

@@ -9,9 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from millpond.checkpoint.recovery import read_state
-from millpond.engine.local_state import consolidation
-from millpond.engine.local_state.consolidation import Consolidation
-from millpond.engine.local_state.openstate import store_path
+from millpond.engine.local_state import openstate
+from millpond.engine.local_state.openstate import Consolidation, store_path
 from millpond.keygroups import Layout
 from millpond.state.local.localstore import LocalStore
 from tests.unit.engine.local_state.test_openstate import LAYOUT, Job
@@ -88,8 +87,8 @@ def test_the_end_waits_for_what_is_under_way_and_closes_the_stores(job, monkeypa
     job.run(["a"])
     job.run(["b"])
     seen = []
-    caught_up = consolidation.catch_up
-    monkeypatch.setattr(consolidation, "catch_up", lambda *args: (seen.append(args[-1]), caught_up(*args))[1])
+    caught_up = openstate.catch_up
+    monkeypatch.setattr(openstate, "catch_up", lambda *args: (seen.append(args[-1]), caught_up(*args))[1])
     made = Consolidation(job.storage, job.local)
     made.start(job.checkpoint.parent, LAYOUT)
     made.close()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from millpond.engine.elastic import Elastic, Observed, Reason
 from millpond.engine.elastic.standard import Queue
 from tests.sizes import some_of
-from tests.unit.engine.elastic.test_policies import Cluster, even
+from tests.unit.engine.elastic.test_standard_policies import Cluster, even
 
 SPARK_S = 0.4
 

@@ -1,0 +1,169 @@
+"""One writer of a topic: rows of files and the tokens of these files in one transaction.
+
+Whoever begins with a transactional id ends what others left under it, and fences them. A file has always the same id,
+so whoever finds its token missing after that is the only one who can write it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from millpond.crashpoints import crashpoint
+from millpond.errors import SinkError
+from millpond.sinks.kafka.failures import as_text, refusal, speaking
+from millpond.sinks.kafka.records import Record, Records
+from millpond.sinks.kafka.tokenlog import record_of, tokens_out
+from millpond.sinks.missing import client
+from millpond.sinks.protocol import StagedFile
+from millpond.sinks.tokens import Token
+
+SPREAD_ROWS = 10_000
+"""Files of fewer rows are written together by the driver: a transaction of their own costs more than their rows."""
+
+SLOTS = 16
+"""Transactional ids for larger files; a file is written under one of them that follows from its name."""
+
+_BATCH = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Where replies go, and how: all that a task needs to know."""
+
+    servers: str
+    name: str
+    tokens: str
+    records: Records
+    timeout_s: float
+    options: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """What every client of Kafka gets."""
+        return {"bootstrap.servers": self.servers, "log_level": 2, **self.options}
+
+    def token_key(self, writer: str, slot: int) -> str:
+        """Return the key of a writer's tokens; several topics may keep theirs in one."""
+        return f"{self.name}:{writer}:{slot}"
+
+    def producer(self, **more: Any) -> Any:
+        """Return a producer that is made for throughput."""
+        usual = {
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+            "batch.size": 1_000_000,
+        }
+        with speaking("write to", self.name):
+            return client("confluent_kafka", "kafka").Producer({**usual, **self.client_options, **more})
+
+
+def slot_of_large(file: Token) -> int:
+    """Return the slot of a file that is written apart from others."""
+    return 1 + zlib.crc32(file.file.encode()) % SLOTS
+
+
+def slot_of(file: StagedFile) -> int:
+    """Return the slot of a file: 0 for all small ones."""
+    return 0 if file.rows < SPREAD_ROWS else slot_of_large(file.token)
+
+
+class Writer:
+    """A transactional producer under the id of a writer and a slot; it fences all earlier ones."""
+
+    def __init__(self, topic: Topic, writer: str, slot: int) -> None:
+        self._topic = topic
+        self.key = topic.token_key(writer, slot)
+        limit = {"transaction.timeout.ms": max(10_000, int(topic.timeout_s * 1000))}
+        self._producer = topic.producer(**{"transactional.id": f"{writer}:{slot}", **limit})
+        with speaking("begin a transaction for", topic.name):
+            # Connected first: librdkafka asks for its coordinator again only after half a second.
+            self._producer.list_topics(topic.name, topic.timeout_s)
+            self._producer.init_transactions(topic.timeout_s)
+
+    def write(self, files: Sequence[StagedFile], known: set[str]) -> None:
+        """Write the rows of files and their tokens, all or nothing; `known` are tokens of this epoch, which stay."""
+        with speaking("write to", self._topic.name):
+            self._producer.begin_transaction()
+            try:
+                for file in files:
+                    send(self._producer, self._topic, file)
+                    crashpoint("kafka.sent")
+                tokens = {str(file.token) for file in files} | known
+                self._producer.produce(self._topic.tokens, value=record_of(tokens), key=self.key, partition=0)
+                self._producer.flush(self._topic.timeout_s)
+                crashpoint("kafka.flushed")
+                self._producer.commit_transaction(self._topic.timeout_s)
+            except client("confluent_kafka", "kafka").KafkaException as error:
+                self._abort(error.args[0])
+                raise
+        crashpoint("kafka.committed")
+
+    def _abort(self, error: Any) -> None:
+        kafka = client("confluent_kafka", "kafka")
+        if not error.fatal():
+            try:
+                self._producer.abort_transaction(self._topic.timeout_s)
+            except kafka.KafkaException as second:
+                raise refusal(error, "write to", self._topic.name) from second
+
+
+def write_apart(
+    topic: Topic, writer: str, slot: int, files: Sequence[StagedFile], known: frozenset[str], since: int
+) -> str:
+    """Write files from a task, unless their tokens are out: among those `known`, or in the log `since` an offset.
+
+    Returns up to where the log was read, or an error, as text.
+    """
+    try:
+        own = Writer(topic, writer, slot)
+        out, end = tokens_out(topic.client_options, topic.tokens, since, topic.timeout_s)
+        found = out.get(own.key, known)
+        if missing := [file for file in files if str(file.token) not in found]:
+            own.write(missing, {text for text in found if Token.parse(text).epoch == files[0].token.epoch})
+    except SinkError as error:
+        return as_text(error)
+    return str(end)
+
+
+def write_plainly(topic: Topic, files: Sequence[StagedFile]) -> str:
+    """Write files without a transaction: their rows may come again after a crash. Returns an error as text."""
+    failed: list[Any] = []
+    try:
+        producer = topic.producer(**{"message.timeout.ms": max(1, int(topic.timeout_s * 1000))})
+        with speaking("write to", topic.name):
+            for file in files:
+                send(producer, topic, file, lambda error, _: failed.append(error) if error is not None else None)
+            producer.flush()
+        if failed:
+            raise refusal(failed[0], "write to", topic.name)
+    except SinkError as error:
+        return as_text(error)
+    return "0"
+
+
+def send(producer: Any, topic: Topic, file: StagedFile, delivered: Any = None) -> None:
+    """Hand the rows of a file to a producer."""
+    batch: list[Record] = []
+    for record in topic.records.of(file.read()):
+        batch.append(record)
+        if len(batch) == _BATCH:
+            _send(producer, topic.name, batch, delivered)
+            batch = []
+    _send(producer, topic.name, batch, delivered)
+
+
+def _send(producer: Any, topic: str, batch: Sequence[Record], delivered: Any) -> None:
+    for record in batch:
+        headers = {} if record.headers is None else {"headers": record.headers}
+        while True:
+            try:
+                producer.produce(topic, record.value, record.key, on_delivery=delivered, **headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.poll(0)

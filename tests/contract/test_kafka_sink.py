@@ -1,0 +1,113 @@
+"""The Kafka sink against a real broker: the contract, what records look like, fencing, and servers that are away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from millpond.errors import SinkError
+from millpond.sinks import Token, kafka
+from millpond.sinks.kafka import transactions
+from millpond.testing.sinks import check_sink
+from tests.contract.stages import staged
+from tests.contract.topics import records_in, rows_in, topic_name
+
+TOKEN = Token("0b9f4e0e-5c56-4d0b-8a0e-0c8f7f6f2a11", (), "add.replies", 1)
+
+
+@pytest.fixture
+def servers(kafka_server):
+    return kafka_server.servers
+
+
+@pytest.mark.parametrize("rows_apart", [transactions.SPREAD_ROWS, 0], ids=["together", "apart"])
+def test_contract(servers, tmp_path, monkeypatch, rows_apart):
+    monkeypatch.setattr(transactions, "SPREAD_ROWS", rows_apart)
+    topic = topic_name()
+    check_sink(lambda: kafka(servers, topic), lambda _: rows_in(servers, topic), tmp_path)
+
+
+def test_contract_at_least_once(servers, tmp_path):
+    topic = topic_name()
+    check_sink(lambda: kafka(servers, topic, exactly_once=False), lambda _: rows_in(servers, topic), tmp_path)
+
+
+def test_keys_raw_values_and_headers(servers, tmp_path):
+    topic = topic_name()
+    sink = kafka(servers, topic, key="user", value="payload", headers={"trace": "trace"})
+    table = {"user": ["ä", None], "payload": [b"\x00\xff", None], "trace": ["t1", None]}
+    sink.recover(TOKEN, [])
+    sink.publish(TOKEN, staged(tmp_path, TOKEN, table))
+    found = [(record.key(), record.value(), record.headers()) for record in records_in(servers, topic)]
+    assert sorted(found, key=repr) == sorted(
+        [("ä".encode(), b"\x00\xff", [("trace", b"t1")]), (None, None, [("trace", None)])], key=repr
+    )
+
+
+def test_some_columns_as_json(servers, tmp_path):
+    topic = topic_name()
+    sink = kafka(servers, topic, value=["b", "a"])
+    sink.publish(TOKEN, staged(tmp_path, TOKEN, {"a": [1], "b": ["x"], "c": [None]}))
+    assert [record.value() for record in records_in(servers, topic)] == [b'{"b":"x","a":1}']
+
+
+def test_a_column_that_is_not_there_is_named(servers, tmp_path):
+    sink = kafka(servers, topic_name(), key="usr")
+    with pytest.raises(SinkError, match="usr") as caught:
+        sink.publish(TOKEN, staged(tmp_path, TOKEN, {"user": [1]}))
+    assert caught.value.code == "MP803"
+
+
+def test_an_overtaken_driver_is_fenced_and_told_so(servers, tmp_path):
+    topic = topic_name()
+    first, second = kafka(servers, topic), kafka(servers, topic)
+    first.recover(TOKEN, [])
+    second.recover(TOKEN, [])
+    with pytest.raises(SinkError, match="another driver") as caught:
+        first.publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
+    assert caught.value.code == "MP801"
+    second.publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
+    assert rows_in(servers, topic) == [{"n": 1}]
+
+
+def test_a_transaction_that_was_left_open_is_ended_by_the_next_start(servers, tmp_path):
+    topic = topic_name()
+    sink = kafka(servers, topic)
+    sink.recover(TOKEN, [])
+    left = sink._writers[TOKEN.writer]._producer
+    left.begin_transaction()
+    left.produce(topic, b'{"n": 0}')
+    left.flush()
+    after = kafka(servers, topic)
+    files = staged(tmp_path, TOKEN, {"n": [1]})
+    assert after.recover(TOKEN, [file.token for file in files.files]) == []
+    after.publish(TOKEN, files)
+    assert rows_in(servers, topic) == [{"n": 1}]
+    assert len(records_in(servers, topic, "read_uncommitted")) == 2
+
+
+def test_tokens_are_written_with_the_rows_and_only_of_the_last_epoch(servers, tmp_path):
+    topic = topic_name()
+    sink = kafka(servers, topic, tokens=f"{topic}-of-my-own")
+    for epoch in (1, 2):
+        token = Token(TOKEN.checkpoint, (), TOKEN.sink, epoch)
+        sink.publish(token, staged(tmp_path, token, {"n": [1]}, {"n": [2]}))
+    records = [(record.key(), json.loads(record.value())) for record in records_in(servers, f"{topic}-of-my-own")]
+    assert [[Token.parse(text).epoch for text in tokens] for _, tokens in records] == [[1, 1], [2, 2]]
+    assert {key for key, _ in records} == {f"{topic}:{TOKEN.writer}:0".encode()}
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_broker_that_is_away_is_told_with_a_code(tmp_path, exactly_once):
+    quick = {"socket.timeout.ms": 1000, "message.timeout.ms": 1000}
+    sink = kafka("127.0.0.1:1", "t", exactly_once=exactly_once, timeout_seconds=1, options=quick)
+    with pytest.raises(SinkError) as caught:
+        sink.publish(TOKEN, staged(tmp_path, TOKEN, {"n": [1]}))
+    assert caught.value.code == "MP800"
+    assert "the epoch is committed" in str(caught.value)
+
+
+def test_a_password_is_never_shown():
+    sink = kafka("broker:9092", "t", options={"sasl.password": "hunter2"})
+    assert "hunter2" not in repr(sink) + repr(sink.describe()) + repr(sink._topic)

@@ -1,0 +1,67 @@
+"""What records of Kafka say of rows: JSON that json reads as the row, whatever columns there are."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+
+import pyarrow as pa
+import pytest
+
+from millpond.errors import SinkError
+from millpond.sinks.kafka.records import Records
+
+ROWS = {
+    "n": [1, None, -(2**63)],
+    "small": pa.array([255, None, 0], pa.uint8()),
+    "x": [0.5, None, 1e300],
+    "yes": [True, None, False],
+    "t": ['a "quoted" \\ é\n', None, ""],
+    'odd "name"': ["x", None, "y"],
+    "many": [[1, None], None, []],
+    "one": [{"a": 1, "b": None}, None, {"a": None, "b": "x"}],
+}
+
+
+def values(records, rows):
+    return [json.loads(record.value) for record in records.of(pa.table(rows))]
+
+
+def test_json_says_what_the_row_says():
+    assert values(Records(), ROWS) == pa.table(ROWS).to_pylist()
+
+
+def test_what_json_has_no_form_for_is_text():
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
+    rows = {
+        "raw": [b"\x00\xff"],
+        "price": [decimal.Decimal("1.50")],
+        "day": [moment.date()],
+        "at": pa.array([moment], pa.timestamp("us", tz="UTC")),
+        "nan": [float("nan")],
+    }
+    (value,) = values(Records(), rows)
+    assert value == {
+        "raw": "AP8=",
+        "price": "1.50",
+        "day": "2026-01-02",
+        "at": "2026-01-02T03:04:05.000006Z",
+        "nan": None,
+    }
+
+
+def test_rows_of_many_batches_come_in_their_order():
+    rows = {"n": list(range(25_000))}
+    assert [value["n"] for value in values(Records(), rows)] == rows["n"]
+
+
+def test_keys_are_raw_or_json():
+    table = pa.table({"k": ["a", None], "n": [1, 2]})
+    assert [record.key for record in Records(key="k").of(table)] == [b"a", None]
+    assert [record.key for record in Records(key="n").of(table)] == [b"1", b"2"]
+
+
+def test_a_column_that_is_not_there_is_refused():
+    with pytest.raises(SinkError, match="MP803"):
+        list(Records(value=("n", "m")).of(pa.table({"n": [1]})))
