@@ -32,7 +32,7 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "sinks, sources, open state, metrics, loops and graphs", "ReadError"),
+    ("MP8", "sinks, open state, loops", "ReadError"),
 )
 
 ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError", "LoopError")}
