@@ -32,7 +32,7 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "sinks, open state, loops", "ReadError"),
+    ("MP8", "the edge, loops and graphs", "ReadError"),
 )
 
 ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError", "LoopError")}
