@@ -24,7 +24,7 @@ from benchmarks.report import BenchmarkError, Figures, Teller, timed
 from millpond.loops import Vertex, connected_components, pagerank, rounds
 from millpond.loops.vertices import ranks
 from millpond.loops.vertices.compressed import Compressed
-from millpond.spark.frames.graphs import GraphFrame
+from millpond.spark.frames.graphframes import GraphFrame
 
 ROUNDS = 20
 DAMPING = 0.85

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from millpond.engine.time.declared import EventTime
 
 if TYPE_CHECKING:
-    from millpond.spark.frames.graphs import GraphFrame
+    from millpond.spark.frames.graphframes import GraphFrame
     from millpond.spark.frames.reading import Frame
 
 
@@ -29,6 +29,6 @@ def graph(
     a row that it takes all equal edges before it out. The first column of `vertices` has vertices that may have no
     edge. docs/GRAPHS.md tells what can be computed.
     """
-    from millpond.spark.frames.graphs import GraphFrame
+    from millpond.spark.frames.graphframes import GraphFrame
 
     return GraphFrame(edges, source, target, time, weight, removed, vertices, partitions)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+from millpond.errors import LoopError
 from millpond.loops.contexts import Context
 from millpond.loops.kinds import LoopIteration, LoopKind, bounds_of
 from millpond.loops.lanes import Bounds, Packed
@@ -14,6 +15,9 @@ from millpond.loops.vertices.edges import EdgeRow, Edges
 from millpond.loops.vertices.ready import Outcome, Ready
 from millpond.loops.vertices.vertex import Vertex, message_of, vertex_rows
 from millpond.state.codec.valuecodec import ValueCodec
+
+VERSION: Final = b"\x01"
+"""The first byte of what a snapshot leaves to the next one (docs/FORMAT.md)."""
 
 _TUPLE: Any = tuple
 _LIST: Any = list
@@ -65,7 +69,15 @@ class SnapshotKind:
     def begin(self, window: Bounds, packed: Packed, carried: Any) -> Snapshot:  # noqa: ARG002
         """Compute a snapshot: as a whole, since nothing of it is a round by itself."""
         edges = Edges.of(EdgePacking(self.vertex).rows(packed))
-        return Snapshot(self.ready.grow(edges, carried, directed=self.directed))
+        if carried and carried[:1] != VERSION:
+            raise LoopError(
+                "MP868",
+                "what the last snapshot left was written by another version",
+                expected=f"version {VERSION[0]}",
+                found=f"version {carried[0]}",
+                hint="go on with the version that wrote it, or begin a new checkpoint",
+            )
+        return Snapshot(self.ready.grow(edges, carried[1:], directed=self.directed))
 
     def thaw(self, window: Bounds, stored: Any, carried: Any) -> Snapshot:  # noqa: ARG002
         """Go on with a snapshot, which is never stored before it is over."""
@@ -94,7 +106,7 @@ class Snapshot:
 
     def persisted(self) -> Any:
         """Return what the next snapshot begins with."""
-        return self._outcome.carried
+        return VERSION + self._outcome.carried
 
     def stored(self) -> Any:
         """Return nothing: it is over."""

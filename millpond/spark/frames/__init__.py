@@ -1,5 +1,5 @@
 """State, windows and joins as DataFrames, batch and streaming.
 
 In reading order: `reading`, `windows`, `windowplan`, `windowcolumns`, `windowrecords`, `windowjoins`, `windowstreams`,
-`joinstreams`, `loops`, `loopframes`, `graphs`.
+`joinstreams`, `looprows`, `loopframes`, `graphframes`.
 """

@@ -14,7 +14,7 @@ from millpond.loops.loop import Loop
 from millpond.loops.synchrony import Synchrony, strict
 from millpond.loops.termination import Condition
 from millpond.sinks.protocol import Sink
-from millpond.spark.frames.loops import LoopRows, loop_frame, loop_job, result_schema
+from millpond.spark.frames.looprows import LoopRows, loop_frame, loop_job, result_schema
 from millpond.spark.frames.windowstreams import Arrival, Start
 from millpond.spark.job import Job
 from millpond.windowing.kinds.kinds import Window

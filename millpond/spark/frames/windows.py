@@ -24,7 +24,7 @@ from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import arrow_of, spark_of
 from millpond.spark.frames.joinstreams import join_streams
 from millpond.spark.frames.loopframes import LoopFrame
-from millpond.spark.frames.loops import LoopRows
+from millpond.spark.frames.looprows import LoopRows
 from millpond.spark.frames.windowcolumns import column_results
 from millpond.spark.frames.windowjoins import JoinSide, join_frames, join_of, quoted
 from millpond.spark.frames.windowplan import (

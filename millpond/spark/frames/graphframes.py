@@ -27,7 +27,7 @@ from millpond.loops.vertices.ready import VERTEX, Ready, must_be_ready
 from millpond.loops.vertices.vertex import Vertex, vertex_rows
 from millpond.sinks.protocol import Sink
 from millpond.spark.feeds.columntypes import spark_of
-from millpond.spark.frames.loops import LoopRows, loop_frame, loop_job, result_schema
+from millpond.spark.frames.looprows import LoopRows, loop_frame, loop_job, result_schema
 from millpond.spark.frames.windowjoins import quoted
 from millpond.spark.frames.windowstreams import Arrival, Start
 from millpond.spark.interpreter import check_hash_seed

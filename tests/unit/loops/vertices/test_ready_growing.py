@@ -215,6 +215,15 @@ def test_a_program_of_vertices_goes_on_after_a_crash_and_carries_ranks_on():
     assert sorted(by_second(run)) == [0, 10, 20, 30]
 
 
+def test_what_another_version_left_is_refused():
+    kind = SnapshotKind(degrees(), int, growing=True)
+    left = kind.begin((0, 1), {0: kind.pack([(1, 0, (2, None, None))])}, b"").persisted()
+    assert kind.begin((1, 2), {}, left).rows() == [(1, 1, 0), (2, 0, 1)]
+    with pytest.raises(LoopError) as caught:
+        kind.begin((1, 2), {}, b"\x02" + left[1:])
+    assert caught.value.code == "MP868"
+
+
 def test_what_is_no_algorithm_is_refused():
     with pytest.raises(LoopError) as caught:
         must_be_ready(pagerank)
