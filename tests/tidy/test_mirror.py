@@ -27,8 +27,6 @@ ONE_MEANING = {
     "eventtime": "event time of a feed",
     "evolution": "state after a program changed",
     "explain": "what a program becomes",
-    "failures": "what failed, and how it is told",
-    "graphs": "graphs of vertices and edges, as users ask for them",
     "intake": "rows as they are taken in",
     "kinds": "kinds of things",
     "memory": "what is kept in this process",
