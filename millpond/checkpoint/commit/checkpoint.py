@@ -45,7 +45,7 @@ from millpond.checkpoint.records.work import (
 )
 from millpond.checkpoint.recovery import last_manifest
 from millpond.checkpoint.retention.collection import Collected, Collector
-from millpond.checkpoint.retention.reachable import was_followed
+from millpond.checkpoint.retention.reachable import names_of, was_followed
 from millpond.checkpoint.retention.retention import Keep
 from millpond.checkpoint.retention.retired import is_retired
 from millpond.checkpoint.snapshots.background import Snapshots
@@ -53,6 +53,7 @@ from millpond.checkpoint.snapshots.compaction import last_merged
 from millpond.checkpoint.snapshots.snapshots import Snapshot, fits, snapshot_due
 from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
+from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash
 from millpond.storage.composed.elements import ElementsStorage, unknown_elements
 from millpond.storage.composed.unsynced import unsynced_of
@@ -317,11 +318,31 @@ class Checkpoint:
         long_ago = self._clock.ticks() - self._sure_at > SURE_SECONDS
         if long_ago and is_retired(self._storage, manifest.epoch):
             return PutOutcome.PRESENT
+        if long_ago:
+            self._check_deletion_lists(manifest)
         outcome = self._storage.put(manifest.name, data)
         if outcome is PutOutcome.WON and is_retired(self._storage, manifest.epoch):
             return PutOutcome.PRESENT
         self._sure_at = self._clock.ticks()
         return outcome
+
+    def _check_deletion_lists(self, manifest: Manifest) -> None:
+        """Refuse files that `millpond state gc` took for garbage while the epoch was on its way."""
+        self._collector.refresh()
+        known = frozenset() if self._head is None else names_of(self._head)
+        fresh = names_of(manifest) - known
+        listed = fresh & self._collector.condemned
+        if manifest.deltas and manifest.deltas[-1].input is None:
+            # A list that all is deleted of is forgotten. What can be computed again may lie elsewhere.
+            listed |= {name for name in fresh if not self._storage.contains(name)}
+        if listed:
+            raise EpochError(
+                "MP443",
+                f"garbage collection beside the job listed files of epoch {manifest.epoch} before it was committed",
+                expected="`millpond state gc` only where no job runs: a job collects its garbage itself",
+                found=f"{len(listed)} files on a deletion list, or deleted, such as {min(listed)}",
+                hint="nothing is lost: start the job again, which computes the epoch anew",
+            )
 
     def waiting_snapshot(self) -> Snapshot | None:
         """Return a snapshot that was finished, and that the next manifest may name; None if there is none."""

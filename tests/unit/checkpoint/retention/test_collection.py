@@ -14,6 +14,7 @@ from millpond.checkpoint.commit import commit
 from millpond.checkpoint.commit.checkpoint import SURE_SECONDS
 from millpond.checkpoint.read.history import kept_epochs
 from millpond.checkpoint.records.manifest import manifest_name
+from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.retention import collection, retired
 from millpond.checkpoint.retention.collection import FAILURES_MAX, collect_all
 from millpond.checkpoint.retention.deletionlist import CONDEMNED, DeletionList, put_list, read_lists
@@ -38,6 +39,7 @@ from tests.sizes import slow_or_wide, some_of, thinned
 from tests.unit.checkpoint.keeping import (
     GRACE_MS,
     KEY_GROUPS,
+    QUERY,
     Died,
     Driver,
     Watched,
@@ -630,3 +632,25 @@ class Keeping(RuleBasedStateMachine):
 
 Keeping.TestCase.settings = settings(max_examples=some_of(25), stateful_step_count=12, deadline=None)
 test_keeping = Keeping.TestCase
+
+
+@pytest.mark.parametrize("calls", [1, 2], ids=["listed", "deleted"])
+def test_files_that_a_collector_beside_the_job_listed_are_not_committed(calls):
+    clock, storage = ManualClock(), MemoryStorage()
+    driver = Driver(storage, KEEP, clock)
+    words = {f"word {number}": str(number) for number in range(40)}
+    driver.epoch(words)
+
+    def slow(parent):
+        work = driver.work(dict.fromkeys(words, "two"), parent.mark)
+        for _ in range(calls):
+            collect_all(storage, KEEP, clock)
+            clock.advance(GRACE_MS)
+        return work
+
+    offer = Batch(QUERY, driver.checkpoint.head.stream.number + 1, ("words",))
+    with pytest.raises(EpochError, match="MP443"):
+        driver.checkpoint.run_epoch(offer, slow, driver.publish, partitions=2)
+    again = Driver(storage, KEEP, clock)
+    again.epoch(dict.fromkeys(words, "two"))
+    check_kept(storage, {1: words, 2: dict.fromkeys(words, "two")})
