@@ -41,6 +41,7 @@ bench: $(READY) ## Measure everything that docs/BENCHMARKS.md describes, one aft
 	@$(PYTHON) -m benchmarks word_count
 	@$(PYTHON) -m benchmarks latency
 	@$(PYTHON) -m benchmarks transfers
+	@$(PYTHON) -m benchmarks any_method
 	@$(PYTHON) -m benchmarks backends
 	@$(PYTHON) -m benchmarks compile_time
 	@$(PYTHON) -m benchmarks snapshots

@@ -322,7 +322,7 @@ class Lists(Objects):
 
 def _references() -> int:
     """Count what refers to a value that is in a dict alone, and in a variable of whoever asks."""
-    held = {"a": []}
+    held: dict[str, list[int]] = {"a": []}
     value = held["a"]
     return getrefcount(value)
 
