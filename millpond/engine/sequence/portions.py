@@ -95,7 +95,7 @@ def _places(table: pa.Table, columns: Iterable[str]) -> list[npt.NDArray[np.int6
 
 
 def _ascends(columns: list[npt.NDArray[np.int64]]) -> bool:
-    """Whether no row comes before the one that it follows."""
+    """Say whether no row comes before the one that it follows."""
     same = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
     for column in columns:
         if (same & (column[1:] < column[:-1])).any():

@@ -75,7 +75,7 @@ class Spilled:
         return file
 
     def get(self, key: bytes) -> bytes | None:
-        """One entry, or None."""
+        """Return one entry, or None."""
         if self._file is not None:
             found = self._file.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
             if found is not None:
@@ -90,7 +90,7 @@ class Spilled:
         return [self.get(key) for key in keys]
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All entries of one element and key group, in key order."""
+        """Return all entries of one element and key group, in key order."""
         if self._file is None:
             return self._below.scan(prefix)
         found: dict[bytes, bytes | None] = dict(self._below.scan(prefix))
