@@ -211,6 +211,7 @@ def _begin(target: Storage, genesis: Genesis, manifest: Manifest, base_uuid: str
     deltas = tuple(replace(delta, parent=root) if delta.epoch == 1 else delta for delta in manifest.deltas)
     first = replace(
         manifest,
+        format=FORMAT,
         checkpoint=genesis.uuid,
         parent=deltas[-1].parent,
         deltas=deltas,

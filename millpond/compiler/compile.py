@@ -70,6 +70,9 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 """Every pass takes a draft and leaves a draft with more in it; its module says what it needs and leaves."""
 
+FRONT: Final = PASSES[: PASSES.index(check_outside) + 1]
+"""The passes that ask for nothing but the source, whichever way is tried."""
+
 _ORDERLESS: Final = frozenset(("MP150", "MP151", "MP152", "MP155"))
 _CUT: Final = frozenset(
     ("MP125", "MP136", "MP139", "MP153", "MP154", "MP156", "MP157", "MP160", "MP161", "MP162", "MP164")
@@ -139,6 +142,7 @@ class _Ways:
         self.gathered = dict(uncut)
         self.sequence: dict[str, str] = {}
         self.faster: dict[str, str] = {}
+        self.read: dict[frozenset[str], Draft] = {}
         # What keeps those that are gathered from being ordered or cut.
         self._disordered: dict[str, ProgramError] = {}
 
@@ -224,19 +228,29 @@ class _FailedPassError(Exception):
 def _draft(program: type[ProgramBase], ways: _Ways, until: Pass) -> Draft:
     begun = Draft(program, program.elements(), gathered=ways.gathered, sequence=ways.sequence, faster=ways.faster)
     try:
-        return _run(begun, until)
+        return _run(begun, until, ways.read)
     except _FailedPassError as failure:
         if failure.error.code not in _ORDERLESS:
             raise
-        return _run(replace(begun, eager=True), until)
+        return _run(replace(begun, eager=True), until, ways.read)
 
 
-def _run(draft: Draft, until: Pass) -> Draft:
-    for run in PASSES:
+def _run(draft: Draft, until: Pass, read: dict[frozenset[str], Draft] | None = None) -> Draft:
+    """Run passes; those of the front are not run again for the entry points that were `read` before."""
+    read = {} if read is None else read
+    names = frozenset(draft.sequence)
+    passes = PASSES
+    if names in read and until not in FRONT:
+        known = read[names]
+        draft = replace(draft, methods=known.methods, whole=known.whole, sees_sets=known.sees_sets)
+        passes = PASSES[len(FRONT) :]
+    for run in passes:
         try:
             draft = run(draft)
         except ProgramError as error:
             raise _FailedPassError(error, draft, run) from error
+        if run is FRONT[-1]:
+            read[names] = draft
         if run is until:
             break
     return draft

@@ -77,6 +77,8 @@ class EntryPoint:
 
     def filled(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Return the arguments of a call by place, with defaults where the last ones are left out, or are None."""
+        if not self.defaults:
+            return tuple(arguments)
         defaults = dict(self.defaults)
         names = [name for name, _ in self.parameters]
         left_out = names[len(arguments) :]

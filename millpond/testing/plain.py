@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import copy
 import datetime
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import fields, is_dataclass
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +27,8 @@ from millpond.errors import Aborted, FeedError
 from millpond.program import ProgramBase
 from millpond.program.semantics.epoch_time import epoch_time, event_time, moment_of
 from millpond.program.timers import Fired, fire_timers, timer_elements
+from millpond.state.codec.adapted import object_parts
+from millpond.state.codec.classes import is_plain_object
 from millpond.state.timers import LAST_US
 from millpond.testing.run import START, EpochReport, LeftOut, Refused, Run
 from millpond.testing.values import plain_state
@@ -214,4 +218,19 @@ def _shown(value: Any) -> str:
 
 def _same(one: Any, other: Any) -> bool:
     # As text too, since a NaN equals nothing.
-    return bool(one == other) or repr(one) == repr(other)
+    return bool(one == other) or repr(one) == repr(other) or _alike(one, other)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Return whether values are the same but for objects of classes without an equality, which go by their fields."""
+    if type(one) is not type(other):
+        return False
+    if is_plain_object(type(one)):
+        return _same(object_parts(one), object_parts(other))
+    if isinstance(one, list | tuple | deque):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(map(_same, one.values(), other.values()))
+    if is_dataclass(one):
+        return all(_same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+    return False

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.forking import fork
 from millpond.checkpoint.read.history import History
 from millpond.checkpoint.read.verify import verify
 from millpond.checkpoint.records.manifest import FORMAT, decode_manifest
@@ -28,6 +29,7 @@ from millpond.errors import EpochError, MillpondError, StorageError
 from millpond.storage.backends.files import FileStorage
 from millpond.storage.backends.log.log import LogStorage
 from millpond.storage.frame import FrameKind, seal, unseal
+from millpond.storage.open import open_storage
 from tests.frozen import programs
 from tests.programs.ledger import BATCHES, KEY_GROUPS, MemorySink, open_ledger, run_batch, state_after
 
@@ -103,6 +105,16 @@ def test_its_program_goes_on_with_it(copied):
         reference.epoch(rows)
     Simulated(compiled, folder, 3).epoch(fed[0])
     assert read_state(storage) == reference.state()
+
+
+@pytest.mark.parametrize("copied", [case for case in RUN if case.name != "pending"], indirect=True, ids=case_id)
+def test_a_fork_of_it_is_written_as_checkpoints_are_now(copied, tmp_path):
+    _, storage, expected = copied
+    fork(storage.url, tmp_path / "fork", copy=True)
+    name = f"manifests/{max(map(int, expected['states'])):010}"
+    forked = open_storage(str(tmp_path / "fork"))
+    assert decode_manifest(forked.get(name), name).format == FORMAT
+    assert read_state(forked) == read_state(storage)
 
 
 def pending(wanted):

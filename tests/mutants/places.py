@@ -36,8 +36,8 @@ PLACES = (
         "elements: a snapshot has the elements of the first place alone",
         "checkpoint/snapshots/compaction.py",
         _PLACED,
-        "own, groups) for place, own in places)",
-        "own, groups) for place, own in places[:1])",
+        "self._mark, groups) for place, own in places)",
+        "self._mark, groups) for place, own in places[:1])",
     ),
     mutant(
         "elements: what is known of elements does not travel with the address",

@@ -80,4 +80,32 @@ RULES = (
         "    return sorted(members, key=_encoder_of(members))\n",
         "    return list(members)\n",
     ),
+    mutant(
+        "feeding: windows that are looked up by a text are not seen",
+        "program/semantics/reach.py",
+        "unit/program/semantics/test_reach.py",
+        " or not self.words.isdisjoint(_BY_TEXT))\n",
+        ")\n",
+    ),
+    mutant(
+        "feeding: what is given to other functions is asked for nothing there",
+        "program/semantics/reach.py",
+        "unit/program/semantics/test_reach.py",
+        "there = name in self.elsewhere and ",
+        "there = False and ",
+    ),
+    mutant(
+        "notes: what an older version noted counts for every epoch of its number",
+        "engine/publish/staging.py",
+        "regression/test_replies_after_going_back.py",
+        "if manifest.format == 1 else (usual,)\n",
+        "if manifest.format else (usual,)\n",
+    ),
+    mutant(
+        "simulated: an epoch that failed behind its commit is a new one the next time",
+        "engine/simulated.py",
+        "unit/engine/test_simulated.py",
+        "self._failed[0] if self._failed is not None and self._failed[1] == offered else self.batch",
+        "self.batch",
+    ),
 )

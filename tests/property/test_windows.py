@@ -274,7 +274,7 @@ def test_records_taken_at_once_leave_the_state_that_they_leave_one_by_one(viewed
     alone = w.sum_of(number)
     together = w.several(total=alone, many=w.count(), first=w.first_of(number), all=w.collect(number))
 
-    @settings(max_examples=some_of(200), deadline=None)
+    @settings(max_examples=some_of(500), deadline=None)
     @given(
         STEPS,
         st.one_of(st.lists(CASES, min_size=1, max_size=4), st.lists(CALM, min_size=1, max_size=3)),

@@ -221,7 +221,7 @@ def test_windows_over_time_stay_and_come(late, fresh):  # noqa: F811
     )
     seen = {"came": 0, "stayed": 0, "corrected": 0}
 
-    @many(25)
+    @many(63)
     @given(EPOCHS, phases(kinds, ["total", "many", "top"]), CUTS, times)
     def check(epochs, changes, cuts, time):
         for what, number in run(fresh(), epochs, changes, cuts, {"read": time}, late=late).items():
@@ -237,7 +237,7 @@ def test_windows_whose_rows_are_in_order_stay_and_come(fresh):  # noqa: F811
     times = st.builds(FeedTime, disorder_us=st.sampled_from((0, SECOND, 4 * SECOND)), idle_us=st.none())
     seen = {"came": 0, "stayed": 0}
 
-    @many(25)
+    @many(63)
     @given(EPOCHS, phases({*GRIDS, *GAPS, *COUNTS}, ["total", "many", "all"]), CUTS, times)
     def check(epochs, changes, cuts, time):
         told = run(fresh(), epochs, changes, cuts, {"read": time}, late=False, must=("counted",))

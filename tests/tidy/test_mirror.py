@@ -10,6 +10,9 @@ from tests.tidy.tree import ROOT
 ELSEWHERE = frozenset({"benchmarks", "compiler", "examples", "fuzz"})
 """Folders of unit tests that mirror other trees, or one that is still to be divided as its room is."""
 
+OF_ALL = frozenset({"test_doctests.py", "test_package.py", "test_site.py"})
+"""Tests of the package as a whole."""
+
 ONE_MEANING = {
     "access": "how a piece of a program gets at state",
     "aged": "entries with a time to live",
@@ -84,7 +87,7 @@ def test_a_test_that_stands_for_no_module_is_found():
 def test_unit_tests_mirror_the_package():
     folder = ROOT / "tests" / "unit"
     tests = [PurePosixPath(file.relative_to(folder).as_posix()) for file in sorted(folder.rglob("test_*.py"))]
-    mirrored = [test for test in tests if test.parts[0] not in ELSEWHERE and test.name != "test_doctests.py"]
+    mirrored = [test for test in tests if test.parts[0] not in ELSEWHERE and test.name not in OF_ALL]
     assert unmirrored(mirrored, package()) == []
 
 

@@ -23,7 +23,10 @@ class Hints:
         self._types = Types(self._flat, method, elements)
         self._named: dict[str, list[str]] = {}
         for variable in (*method.parameters, *self._flat.definitions):
-            self._named.setdefault(variable.partition("%")[0], []).append(variable)
+            # Parameters of inner functions are asked for where they stand.
+            made = (self._flat.instrs[number].node for number in self._flat.definitions.get(variable, ()))
+            if not any(isinstance(node, ast.arg) for node in made):
+                self._named.setdefault(variable.partition("%")[0], []).append(variable)
 
     def of(self, name: str) -> Any:
         """The type of a variable, also of one that inner scopes have by that name; Any if it is not told."""

@@ -120,7 +120,7 @@ def make_feed(
 
 
 def _has_unparsed(compiled: CompiledEntry, frame: DataFrame) -> bool:
-    """Whether the source says which records it could not read; a parameter of that name is a parameter."""
+    """Say whether the source says which records it could not read; a parameter of that name is a parameter."""
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     return isinstance(kinds.get(UNPARSED), BinaryType) and UNPARSED not in dict(compiled.point.parameters)
 

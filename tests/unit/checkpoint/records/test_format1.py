@@ -88,7 +88,9 @@ def test_counters_told_the_times():
 
 def test_a_version_that_knows_format_1_alone_refuses_what_is_written_now():
     manifest = read(old())
-    written = msgspec.json.decode(unseal(FrameKind.MANIFEST, encode_manifest(manifest), NAME))
+    written = msgspec.json.decode(
+        unseal(FrameKind.MANIFEST, encode_manifest(msgspec.structs.replace(manifest, format=FORMAT)), NAME)
+    )
     assert written["format"] == FORMAT
     known = msgspec.defstruct("Old", [(name, object) for name in old()], forbid_unknown_fields=True)
     assert msgspec.convert(old(), known)

@@ -9,7 +9,7 @@ import random
 import uuid
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 
@@ -67,6 +67,9 @@ KEYS = [
     (tuple[tuple[int, str], Colour], [((1, "x"), Colour.RED), ((2, ""), Colour.BLUE)]),
     (datetime.datetime, [FIRST, MOMENT, LAST]),
     (datetime.datetime, [moment.replace(tzinfo=UTC) for moment in (FIRST, MOMENT)]),
+    (datetime.timedelta, [datetime.timedelta(days=days, microseconds=7) for days in (-3, 0, 1, 40_000)]),
+    (Literal["down", "up"], ["down", "up"]),
+    (tuple[Literal[1, 2], datetime.timedelta], [(1, datetime.timedelta(9)), (2, datetime.timedelta(1))]),
     (uuid.UUID, [uuid.UUID(int=0), uuid.UUID(int=1), uuid.UUID(int=2**128 - 1)]),
     (Decimal, [Decimal(text) for text in ("-1E+30", "-100", "-1.5", "-1.25", "0", "1E-9", "0.1", "1.25", "2", "10")]),
 ]
