@@ -146,6 +146,12 @@ class SequenceAged(SequenceOverlay):
 
     # --- undoing
 
+    def begin(self) -> None:
+        """Know entries as they are now."""
+        # Rows are told apart by their numbers, which begin anew.
+        self.entries.settle()
+        super().begin()
+
     @property
     def _logs(self) -> bool:
         return False
