@@ -35,11 +35,11 @@ class SequenceRows:
         """Run the rows of a portion; the failure of the first one that may not fail, if there is one."""
         state = self._state
         rows_count = sum(map(len, work))
-        self.count += rows_count
         self._delivery.counters[IN_SEQUENCE] += rows_count
         # What rows before did is sure: none of these is undone any more.
-        for overlay in state.overlays:
+        for overlay in state.overlays if self.count else ():
             overlay.begin()
+        self.count += rows_count
         order, owners, rows = merge_order(self._plan, list(work))
         reach = Reach([], state.overlays)
         with state.at_work():

@@ -188,7 +188,7 @@ class SequenceState(WorkingState):
         """Return all that differs from the parent, in the order of the store keys."""
         if not self._spilled.used:
             return self._changes()
-        self.put_down()
+        self._put_all_down()
         return Changes.sorted(self._spilled.portions(_PORTION_ENTRIES))
 
     def _changes(self) -> Changes:
@@ -201,16 +201,25 @@ class SequenceState(WorkingState):
             self.put_down()
 
     def put_down(self) -> None:
-        """Hold nothing any more: what changed is put down, and all is read again when it is touched."""
-        self._spilled.put(self._changes())
-        for overlay in self._overlays:
+        """Put down what changed, and read all again when it is touched.
+
+        What expires stays: in event time, rows of another time see more of it than a checkpoint keeps.
+        """
+        lasting = [overlay for overlay in self._overlays if not isinstance(overlay, SequenceAged)]
+        self._spilled.put(Changes.sorted(overlay.changes() for overlay in lasting))
+        for overlay in lasting:
             overlay.forget()
+
+    def _put_all_down(self) -> None:
+        self.put_down()
+        aged = [overlay for overlay in self._overlays if isinstance(overlay, SequenceAged)]
+        self._spilled.put(Changes.sorted(overlay.changes() for overlay in aged))
 
     def save_by_home(self, storage: Storage, mark: str, rows: int) -> Changed:
         """Write what changed, files for each partition that owns some of it; what was put down by the portion."""
         if not self._spilled.used or self._plan.bounded_loss:
             return super().save_by_home(storage, mark, rows)
-        self.put_down()
+        self._put_all_down()
         files: list[StateFile] = []
         for changes in self._spilled.portions(_PORTION_ENTRIES):
             for part in self._by_home(changes):

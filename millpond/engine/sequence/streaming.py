@@ -62,6 +62,10 @@ class SequenceRun(StepRun):
         batches = self.coming
         if self.plan.durability is Level.REPLAY:
             batches = log_input(storage, self.epoch, self.partition, batches)
+        if self.plan.event_time and any(one.ttl is not None for one in self.plan.program.elements.values()):
+            # What expires by the times of rows is undone only from the first of them on: all are held.
+            held = put_in_order(batches)
+            return iter([pa.Table.from_batches(held)] if held else [])
         return in_portions(batches if self.ordered else put_in_order(batches))
 
     def _work(self, intake: Intake) -> pa.RecordBatch:

@@ -101,6 +101,7 @@ class SequenceAged(SequenceOverlay):
         self._aged = element
         self._aging = aging
         self._journal = journal
+        self._begun = False
         super().__init__(element, index, base, key_groups, group)
 
     def _make(self) -> Entries:
@@ -145,6 +146,25 @@ class SequenceAged(SequenceOverlay):
             self._take(unit, pair)
 
     # --- undoing
+
+    def begin(self) -> None:
+        """Know entries as they are now."""
+        self._begun = True
+        super().begin()
+
+    def undo(self) -> None:
+        """Make all entries what they were when it began; what they were first, if it never did."""
+        if not self._begun:
+            first = {unit: MISSING if data is None else data for unit, data in self._before.items()}
+            self._noted.update({**dict.fromkeys(self.entries.ages.stamps, MISSING), **first})
+        self._bring_back(self._noted)
+        self._noted.clear()
+        self.entries.touched.clear()
+
+    def note(self, unit: Any) -> None:
+        """Note what an entry is before it is touched, once that is not what it was first."""
+        if self._begun or self._frames:
+            super().note(unit)
 
     @property
     def _logs(self) -> bool:

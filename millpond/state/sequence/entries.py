@@ -295,7 +295,7 @@ class Objects(Hidden):
 class Lists(Objects):
     """Entries that are lists of scalars: if nobody else has one, no change of it can be noticed elsewhere."""
 
-    flat: tuple[Callable[[Any], bytes], type, frozenset[type]]
+    flat: tuple[Callable[[Any], bytes], Any, frozenset[type]]
 
     __slots__ = ("flat",)
 
@@ -305,7 +305,7 @@ class Lists(Objects):
         coded = self.coded
         try:
             for key in self.touched:
-                value = _get(self, key, MISSING)
+                value: Any = _get(self, key, MISSING)
                 if value is MISSING:
                     continue
                 coded[key] = data = encode(value)
