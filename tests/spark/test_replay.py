@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from millpond import Durability, Tuning
-from millpond.spark import progress
+from millpond.spark.reporting import progress
 from millpond.storage.backends.files import FileStorage
 from tests.programs.keyed import Recommender, committed_state, oracle, random_rows
 from tests.spark.feeding import feed_all, replies_in, stream_of, write_parts

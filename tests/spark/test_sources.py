@@ -129,7 +129,7 @@ def test_the_time_of_a_record_is_one_word(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "form", "code"), [(Orders.order, "avro", "MP810"), (Orders.wrong, "raw", "MP811")], ids=str
+    ("method", "form", "code"), [(Orders.order, "avro", "MP810"), (Orders.wrong, "raw", "MP811")], ids=["avro", "raw"]
 )
 def test_what_can_not_be_read_is_said_before_anything_runs(spark, method, form, code):
     with pytest.raises(SourceError) as caught:

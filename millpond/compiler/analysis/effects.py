@@ -100,11 +100,12 @@ _METHODS: Final[Mapping[str, Effect]] = {
 """Methods of Python's own containers: those that several of them have do the same in each."""
 
 _PURE_MODULES: Final = frozenset(("builtins", "datetime", "decimal", "uuid"))
-_KINDS: Final = (list, dict, set, frozenset, tuple, deque, defaultdict, OrderedDict, Counter)
+KINDS: Final = (list, dict, set, frozenset, tuple, deque, defaultdict, OrderedDict, Counter)
+"""Python's own containers, whose operators are known."""
 
 
 def _members() -> Iterator[tuple[Any, Effect]]:
-    for kind in _KINDS:
+    for kind in KINDS:
         for name, effect in _METHODS.items():
             member = getattr(kind, name, None)
             if member is not None:

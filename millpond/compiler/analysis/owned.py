@@ -118,6 +118,8 @@ class _Proof:
     def _is_owned(self, obj: Obj) -> bool:
         """Whether an object that gets into state was made for its one place, or is there already."""
         places = sorted(self._points.puts.get(obj, ()))
+        if obj in self._points.twice:
+            return False
         if obj.kind == STATE:
             return all(self._returns_home(obj, self._flat.instrs[at]) for at in places)
         if obj.kind == COLUMN:
@@ -133,7 +135,8 @@ class _Proof:
         A method that is cut carries what came in, and rows may be run again with it.
         """
         places = {at for other, found in self._points.puts.items() if other.root == obj.root for at in found}
-        return len(self._method.pieces) == 1 and len(places) == 1 and not places & self._flat.repeated
+        once = len(places) == 1 and not any(other.root == obj.root for other in self._points.twice)
+        return len(self._method.pieces) == 1 and once and not places & self._flat.repeated
 
     def _returns_home(self, obj: Obj, one: Instr) -> bool:
         """Whether an object of state is stored where it was read: under the same variable, which has one value."""
@@ -155,6 +158,8 @@ class _Proof:
             return self._is_held(one.args[0])
         if one.op is Op.SET_ATTRIBUTE and not self._is_field(one):
             return self._is_held(one.args[0])
+        if one.op in (Op.OPERATE, Op.AUGMENT):
+            return self._points.runs_code(one) and any(map(self._is_held, one.args))
         unknown = one.op in (Op.CALL, Op.METHOD) and self._points.effect(one).result is Result.ANYTHING
         return (unknown or one.op is Op.ENTER) and any(map(self._is_held, one.args))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, get_origin
 
-from millpond.compiler.analysis.effects import Effect, Result, effect_of, effect_of_method
+from millpond.compiler.analysis.effects import KINDS, Effect, Result, effect_of, effect_of_method
 from millpond.compiler.analysis.mutability import field_of, is_frozen, items_of, without_none
 from millpond.compiler.analysis.objs import COLUMN, MADE, OUTER, STATE, UNKNOWN, Obj, Objs
 from millpond.compiler.analysis.types import Types
@@ -61,6 +61,7 @@ class PointsTo:
     changed: dict[Obj, list[int]] = field(default_factory=dict)
     stores: list[Store] = field(default_factory=list)
     puts: dict[Obj, set[int]] = field(default_factory=dict)
+    twice: set[Obj] = field(default_factory=set)
     escaped: dict[Obj, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,10 +146,24 @@ class PointsTo:
 
     def _given(self, one: Instr, first: int = 0) -> Objs:
         found: Objs = {}
-        for at, name in enumerate(one.args):
-            if at >= first:
-                found |= self._all_parts(self.of(name)) if at in one.stars else self.of(name)
+        for objs in self._each_given(one, first):
+            found |= objs
         return found
+
+    def _each_given(self, one: Instr, first: int = 0) -> list[Objs]:
+        return [
+            self._all_parts(self.of(name)) if at in one.stars else self.of(name)
+            for at, name in enumerate(one.args)
+            if at >= first
+        ]
+
+    def runs_code(self, one: Instr) -> bool:
+        """Whether an operator may call a method of a class that is not Python's own, on an object that counts."""
+        known = (get_origin(kind) or kind for name in one.args if self.of(name) for kind in [self._kind(name)])
+        return any(kind not in KINDS for kind in known)
+
+    def _kind(self, variable: str) -> Any:
+        return without_none(self.types.of(variable))
 
     # --- one instruction
 
@@ -182,6 +197,8 @@ class PointsTo:
             case Op.OPERATE:
                 return self._operated(at, one)
             case Op.AUGMENT:
+                if self.runs_code(one):
+                    return whole | self._anything(at, one, self._given(one))
                 added = self.of(one.args[1])
                 self._put(whole, self._all_parts(added), sure=False)
                 return whole | self._made(at, self._all_parts(whole) | self._all_parts(added))
@@ -200,6 +217,8 @@ class PointsTo:
     def _operated(self, at: int, one: Instr) -> Objs:
         if len(one.args) < 2 or one.name in ("text", "==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"):
             return {}
+        if self.runs_code(one):
+            return self._anything(at, one, self._given(one))
         return self._made(at, self._all_parts(self._given(one)))
 
     def effect(self, one: Instr) -> Effect:
@@ -273,9 +292,11 @@ class PointsTo:
                 self._change(whole, at)
             case Op.AUGMENT if not self.types.is_plain(one.args[0]):
                 self._change(whole, at)
-                self._note_put(self._all_parts(self.of(one.args[1])), at)
+                self._note_operated(at, one, self.of(one.args[1]))
+            case Op.OPERATE if one.out and self.of(one.out):
+                self._note_operated(at, one, *self._each_given(one))
             case Op.MAKE:
-                self._note_put(self._given(one), at)
+                self._note_puts(self._each_given(one), at)
             case Op.SLICE:
                 self._note_put(self._all_parts(whole), at)
             case Op.CALL | Op.METHOD:
@@ -297,13 +318,26 @@ class PointsTo:
         elif effect.changes and one.args:
             self._change(self.of(one.args[0]), at)
         if effect.puts:
-            rest = self._given(one, 1)
-            self._note_put(self._all_parts(rest) if effect.puts == "items" else rest, at)
+            rest = self._each_given(one, 1)
+            self._note_puts([self._all_parts(objs) if effect.puts == "items" else objs for objs in rest], at)
         if effect.result is Result.HOLDS:
-            self._note_put(self._given(one), at)
+            self._note_puts(self._each_given(one), at)
         elif effect.result in (Result.ITEMS, Result.PAIRS):
-            inside = self._all_parts(self._given(one))
-            self._note_put(inside | (self._all_parts(inside) if one.meaning in _FLAT else {}), at)
+            inside = [self._all_parts(objs) for objs in self._each_given(one)]
+            if one.meaning in _FLAT:
+                inside = [objs | self._all_parts(objs) for objs in inside]
+            self._note_puts(inside, at)
+
+    def _note_operated(self, at: int, one: Instr, *added: Objs) -> None:
+        """Note what an operator puts into what it gives: the items of lists that are added, several times for `*`."""
+        if self.runs_code(one):
+            every = self.reach(self._given(one))
+            self._change(every, at)
+            self._escape(every, at)
+        inside = [self._all_parts(objs) for objs in added]
+        self._note_puts(inside, at)
+        if one.name.startswith("*"):
+            self.twice.update(self._all_parts(self._given(one)))
 
     def _note_store(self, at: int, one: Instr) -> None:
         assert one.site is not None
@@ -311,10 +345,11 @@ class PointsTo:
         if not kind.operations[one.name].writes or one.site.everywhere:
             return
         keyed = one.site.key is not None
-        for name in one.args[1 if keyed else 0 :]:
+        stored = one.args[1 if keyed else 0 :]
+        self._note_puts([self.of(name) for name in stored], at)
+        for name in stored:
             key = one.args[0] if keyed else ""
             self.stores.append(Store(at, one.site.element, key, name))
-            self._note_put(self.of(name), at)
             # What state gives again is not followed: it may be changed by then.
             self._change({obj: sure for obj, sure in self.reach(self.of(name)).items() if obj.kind == STATE}, at)
 
@@ -325,6 +360,12 @@ class PointsTo:
     def _escape(self, objs: Objs, at: int) -> None:
         for one in objs:
             self.escaped.setdefault(one, at)
+
+    def _note_puts(self, several: list[Objs], at: int) -> None:
+        """Note what one instruction puts into places: an object that is given twice gets into two of them."""
+        for number, objs in enumerate(several):
+            self._note_put(objs, at)
+            self.twice.update(one for one in objs if any(one in other for other in several[:number]))
 
     def _note_put(self, objs: Objs, at: int) -> None:
         for one in objs:
