@@ -15,7 +15,7 @@ from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
 from millpond.front.frames import read_changes, read_state, windows
 from millpond.front.graphs import graph
-from millpond.front.opened import open  # noqa: A004
+from millpond.front.opened import open as open  # noqa: A004 - `import *` leaves Python's own as it is
 from millpond.front.program import Program
 from millpond.front.session import local_session
 from millpond.program import merges
@@ -76,7 +76,6 @@ __all__ = [
     "merges",
     "on_timer",
     "on_window",
-    "open",
     "parquet",
     "read_changes",
     "read_state",

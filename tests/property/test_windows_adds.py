@@ -391,7 +391,7 @@ def test_a_run_by_columns_writes_the_same_bytes_and_tells_the_same(fresh, spied)
                     if number in restarts:
                         replies.append(repr(fired_by(simulated, HANDLERS)))
                         simulated = make(restarts[number])
-                    simulated.epoch(rows, happened if timed else None)
+                    simulated.epoch(rows, happened if timed else ())
             replies.append(repr(fired_by(simulated, HANDLERS)))
             runs.append((live_state(simulated.storage), replies, simulated.fed))
         assert runs[0] == runs[1]

@@ -197,11 +197,7 @@ class PointsTo:
             case Op.OPERATE:
                 return self._operated(at, one)
             case Op.AUGMENT:
-                if self.runs_code(one):
-                    return whole | self._anything(at, one, self._given(one))
-                added = self.of(one.args[1])
-                self._put(whole, self._all_parts(added), sure=False)
-                return whole | self._made(at, self._all_parts(whole) | self._all_parts(added))
+                return whole | self._augmented(at, one)
             case Op.SET_ITEM | Op.SET_ATTRIBUTE | Op.ADD:
                 self._put(whole, self.of(one.args[1]), sure=True)
             case Op.STATE:
@@ -213,6 +209,13 @@ class PointsTo:
             case Op.CAUGHT | Op.YIELD:
                 return {Obj(UNKNOWN, "", at, hint=Any): False} | dict.fromkeys(self._given(one), False)
         return {}
+
+    def _augmented(self, at: int, one: Instr) -> Objs:
+        if self.runs_code(one):
+            return self._anything(at, one, self._given(one))
+        whole, added = self.of(one.args[0]), self._all_parts(self.of(one.args[1]))
+        self._put(whole, added, sure=False)
+        return self._made(at, self._all_parts(whole) | added)
 
     def _operated(self, at: int, one: Instr) -> Objs:
         if len(one.args) < 2 or one.name in ("text", "==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"):

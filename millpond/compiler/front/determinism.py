@@ -44,7 +44,7 @@ _MODULES: Final = {
     "secrets": _RANDOM,
     "numpy.random": _RANDOM,
     **dict.fromkeys(("shutil", "tempfile", "glob", "fileinput", "shelve", "dbm", "sqlite3"), _FILES),
-    **dict.fromkeys(("linecache", "zipfile", "tarfile"), _FILES),
+    **dict.fromkeys(("linecache", "zipfile", "tarfile", "millpond.front.opened"), _FILES),
     **dict.fromkeys(("socket", "_socket", "ssl", "select", "selectors", "socketserver"), _NETWORK),
     **dict.fromkeys(("urllib.request", "http.client", "http.server", "ftplib", "smtplib", "imaplib"), _NETWORK),
     **dict.fromkeys(("poplib", "telnetlib", "xmlrpc.client", "requests", "httpx", "aiohttp", "urllib3"), _NETWORK),

@@ -154,7 +154,7 @@ def test_a_scratch_folder_that_can_t_be_written_is_an_error(work):
     work.scratch.mkdir(parents=True)
     kept = CheckpointArea(work.storage, work.scratch)
     with pytest.raises(StorageError) as caught:
-        kept._brought(work.outputs[0], work.scratch / "nowhere")
+        kept._fetched(work.outputs[0], work.scratch / "nowhere")
     assert caught.value.code == "MP356"
 
 
