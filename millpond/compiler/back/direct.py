@@ -13,6 +13,7 @@ direct_t or self.debts[name]
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import types
@@ -128,7 +129,8 @@ def _compiled(tree: ast.FunctionDef, function: types.FunctionType) -> types.Code
     )
     around = ast.FunctionDef(name="around", args=arguments, body=[tree], decorator_list=[])
     module = ast.fix_missing_locations(ast.Module([around], []))
-    whole = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
+    flags = function.__code__.co_flags & __future__.annotations.compiler_flag
+    whole = compile(module, function.__code__.co_filename, "exec", flags, dont_inherit=True)
     code = _inner(_inner(whole, "around"), tree.name)
     return code.replace(co_name=function.__code__.co_name, co_qualname=function.__code__.co_qualname)
 

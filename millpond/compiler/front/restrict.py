@@ -119,9 +119,19 @@ class Check(ast.NodeVisitor):
         super().generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Check a nested function."""
+        """Check a nested function, but for its annotations, which need no value."""
         self._check_closed(node)
-        self.generic_visit(node)
+        for part in (node.args, *node.body, *node.decorator_list):
+            self.visit(part)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Leave the annotation of a parameter as it is."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Check what is assigned, not the annotation."""
+        for part in (node.target, node.value):
+            if part is not None:
+                self.visit(part)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Check a lambda."""
