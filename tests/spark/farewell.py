@@ -16,3 +16,8 @@ _WORKER = re.compile(
 def without_farewell(stderr: str) -> str:
     """Standard error without what a worker says that Spark left behind."""
     return _WORKER.sub("", stderr)
+
+
+def is_progress(stderr: str, program: str) -> bool:
+    """Whether standard error has nothing but lines about epochs, which a run outside of a terminal writes now and then."""
+    return re.fullmatch(rf"({program}: epoch \d+ · .*\n)*", without_farewell(stderr)) is not None

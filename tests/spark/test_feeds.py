@@ -21,7 +21,7 @@ from millpond.checkpoint.snapshots import snapshots
 from millpond.errors import FeedError, MillpondError, RowError
 from millpond.spark.exchange import compute
 from tests.programs.keyed import Store, Totals, committed_state, fresh_seed, oracle
-from tests.spark.farewell import without_farewell
+from tests.spark.farewell import is_progress
 from tests.spark.feeding import stream_of, write_part
 
 ROOT = Path(__file__).parents[2]
@@ -412,7 +412,7 @@ def test_a_program_of_a_script_runs_on_workers_that_cannot_import_it(tmp_path):
         timeout=600,
         check=False,
     )
-    assert without_farewell(done.stderr) == ""
+    assert is_progress(done.stderr, "Mine"), done.stderr
     assert done.stdout == "[2, 4]\n"
 
 
