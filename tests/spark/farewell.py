@@ -19,5 +19,5 @@ def without_farewell(stderr: str) -> str:
 
 
 def is_progress(stderr: str, program: str) -> bool:
-    """Whether standard error has nothing but lines about epochs, which a run outside of a terminal writes now and then."""
+    """Whether standard error has lines about epochs alone, as a run outside of a terminal writes them."""
     return re.fullmatch(rf"({program}: epoch \d+ · .*\n)*", without_farewell(stderr)) is not None
