@@ -221,7 +221,7 @@ def test_windows_over_time_stay_and_come(late, fresh):  # noqa: F811
     )
     seen = {"came": 0, "stayed": 0, "corrected": 0}
 
-    @many(63)
+    @many(160)
     @given(EPOCHS, phases(kinds, ["total", "many", "top"]), CUTS, times)
     def check(epochs, changes, cuts, time):
         for what, number in run(fresh(), epochs, changes, cuts, {"read": time}, late=late).items():
