@@ -19,7 +19,6 @@ ONE_MEANING = {
     "ambient": "what a row may ask of the world: time and chance",
     "columntypes": "which types columns have",
     "compute": "an epoch as an engine computes it",
-    "declared": "what is said before anything runs",
     "disk": "a disk, and what it does wrong",
     "element": "an element of state",
     "elements": "the elements of a checkpoint",

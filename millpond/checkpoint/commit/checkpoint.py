@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from millpond.checkpoint.commit import machine
 from millpond.checkpoint.commit.commit import (
@@ -19,9 +20,10 @@ from millpond.checkpoint.commit.commit import (
 )
 from millpond.checkpoint.commit.machine import Reason
 from millpond.checkpoint.commit.refusal import refusal
-from millpond.checkpoint.records.genesis import check_elements, open_genesis
 from millpond.checkpoint.records.heads import Heads
 from millpond.checkpoint.records.manifest import (
+    FORMAT,
+    GENESIS_NAME,
     Elements,
     ElementSchema,
     Genesis,
@@ -29,6 +31,7 @@ from millpond.checkpoint.records.manifest import (
     Ownership,
     StateFile,
     elements_mark,
+    encode_genesis,
     encode_manifest,
     manifest_hash,
 )
@@ -43,7 +46,7 @@ from millpond.checkpoint.records.work import (
     Parent,
     UnsyncedFile,
 )
-from millpond.checkpoint.recovery import last_manifest
+from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.checkpoint.retention.collection import Collected, Collector
 from millpond.checkpoint.retention.reachable import names_of, was_followed
 from millpond.checkpoint.retention.retention import Keep
@@ -55,6 +58,7 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash
+from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
 from millpond.storage.composed.elements import ElementsStorage, unknown_elements
 from millpond.storage.composed.unsynced import unsynced_of
 from millpond.storage.contract import PutOutcome, Storage, bottom
@@ -126,10 +130,10 @@ class Checkpoint:
         keeps them until an evolution is offered (`Evolved`). Epochs that are not to `keep` are deleted in time.
         """
         _check_places(storage, elements)
-        genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
+        genesis, genesis_hash = _open_genesis(storage, elements, key_groups, instances, clock)
         checkpoint = cls(storage, genesis, genesis_hash, clock, keep)
         if not evolving:
-            check_elements(checkpoint.elements, elements)
+            _check_elements(checkpoint.elements, elements)
         return checkpoint
 
     @property
@@ -407,3 +411,54 @@ def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None
         unknown = set(kept.names) - set(known)
         if unknown:
             raise unknown_elements(unknown, known)
+
+
+def _open_genesis(
+    storage: Storage, elements: tuple[ElementSchema, ...], key_groups: int | None, instances: int | None, clock: Clock
+) -> tuple[Genesis, ManifestHash]:
+    """Return the checkpoint's genesis and its hash, made now if there is none; it is durable on return.
+
+    Of several creators one wins, and all use the winner's. Only key groups are fixed for good: the number of instances
+    of partial state and the elements can be changed later, and who opens it says whether they may have been.
+    """
+    there = read_genesis(storage)
+    if there is None:
+        groups = DEFAULT_KEY_GROUPS if key_groups is None else key_groups
+        copies = min(DEFAULT_INSTANCES, groups) if instances is None else instances
+        fresh = Genesis(FORMAT, str(uuid.uuid4()), groups, copies, elements, clock.now_ms())
+        storage.put(GENESIS_NAME, encode_genesis(fresh))
+        crashpoint("checkpoint.created")
+        there = read_genesis(storage)
+        assert there is not None, "a genesis was put a moment ago"
+    else:
+        # Its creator may have died before the name was durable; a put of a name that is taken makes it so.
+        storage.put(GENESIS_NAME, storage.get(GENESIS_NAME))
+    _check_key_groups(there[0].key_groups, key_groups)
+    return there
+
+
+def _check_elements(there: Elements, wanted: tuple[ElementSchema, ...]) -> None:
+    """Refuse elements that are not just those of the checkpoint: for who opens it without a way to change them."""
+    kept = tuple(element for element in there if element is not None)
+    if kept == wanted:
+        return
+    pairs = [(old, new) for old, new in zip_longest(kept, wanted) if old != new]
+    raise EpochError(
+        "MP401",
+        "the program's state elements are not those of the checkpoint",
+        expected="; ".join("nothing more" if old is None else str(old) for old, _ in pairs),
+        found="; ".join("nothing" if new is None else str(new) for _, new in pairs),
+        hint="give the program its old elements in their old order, or use a new checkpoint",
+    )
+
+
+def _check_key_groups(kept: int, wanted: int | None) -> None:
+    if wanted is None or wanted == kept:
+        return
+    raise EpochError(
+        "MP402",
+        "the number of key groups is fixed when a checkpoint is made",
+        expected=str(kept),
+        found=str(wanted),
+        hint="leave out `key_groups` to use the checkpoint's own, or use a new checkpoint",
+    )
