@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.checkpoint.records.deltas import check_changes, decode_changes, group_span, kind_of
+from millpond.checkpoint.records.deltas import check_changes, decode_changes, kind_of
 from millpond.checkpoint.records.heads import newest_head
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
@@ -22,6 +22,7 @@ from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.state.changes import Changes
+from millpond.state.local.storekey import group_span
 from millpond.storage.addresses import shown_url
 from millpond.storage.content import get_content
 from millpond.storage.contract import Storage, bottom

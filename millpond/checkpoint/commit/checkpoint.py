@@ -101,8 +101,6 @@ class Checkpoint:
         self._genesis = genesis
         self._genesis_hash = genesis_hash
         self._clock = clock
-        self._head: Manifest | None = None
-        self._head_hash = genesis_hash
         self._driver = uuid.uuid4().hex
         self._heads = Heads(storage)
         self._snapshots = Snapshots(storage, genesis.key_groups)
@@ -159,7 +157,7 @@ class Checkpoint:
     @property
     def parent(self) -> Parent:
         """The point that the next epoch starts from."""
-        return parent_of(self._genesis, self._head, self._head_hash, self._driver)
+        return self._parent
 
     @property
     def instances(self) -> int:
@@ -211,11 +209,15 @@ class Checkpoint:
         """Let go of a snapshot that is under way: for the end of a run, after which no epoch comes."""
         self._snapshots.close(self._head)
 
+    def _move(self, head: Manifest | None, head_hash: ManifestHash) -> None:
+        self._head, self._head_hash = head, head_hash
+        self._parent = parent_of(self._genesis, head, head_hash, self._driver)
+
     def _load_head(self) -> None:
         self._sure_at = self._clock.ticks()
         self._collector.refresh()
         found = last_manifest(self._storage, self._genesis_hash)
-        self._head, self._head_hash = found or (None, self._genesis_hash)
+        self._move(*(found or (None, self._genesis_hash)))
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, self._storage.get(self._head.name))
@@ -309,9 +311,10 @@ class Checkpoint:
         with attempt.timed("commit_s", self._clock):
             outcome = self._put_if_ours(manifest, data)
         if outcome is PutOutcome.WON:
-            self._heads.note(manifest.epoch, manifest_hash(data))
+            digest = manifest_hash(data)
+            self._heads.note(manifest.epoch, digest)
             crashpoint("manifest.committed")
-            self._head, self._head_hash = manifest, manifest_hash(data)
+            self._move(manifest, digest)
             self._tell_places()
             self._collector.committed(manifest)
             self._snapshots.committed(manifest, self._head_hash)
