@@ -50,7 +50,6 @@ from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of
 from millpond.storage.composed.unsynced import unsynced_storage
-from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
 
 Session: TypeAlias = SparkSession
@@ -108,8 +107,8 @@ class Job:
         self._engine = SparkEngine(
             spark, self._program, self._driver.storage, self._store_root, tuned, one_host=one_host, shown=progress
         )
-        stored, uuid = bottom(self._driver.storage), self._driver.checkpoint.genesis.uuid
-        self._work = WorkRoot.of(stored, kept.work, self._local_root, uuid, one_host=one_host)
+        uuid = self._driver.checkpoint.genesis.uuid
+        self._work = WorkRoot.of(storage, kept.work, self._local_root, uuid, one_host=one_host)
         self._feeds: list[Feed] = []
         self._loads: list[Load[DataFrame]] = []
         self._timers = TimerFeeds(self._program, self._driver.times.handlers)

@@ -59,9 +59,10 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash
 from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
-from millpond.storage.composed.elements import ElementsStorage, unknown_elements
+from millpond.storage.composed.elements import check_elements as check_places
+from millpond.storage.composed.elements import tell_elements
 from millpond.storage.composed.unsynced import unsynced_of
-from millpond.storage.contract import PutOutcome, Storage, bottom
+from millpond.storage.contract import PutOutcome, Storage
 
 __all__ = [
     "Changed",
@@ -127,7 +128,8 @@ class Checkpoint:
         rescale is offered (`Rescaled`). Likewise it may have other elements if the caller is `evolving`, and
         keeps them until an evolution is offered (`Evolved`). Epochs that are not to `keep` are deleted in time.
         """
-        _check_places(storage, elements)
+        # Before anything is written.
+        check_places(storage, [element.name for element in elements])
         genesis, genesis_hash = _open_genesis(storage, elements, key_groups, instances, clock)
         checkpoint = cls(storage, genesis, genesis_hash, clock, keep)
         if not evolving:
@@ -231,10 +233,7 @@ class Checkpoint:
         self._unsure = False
 
     def _tell_places(self) -> None:
-        """Tell a storage that is chosen by element which number each one has."""
-        storage = bottom(self._storage)
-        if isinstance(storage, ElementsStorage):
-            storage.know([None if element is None else element.name for element in self.elements])
+        tell_elements(self._storage, [None if element is None else element.name for element in self.elements])
 
     def _perform(self, event: machine.Event, attempt: _Attempt) -> Reason:
         if self._unsure:
@@ -404,16 +403,6 @@ class _Attempt:
 
 def _compute_nothing(parent: Parent) -> EpochWork:
     raise AssertionError(f"nothing was offered on top of epoch {parent.epoch}")
-
-
-def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None:
-    """Refuse an address that gives a place to elements that there are not, before anything is written."""
-    kept = bottom(storage)
-    if isinstance(kept, ElementsStorage):
-        known = [element.name for element in elements]
-        unknown = set(kept.names) - set(known)
-        if unknown:
-            raise unknown_elements(unknown, known)
 
 
 def _open_genesis(
