@@ -34,7 +34,6 @@ from millpond.program.program import ProgramBase
 from millpond.program.settings import configured
 from millpond.sinks.protocol import Sink
 from millpond.spark.engine import Batch, SparkEngine
-from millpond.spark.feeds.eventtime import with_event_time
 from millpond.spark.feeds.feeds import Feed, OnBadRow, check_feeds, check_name, check_sources, make_feed
 from millpond.spark.feeds.initialfeed import make_load
 from millpond.spark.feeds.letters import letter_feeds
@@ -152,9 +151,8 @@ class Job:
             on_bad_row=on_bad_row,
             name=name,
             outputs=self._work.outputs,
+            time=time,
         )
-        if time is not None:
-            feed = with_event_time(feed, time, self._work.outputs)
         check_name(feed, self._feeds)
         self._feeds.append(feed)
         return self

@@ -23,7 +23,6 @@ ONE_MEANING = {
     "element": "an element of state",
     "elements": "the elements of a checkpoint",
     "entries": "entry points, and entries of state",
-    "eventtime": "event time of a feed",
     "evolution": "state after a program changed",
     "explain": "what a program becomes",
     "intake": "rows as they are taken in",
