@@ -257,7 +257,9 @@ class StepRun:
             moved=moved,
             outputs=outputs,
             counters=counters,
-            times=TaskTimes.joined([TaskTimes(state.soonest_us, delivery.highest_us), *self.timers]),
+            times=TaskTimes.joined(
+                [TaskTimes(state.soonest_us, delivery.highest_us, tuple(sorted(delivery.heard))), *self.timers]
+            ),
             raised=tuple(self.raised),
             incomplete=intake.incomplete,
             pending=pending,

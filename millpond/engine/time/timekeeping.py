@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.records.offers import Ticked
@@ -24,8 +24,6 @@ from millpond.program.semantics.epoch_time import FireUntil, now_us
 from millpond.state.cascade import Cascade, Round, Turn
 from millpond.state.timers import TimersType
 from millpond.windowing.element import WindowsType
-
-_ROWS: Final = ("fed.", "bad.", "late.")
 
 
 class Left(NamedTuple):
@@ -257,9 +255,8 @@ class Timekeeper:
         event: EventTimes | None = None
         reached: int | None = moment
         if self.by_event:
-            fed = {name for name in self._feeds if any(work.counters.get(kind + name) for kind in _ROWS)}
             held = None if soonest is None else soonest - self._cascade.lag_us
-            heard = Heard(work.observed.highest_us, fed, held, goes_on=bool(work.pending), ends=ends)
+            heard = Heard(work.observed.highest_us, work.observed.heard, held, goes_on=bool(work.pending), ends=ends)
             event = advanced(last.event, self._feeds, moment, heard)
             reached = event.horizon_us
         times = Times(
