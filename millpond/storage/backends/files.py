@@ -110,15 +110,13 @@ class FileStorage:
     def _write(self, staged: Path, data: bytes, name: str) -> None:
         with coded("write", name):
             descriptor = self._door.create(staged)
-        try:
-            with coded("write", name):
+            try:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[self._door.write(descriptor, rest) :]
-            with self._durable.syncing(name):
-                self._door.sync(descriptor)
-        finally:
-            with coded("close", name):
+                with self._durable.syncing(name):
+                    self._door.sync(descriptor)
+            finally:
                 self._door.close(descriptor)
 
     def _read_parts(self, path: Path, spans: Sequence[Span]) -> Sequence[bytes]:
