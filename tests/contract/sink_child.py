@@ -55,7 +55,7 @@ def wanted(epochs):
 
 def main(folder, kind, address, epochs):
     if kind == "kafka-apart":
-        writers.SPREAD_ROWS = 0
+        writers.SMALL_ROWS = writers.DRIVER_ROWS = 0
     if "SINK_FILE_BYTES" in os.environ:
         limit = int(os.environ["SINK_FILE_BYTES"])
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
