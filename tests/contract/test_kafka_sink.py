@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from millpond.engine.publish.deadletters import BadRow, letter_table
 from millpond.errors import SinkError
 from millpond.sinks import Token, kafka
 from millpond.sinks.kafka import writers
@@ -61,6 +62,15 @@ def test_some_columns_as_json(servers, tmp_path):
     sink = kafka(servers, topic, value=["b", "a"])
     sink.publish(TOKEN, staged(tmp_path, TOKEN, {"a": [1], "b": ["x"], "c": [None]}))
     assert [record.value() for record in records_in(servers, topic)] == [b'{"b":"x","a":1}']
+
+
+def test_dead_letters_are_taken(servers, tmp_path):
+    topic = topic_name()
+    bad = [BadRow(0, "no such item", '{"n": 1}', 0, "topic 0", at) for at in (1, 2)]
+    letters = letter_table(bad, "add", "add", 1, ordered=False)
+    kafka(servers, topic, key="source").publish(TOKEN, staged(tmp_path, TOKEN, letters))
+    assert [row["position"] for row in rows_in(servers, topic)] == [1, 2]
+    assert [(row["reason"], row["row"]) for row in rows_in(servers, topic)] == [("no such item", '{"n": 1}')] * 2
 
 
 def test_a_column_that_is_not_there_is_named(servers, tmp_path):
