@@ -82,7 +82,7 @@ class Driver(Generic[Rows, Entries]):
         self._schemas = Schemas(self.checkpoint, program, local_root, shown=shown)
         self._instances = Instances(self.checkpoint, program, instances, local_root, shown=shown)
         self.layout = self._instances.last_layout(partitions, usual_partitions)
-        self.times = Timekeeper(program, lambda: self.checkpoint.head)
+        self.times = Timekeeper(program, self.checkpoint)
         self._consolidation = Consolidation(self.storage, local_root) if consolidates else None
         self._retries = retries
         self._one_epoch = threading.RLock()

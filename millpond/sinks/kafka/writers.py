@@ -7,15 +7,16 @@ so whoever finds its token missing after that is the only one who can write it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import SinkError
 from millpond.sinks.kafka.refusals import as_text, refusal, speaking
 from millpond.sinks.kafka.tokenlog import record_of, tokens_out
-from millpond.sinks.kafka.topicrecords import Record, Records
+from millpond.sinks.kafka.topicrecords import RecordColumns, Records
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import StagedFile
 from millpond.sinks.tokens import Token
@@ -25,8 +26,6 @@ SPREAD_ROWS = 10_000
 
 SLOTS = 16
 """Transactional ids for larger files; a file is written under one of them that follows from its name."""
-
-_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +147,20 @@ def write_plainly(topic: Topic, files: Sequence[StagedFile]) -> str:
 
 def send(producer: Any, topic: Topic, file: StagedFile, delivered: Any = None) -> None:
     """Hand the rows of a file to a producer."""
-    batch: list[Record] = []
-    for record in topic.records.of(file.read()):
-        batch.append(record)
-        if len(batch) == _BATCH:
-            _send(producer, topic.name, batch, delivered)
-            batch = []
-    _send(producer, topic.name, batch, delivered)
+    for records in topic.records.of(file.read()):
+        _send(producer.produce, producer.poll, topic.name, records, delivered)
+        producer.poll(0)
 
 
-def _send(producer: Any, topic: str, batch: Sequence[Record], delivered: Any) -> None:
-    for record in batch:
-        headers = {} if record.headers is None else {"headers": record.headers}
+def _send(
+    produce: Callable[..., None], poll: Callable[[float], int], topic: str, records: RecordColumns, delivered: Any
+) -> None:
+    keys = repeat(None) if records.keys is None else records.keys
+    headers = repeat([]) if records.headers is None else records.headers
+    for value, key, header in zip(records.values, keys, headers):  # noqa: B905 - what repeats has no end
         while True:
             try:
-                producer.produce(topic, record.value, record.key, on_delivery=delivered, **headers)
+                produce(topic, value, key, on_delivery=delivered, headers=header)
                 break
             except BufferError:
-                producer.poll(0.1)
-    producer.poll(0)
+                poll(0.1)
