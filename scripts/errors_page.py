@@ -72,7 +72,11 @@ once.
 """
 
 # What a call means by position, for those that are not defined in the module that calls them.
-PARAMETERS = {"refuse": ("code", "summary", "source", "node"), "Error": ("code", "summary")}
+PARAMETERS = {
+    "refuse": ("code", "summary", "source", "node"),
+    "bar": ("bars", "code", "summary", "source", "node"),
+    "Error": ("code", "summary"),
+}
 
 
 @dataclass
