@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 from millpond.compiler.compile import compile_in_sequence
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import ProgramPlan
+from millpond.engine.sequence.cutting import CUT_ROWS_MAX, can_cut
 from millpond.ids import PartitionId
 from millpond.program import ProgramBase
 
@@ -31,6 +33,19 @@ def sequence_feeds(plan: ProgramPlan) -> list[int]:
 def plan_for(plan: ProgramPlan, fed: Collection[int]) -> ProgramPlan:
     """Return the plan of an epoch that has rows of some feeds."""
     return plan if set(fed).isdisjoint(sequence_feeds(plan)) else in_sequence(plan)
+
+
+def cut_around(plan: ProgramPlan, feeds: Sequence[int]) -> list[tuple[int, int]]:
+    """Say where the rows of an epoch, of these feeds, are cut: around those in sequence, if they are few among others.
+
+    Each part is from one row up to another; there is none if the epoch stays whole.
+    """
+    slow = set(sequence_feeds(plan))
+    few = sum(feed in slow for feed in feeds)
+    if not 0 < few <= min(CUT_ROWS_MAX, len(feeds) - 1) or not can_cut(plan):
+        return []
+    ends = [at for at in range(1, len(feeds)) if (feeds[at] in slow) is not (feeds[at - 1] in slow)]
+    return list(pairwise([0, *ends, len(feeds)]))
 
 
 def in_sequence(plan: ProgramPlan) -> ProgramPlan:
