@@ -124,7 +124,8 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
     while True:
         try:
             draft = _draft(program, ways, until)
-            break
+            if not ways.meet_alike(draft):
+                break
         except _FailedPassError as failure:
             if not ways.slow_down(failure):
                 raise failure.error from None
@@ -172,6 +173,33 @@ class _Ways:
         self.gathered = {name: why for name, why in self._uncut.items() if name not in self.sequence}
         self._disordered.clear()
         return bool(slow)
+
+
+    def meet_alike(self, draft: Draft) -> bool:
+        """Put entry points in sequence, too, whose instance of partial state no other way could tell; say if there are.
+
+        Epochs with rows in sequence and those without must meet the same instance.
+        """
+        compiled = draft.compiled
+        if compiled is None or not self.sequence:
+            return False
+        unsure = [method for method in draft.methods if not compiled.entries[method.name].meets.sure]
+        for method in unsure:
+            if method.point.way is not None:
+                raise refuse(
+                    "MP189",
+                    f"{method.name} has to run in sequence, and asks for a faster way",
+                    method.source,
+                    method.tree,
+                    expected="partial state that is met under a key of the arguments, beside entry points in sequence",
+                    found=_MET_BY_COMPUTED,
+                    hint="meet partial state first, or give the key as an argument",
+                )
+            self.sequence[method.name] = _MET_BY_COMPUTED
+        return bool(unsure)
+
+
+_MET_BY_COMPUTED: Final = "the instance of partial state that it meets follows from a key that it computes"
 
 
 class _FailedPassError(Exception):

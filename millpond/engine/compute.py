@@ -204,10 +204,18 @@ def _uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | No
         return None
     relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
     whole = frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed)
+    if not all(entry.meets.sure for entry in plan.program.entries.values()):
+        # Which instance of partial state rows meet would be another matter in any other way.
+        return None
     program = _uncut_program(plan.program.made_of, whole)
-    if program is None or any(program.graph.why_sequence(name) for name in whole):
+    if program is None or any(program.graph.why_sequence(name) for name in whole) or not _meet_alike(program, plan):
         return in_sequence(plan)
     return replace(plan, program=program)
+
+
+def _meet_alike(program: CompiledProgram, plan: ProgramPlan) -> bool:
+    """Say whether rows meet the same instances of partial state as they do by a plan."""
+    return all(entry.meets == plan.program.entries[name].meets for name, entry in program.entries.items())
 
 
 _Compiled = dict[frozenset[str], CompiledProgram | None]

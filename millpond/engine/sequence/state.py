@@ -156,9 +156,16 @@ class SequenceState(WorkingState):
         return self._overlays
 
     def _meet(self, entry: str, values: tuple[Any, ...]) -> None:
-        """Let a row meet the instance of partial state that follows from its arguments."""
-        layout = self._plan.layout
-        lane = layout.instance_of(KeyGroup((argument_hash(self._points[entry], values) or 0) % layout.key_groups))
+        """Let a row meet the instance of partial state that follows from its entry point and arguments."""
+        layout, point = self._plan.layout, self._points[entry]
+        key = self._plan.program.entries[entry].meets.key
+        if key is None:
+            group = KeyGroup((argument_hash(point, values) or 0) % layout.key_groups)
+        else:
+            given = dict(zip((name for name, _ in point.parameters), values, strict=True))
+            parts = tuple(given[name] for name in key)
+            group = layout.group_of(parts[0] if len(parts) == 1 else parts)
+        lane = layout.instance_of(group)
         vars(self.program).update((name, instances[lane]) for name, instances in self._instances.items())
 
     @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from millpond.compiler.compile import compile_in_sequence
@@ -54,10 +55,16 @@ def in_sequence(plan: ProgramPlan) -> ProgramPlan:
         return plan
     made = next((slow for fast, slow in _plans if fast is plan), None)
     if made is None:
-        made = replace(plan, program=_compiled(plan.program.made_of))
+        made = replace(plan, program=_meeting(_compiled(plan.program.made_of), plan.program))
         _plans.append((plan, made))
         del _plans[:-_PLANS_MAX]
     return made
+
+
+def _meeting(slow: CompiledProgram, fast: CompiledProgram) -> CompiledProgram:
+    """Let rows meet the instances of partial state that they meet in epochs without rows in sequence."""
+    entries = {name: replace(one, meets=fast.entries[name].meets) for name, one in slow.entries.items()}
+    return replace(slow, entries=MappingProxyType(entries))
 
 
 def _compiled(program: type[ProgramBase]) -> CompiledProgram:
