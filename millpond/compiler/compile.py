@@ -167,13 +167,13 @@ class _Ways:
                 failure.error = told
                 return False
             self.sequence[method.name] = describe(error)
-            if error.hint is not None:
-                self.faster[method.name] = error.hint
+            advice = _advice(method, error)
+            if advice is not None:
+                self.faster[method.name] = advice
         # Those that remain may find levels without these.
         self.gathered = {name: why for name, why in self._uncut.items() if name not in self.sequence}
         self._disordered.clear()
         return bool(slow)
-
 
     def meet_alike(self, draft: Draft) -> bool:
         """Put entry points in sequence, too, whose instance of partial state no other way could tell; say if there are.
@@ -198,6 +198,23 @@ class _Ways:
             self.sequence[method.name] = _MET_BY_COMPUTED
         return bool(unsure)
 
+
+def _advice(method: Method, error: ProgramError) -> str | None:
+    """Return what to write for a faster way; handlers have no feed, and are never relaxed."""
+    return _FOR_HANDLERS.get(error.code, error.hint) if method.point.timer else error.hint
+
+
+_OTHER_HANDLER: Final = (
+    "let it set a timer of another handler under the key that it needs: that one fires in the same turn, and meets its "
+    "own key"
+)
+_FOR_HANDLERS: Final = {
+    **dict.fromkeys(("MP150", "MP155", "MP181"), _OTHER_HANDLER),
+    "MP151": "swap the accesses in one of them, or keep both under the same key so that no move lies between them",
+    "MP152": "do what you need to do to it before each()",
+    "MP180": "declare what is partial as Partitioned(...)",
+}
+"""Of what an error advises, what a handler of timers or windows can have."""
 
 _MET_BY_COMPUTED: Final = "the instance of partial state that it meets follows from a key that it computes"
 

@@ -25,7 +25,7 @@ from millpond.engine.durability.inputlog import with_input
 from millpond.engine.failures import leaving_out
 from millpond.engine.local_state.initialstate import LoadReport, Target
 from millpond.engine.messages import Control
-from millpond.engine.plan import Earlier, EpochPlan, Excluded, Level, ProgramPlan
+from millpond.engine.plan import NOTHING_EARLIER, Earlier, EpochPlan, Excluded, Level, ProgramPlan
 from millpond.engine.sequence.cutting import after, as_one, has_room, in_turn
 from millpond.engine.sequence.ways import in_sequence
 from millpond.engine.time.eventtime import ParentWatermark
@@ -161,7 +161,7 @@ def work_of_rows(
     run_tasks: RunTasks,
     request: Request,
     source_prefix: str = "",
-    earlier: Earlier = Earlier(),
+    earlier: Earlier = NOTHING_EARLIER,
 ) -> Computed:
     """Compute an epoch over rows; one in which rows raise that may not stop it is run again without them."""
     parent = request.parent

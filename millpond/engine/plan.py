@@ -230,6 +230,9 @@ class Earlier:
     changed: Changed = NO_CHANGE
 
 
+NOTHING_EARLIER = Earlier()
+
+
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
     """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin.
@@ -250,7 +253,7 @@ class EpochPlan:
     excluded: tuple[Excluded, ...] = ()
     until: Excluded | None = None
     watermark: ParentWatermark = field(default_factory=ParentWatermark)
-    earlier: Earlier = field(default_factory=Earlier)
+    earlier: Earlier = NOTHING_EARLIER
 
     def source_name(self, short: str | None) -> str | None:
         """Return the whole name of a source that travelled without its beginning."""

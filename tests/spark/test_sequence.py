@@ -7,6 +7,9 @@ import signal
 
 import pytest
 
+from millpond.checkpoint.records.manifest import decode_manifest
+from millpond.engine.sequence.cutting import PARTS as CUT
+from millpond.storage.backends.files import FileStorage
 from tests.fuzz.transactions.truth import truth_of
 from tests.programs import sequence_shops, sequence_structures
 from tests.programs.bank import Bank, bank_rows
@@ -17,6 +20,8 @@ from tests.spark.transactions_feeding import LAYOUT, check, compare, run_job, st
 
 PROGRAMS = {**sequence_shops.PROGRAMS, **sequence_structures.PROGRAMS}
 ROWS = 120
+CUT_SEED = 0
+"""With it, rows in sequence are few among others."""
 POINTS = ("epoch.computed:2", "publish.started:3")
 CUT_POINTS = ("part.computed:1", "part.computed:4", "delta.written:3", "publish.started:2")
 FEW_POINTS = ("publish.started:3",)
@@ -39,19 +44,28 @@ def test_a_bounded_run_in_sequence_equals_plain_python(spark, program, tmp_path)
     assert check(tmp_path, program, rows).replies
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_epochs_are_cut_around_few_rows_in_sequence(spark, partitions, tmp_path):
-    rows = list(bank_rows(random.Random(8), ROWS))
+def test_a_bounded_run_is_cut_around_few_rows_in_sequence(spark, tmp_path):
+    rows = list(bank_rows(random.Random(CUT_SEED), ROWS))
     write(tmp_path / "in", Bank, rows, 2)
-    done = run_job(spark, Bank, streams(spark, Bank, tmp_path / "in"), tmp_path, partitions=partitions, small_epoch=0)
+    done = run_job(spark, Bank, tables(spark, Bank, tmp_path / "in"), tmp_path, partitions=3, small_epoch=0)
     assert check(tmp_path, Bank, rows).replies
+    (epoch,) = done.epochs
     slow = sum(name in ("inherit", "report") for name, _ in rows)
-    assert 0 < sum(epoch.ways["in sequence"] for epoch in done.epochs) == slow
-    assert sum(epoch.parts > 1 for epoch in done.epochs) == 2
+    assert (epoch.ways["in sequence"], epoch.parts) == (slow, 2 * slow + 1)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_stream_is_cut_around_few_rows_in_sequence(spark, partitions, tmp_path):
+    rows = list(bank_rows(random.Random(CUT_SEED), ROWS))
+    write(tmp_path / "in", Bank, rows, 2)
+    run_job(spark, Bank, streams(spark, Bank, tmp_path / "in"), tmp_path, partitions=partitions, small_epoch=0)
+    assert check(tmp_path, Bank, rows).replies
+    kept = FileStorage(tmp_path / "ck")
+    assert all(decode_manifest(kept.get(name), name).counters[CUT] > 1 for name in kept.list("manifests"))
 
 
 def test_a_small_epoch_is_not_cut(spark, tmp_path):
-    rows = list(bank_rows(random.Random(8), ROWS))
+    rows = list(bank_rows(random.Random(CUT_SEED), ROWS))
     write(tmp_path / "in", Bank, rows, 1)
     done = run_job(spark, Bank, tables(spark, Bank, tmp_path / "in"), tmp_path, partitions=2, small_epoch=ROWS)
     assert check(tmp_path, Bank, rows).replies
@@ -60,10 +74,11 @@ def test_a_small_epoch_is_not_cut(spark, tmp_path):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "points", [pytest.param(("part.computed:2",), id="few"), pytest.param(CUT_POINTS, id="all", marks=pytest.mark.campaign)]
+    "points",
+    [pytest.param(("part.computed:2",), id="few"), pytest.param(CUT_POINTS, id="all", marks=pytest.mark.campaign)],
 )
 def test_a_driver_that_is_killed_between_parts_goes_on(tmp_path, points):
-    rows = list(bank_rows(random.Random(8), PARTS * PART_ROWS))
+    rows = list(bank_rows(random.Random(CUT_SEED), PARTS * PART_ROWS))
     write(tmp_path / "in", Bank, rows, PARTS)
     for point in points:
         assert SequenceDriver(tmp_path, crash_at=point).end() == -signal.SIGKILL, point

@@ -8,7 +8,15 @@ from types import MappingProxyType
 
 from millpond.compiler.back.sequence import sequence_entry, with_sequence
 from millpond.compiler.back.window_adds import only_adds
-from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, KeyFunction, KeySets, Meets, TaskFunction
+from millpond.compiler.compiled import (
+    CompiledEntry,
+    CompiledProgram,
+    CompiledTask,
+    KeyFunction,
+    KeySets,
+    Meets,
+    TaskFunction,
+)
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.ir.jumps import Jump, successors
 from millpond.graph.model import Dispatch, Edge, Graph, Mode, StateNode, TaskNode
@@ -16,7 +24,6 @@ from millpond.program import Element
 from millpond.program.program import dropped_elements
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.set import Set
-
 
 _ARGUMENTS = "*"
 """Stands for all parameters, where others are named."""

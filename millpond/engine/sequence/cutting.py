@@ -33,7 +33,7 @@ PARTS: Final = f"{LATEST}parts"
 _LARGEST: Final = f"{LATEST}largest"
 _OBJECTS_BY_BYTES: Final = 4
 _ENTRY_BYTES: Final = 200
-"""What changes of earlier parts take in the memory of a task: each by itself, and by the bytes that it has in a file."""
+"""What changes of earlier parts take in the memory of a task: each by itself, and by its bytes in a file."""
 
 
 def can_cut(plan: ProgramPlan) -> bool:
@@ -52,7 +52,7 @@ def can_cut(plan: ProgramPlan) -> bool:
 
 
 def has_room(plan: ProgramPlan, earlier: Earlier) -> bool:
-    """Say whether tasks have room for what earlier parts changed, which they hold beside what they change themselves."""
+    """Say whether tasks have room for what earlier parts changed, beside what they change themselves."""
     changed = earlier.changed
     entries = len(changed.inline.keys) + sum(file.entries for file in changed.files)
     size = changed.inline.size_bytes + sum(file.file.size_bytes for file in changed.files)
@@ -102,7 +102,7 @@ def as_one(works: Sequence[EpochWork], changed: Changed) -> EpochWork:
 
 
 def in_turn(controls: Sequence[Control], first: int) -> list[Control]:
-    """Return what tasks of a part reported, with steps from the `first` on; how state was found, the first part tells."""
+    """Return what tasks of a part told, with steps from the `first` on; the first part says how state was found."""
     return [
         msgspec.structs.replace(
             control,

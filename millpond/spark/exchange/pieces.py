@@ -36,7 +36,7 @@ class Piece:
                 "a source gave other rows when it was read again",
                 expected=f"{self.found} rows in sequence at a place where the epoch is cut",
                 found=f"{received}",
-                hint="nothing was committed; order rows by columns that are the same each time, or write them down first",
+                hint="nothing was committed; order rows by columns that stay the same, or write them down first",
             )
         return reported
 
@@ -74,7 +74,7 @@ def _pieces(
     # A struct with a null comes before one without, as rows are sorted for a run in sequence.
     at = F.struct(*columns)
     pieces: list[Piece] = []
-    after = F.lit(True)  # noqa: FBT003 - it takes a value by place alone
+    after = F.lit(True)
     for place, count in places.items():
         here = F.struct(*(F.lit(value).cast(kind) for value, kind in zip(place, kinds, strict=True)))
         pieces.append(Piece(plan, rows.filter(after & (at < here))))

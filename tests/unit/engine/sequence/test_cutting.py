@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
@@ -38,7 +39,7 @@ def test_whatever_the_parts_rows_equal_plain_python(seed, inline, tmp_path, monk
     rows = list(bank_rows(rng, 150, rng.choice([0.02, 0.05])))
     truth = truth_of(Bank, rows, LAYOUT)
     ends, parts = cuts(rng, len(rows)), 0
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in pairwise(ends):
         run = Simulated(compile_once(Bank), tmp_path, rng.randrange(1, 5), bad_rows=BadRows.SKIP)
         parts += run.epoch(rows[start:end]).manifest.counters.get(PARTS, 0)
         told = run.replies()
