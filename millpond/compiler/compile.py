@@ -93,8 +93,7 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
     ways = Ways(uncut)
     read: dict[frozenset[str], Draft] = {}
     draft = _draft(program, ways, until, read)
-    while draft.obstacles:
-        ways.slow_down(draft)
+    while ways.slow_down(draft):
         draft = _draft(program, ways, until, read)
     if until is generate:
         check_sequence(draft)

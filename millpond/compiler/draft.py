@@ -239,7 +239,7 @@ class Piece:
 
     It ends where the statement `ends` would be next, which begins the next turn of a loop that fanned out. Its `loose`
     inputs may have no value yet. The statements `checked` run here if their key is the piece's, and are left for
-    otherwise.
+    otherwise. If its key is that of some parameters, joined by commas, it is `routed` by these, "" if there is one key.
     """
 
     name: str
@@ -256,6 +256,7 @@ class Piece:
     reason: str
     loose: frozenset[str] = frozenset()
     checked: frozenset[int] = frozenset()
+    routed: str | None = None
 
     @property
     def last(self) -> bool:
