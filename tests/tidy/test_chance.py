@@ -244,7 +244,7 @@ STRANGE = {"COLUMNS": "40", "FORCE_COLOR": "1", "AWS_PROFILE": "x", "SPARK_HOME"
 @pytest.mark.slow
 def test_two_runs_of_a_test_draw_the_same_whoever_runs_it(tmp_path):
     told = []
-    # In a worker of xdist, which gets the seed of hashes with its environment; and in pytest's own process, which can't.
+    # In a worker of xdist, which gets the seed of hashes with its environment; and in pytest's own.
     own = {**STRANGE, "PYTHONHASHSEED": "0"}
     for turn, (more, workers) in enumerate((({}, 1), (own, 0))):
         folder = tmp_path / str(turn)
