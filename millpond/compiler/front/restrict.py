@@ -13,11 +13,11 @@ import inspect
 from typing import Final
 
 from millpond.compiler.diagnostics import bar, refuse
-from millpond.compiler.draft import Draft, Method
+from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.front.callees import is_class_method, is_entry, is_helper, is_static, read_helper
 from millpond.compiler.front.determinism import why_undetermined, why_undetermined_through
 from millpond.compiler.front.meanings import Meanings
-from millpond.compiler.front.scope import MISSING
+from millpond.compiler.front.scope import MISSING, Scope
 from millpond.compiler.obstacles import Bars, ObstacleError
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
@@ -54,6 +54,24 @@ def restrict(draft: Draft) -> Draft:
 def check_inlined(draft: Draft, helper: Method) -> None:
     """Check a helper that is going to be written out where it is called, and may therefore touch state."""
     Check(draft, helper, helper=True, inlined=True).run()
+
+
+def check_determined(
+    node: ast.expr, source: Source, scope: Scope, meanings: Meanings, moments: frozenset[str] = frozenset()
+) -> None:
+    """Refuse an expression that would give another result when it is run again."""
+    named = isinstance(node, ast.Name | ast.Attribute)
+    why = (named and why_undetermined(node, scope)) or why_undetermined_through(node, meanings, scope, moments)
+    if why:
+        raise refuse(
+            "MP117",
+            "this is not deterministic: it would give another result when it is run again",
+            source,
+            node,
+            expected="a result that follows from the row and the state alone",
+            found=f"{source.text(node)}: {why}",
+            hint="make it a column of the feed, and a parameter of the method",
+        )
 
 
 class Check(ast.NodeVisitor):
@@ -180,21 +198,7 @@ class Check(ast.NodeVisitor):
         self._check_determined(node)
 
     def _check_determined(self, node: ast.expr) -> None:
-        scope = self._method.scope
-        named = isinstance(node, ast.Name | ast.Attribute)
-        why = (named and why_undetermined(node, scope)) or why_undetermined_through(
-            node, self._meanings, scope, self._moments
-        )
-        if why:
-            raise refuse(
-                "MP117",
-                "this is not deterministic: it would give another result when it is run again",
-                self._method.source,
-                node,
-                expected="a result that follows from the row and the state alone",
-                found=f"{self._method.source.text(node)}: {why}",
-                hint="make it a column of the feed, and a parameter of the method",
-            )
+        check_determined(node, self._method.source, self._method.scope, self._meanings, self._moments)
 
     def visit_Call(self, node: ast.Call) -> None:
         """Check a call."""
