@@ -182,7 +182,7 @@ class UncutCheck(Check):
         if read and is_entry(program, name) and name not in self._draft.elements:
             # It is checked where it is compiled itself.
             return
-        if read and name in self._draft.elements and not self._of_class:
+        if read and ((name in self._draft.elements and not self._of_class) or name == "__class__"):
             return
         member = inspect.getattr_static(program, name, None)
         if read and isinstance(member, property) and not hasattr(ProgramBase, name):
