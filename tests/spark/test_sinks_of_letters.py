@@ -58,7 +58,10 @@ def test_each_goes_to_a_sink_of_another_kind(spark, tmp_path):
         expected.extend((*pair, plain.pay(*pair)) for pair in some)
     replies = ds.dataset(tmp_path / "replies", format="parquet", partitioning="hive").to_table().to_pylist()
     assert sorted((row["user"], row["amount"], row["reply"]) for row in replies) == sorted(expected)
-    assert {path.name for path in (tmp_path / "replies").iterdir() if path.name[0] != "_"} == {"user=u0", "user=u1"}
+    assert {path.name for path in (tmp_path / "replies").iterdir() if path.name[0] not in "._"} == {
+        "user=u0",
+        "user=u1",
+    }
     letters = DeltaTable(tmp_path / "bad").to_pyarrow_table().to_pylist()
     assert sorted(letter["position"] for letter in letters) == [4] * 4
     late = load_catalog("tests", **catalog).load_table("shop.late").scan().to_arrow().to_pylist()
