@@ -466,8 +466,8 @@ RUNTIME = (
         "instances change below what is unsynced",
         "engine/driver.py",
         "unit/engine/test_driver.py::test_what_timers_left_unsynced_at_a_start_is_durable_before_instances_change",
-        "            self._settle()\n            self._instances.rescale(",
-        "            self._instances.rescale(",
+        "            self._settle()\n            self._change(rescale)",
+        "            self._change(rescale)",
     ),
     mutant(
         "timers that are owed are forgotten at a start",

@@ -82,8 +82,10 @@ class _Cut:
         return self._values.within(tops, self._piece.inputs)
 
     def _changed(self, name: str) -> bool:
-        mine = Obj(COLUMN, name).root
-        return any(obj.root == mine for obj in self._after.changed)
+        mine, after = Obj(COLUMN, name).root, self._after
+        # Stored in another place, it may be changed there.
+        places = {place for place, objs in after.stored() if any(obj.root == mine for obj in after.reach(objs))}
+        return any(obj.root == mine or (is_states(obj) and obj.name in places) for obj in after.changed)
 
     def check(self) -> None:
         """Check the variables that the cut carries."""
