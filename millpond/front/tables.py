@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, get_args
@@ -18,12 +17,11 @@ import pyarrow as pa
 
 from millpond.checkpoint.read.elements import ElementReader
 from millpond.checkpoint.read.entries import Change
-from millpond.checkpoint.read.groups import KeyGroups
 from millpond.checkpoint.read.history import History, Point
 from millpond.checkpoint.read.typed import TypedReader
 from millpond.checkpoint.upkeep.merging import merge_instances
 from millpond.engine.statetables import BATCH_ROWS, Column, fits_column
-from millpond.errors import EpochError, MissingError, ReadError, StateError
+from millpond.errors import EpochError, MillpondError, MissingError, ReadError, StateError
 from millpond.front.declared import element_of
 from millpond.front.differences import differences
 from millpond.ids import InstanceId
@@ -42,6 +40,22 @@ Unit = tuple[bytes, bytes]
 _NO_KEY: Any = object()
 _WHOLE = ("set", "list")
 """Kinds whose instances are merged as a whole, not entry by entry."""
+
+
+class Groups(Protocol):
+    """Reads the entries of one element at one point, by store key or key group."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a store key; None if there is none, or if its time is over."""
+        ...
+
+    def entries(self, group: int) -> list[Unit]:
+        """Return the entries of a key group by store key, ascending."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held."""
+        ...
 
 
 class _At(Protocol):
@@ -66,14 +80,14 @@ class StateTable:
         aged: bool,
         instance: int | None = None,
         merge: Merge | None = None,
-        groups: KeyGroups | None = None,
+        groups: Groups,
     ) -> None:
         self._history, self._point, self._reader, self._at = history, point, reader, at
         self._aged, self._instance = aged, instance
         if merge is None and instance is None and isinstance(reader, TypedReader):
             merge = reader.element.merge
         self._merge = merge
-        self._groups = groups or KeyGroups(history.storage, point, reader.index)
+        self._groups = groups
 
     @property
     def name(self) -> str:
@@ -165,20 +179,24 @@ class StateTable:
     def _find(self, key: Any) -> tuple[Any] | None:
         reader = self._reader
         if not self._apart:
-            with self._reading():
-                data = self._groups.get(reader.store_key(key, self._instance))
-            return None if data is None else (self._shown([data])[0],)
+            data = self._stored(reader.store_key(key, self._instance))
+            return None if data is None else (self.decode_value(data),)
         merge = self._check_merge()
         reader.codec.check(key)
         if reader.schema.kind in _WHOLE:
             return next(((value,) for found, value in self.items() if found == key), None)
         unit = reader.codec.encode(key)
-        with self._reading():
-            held = [self._groups.get(reader.store_key(key, number)) for number in range(self._point.instances)]
+        held = [self._stored(reader.store_key(key, number)) for number in range(self._point.instances)]
         if not any(data is not None for data in held):
             return None
         one = [iter(() if data is None else ((unit, data),)) for data in held]
         return next((value,) for _, value in self._decoded(merge_instances(element_of(reader, merge), one)))
+
+    def _stored(self, key: bytes) -> bytes | None:
+        try:
+            return self._groups.get(key)
+        except MissingError as error:
+            raise self._left_behind(error) from error
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Walk over keys and values, key group by key group, in the order of keys within one: the same on every run.
@@ -297,7 +315,10 @@ class StateTable:
 
     def decode_value(self, data: bytes) -> Any:
         """Decode the value of an entry; a member of a `Set` is True."""
-        return self._shown([data])[0]
+        if not self._reader.has_values:
+            return True
+        value = self._reader.decode_value(data)
+        return value[1] if self._aged else value
 
     def has_keys_of(self, other: StateTable) -> bool:
         """Tell whether keys are of the type that they have in another table of the element."""
@@ -311,8 +332,10 @@ class StateTable:
             yield from self.units(part)
 
     def _group(self, group: int) -> Iterator[Unit]:
-        with self._reading():
+        try:
             found = self._groups.entries(group)
+        except MissingError as error:
+            raise self._left_behind(error) from error
         return ((unit_of(key), value) for key, value in found)
 
     def _decoded(self, units: Iterator[Unit] | list[Unit]) -> Iterator[tuple[Any, Any]]:
@@ -393,18 +416,14 @@ class StateTable:
             hint="millpond.open(checkpoint, Program) merges by the `merge=` of the declaration, if it has one",
         )
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _left_behind(self, error: MissingError) -> MillpondError:
         """Tell an epoch that was given up meanwhile from a file that is missing."""
-        try:
-            yield
-        except MissingError as error:
-            if self.epoch == 0 or self._history.holds(self.epoch):
-                raise
-            raise EpochError(
-                "MP450",
-                f"epoch {self.epoch} is not kept in this checkpoint any more",
-                expected="an epoch that the job keeps",
-                found=error.summary,
-                hint="open a newer epoch with `at()`; a savepoint keeps an epoch for as long as it is needed",
-            ) from error
+        if self.epoch == 0 or self._history.holds(self.epoch):
+            return error
+        return EpochError(
+            "MP450",
+            f"epoch {self.epoch} is not kept in this checkpoint any more",
+            expected="an epoch that the job keeps",
+            found=error.summary,
+            hint="open a newer epoch with `at()`; a savepoint keeps an epoch for as long as it is needed",
+        )
