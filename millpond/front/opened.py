@@ -78,6 +78,11 @@ class OpenCheckpoint:
         return self._point.epoch
 
     @property
+    def hash(self) -> str:
+        """The hash of the epoch's manifest, which names it among all timelines."""
+        return self._point.hash
+
+    @property
     def epochs(self) -> tuple[int, ...]:
         """The epochs that were kept when this was opened, ascending."""
         return self._history.epochs

@@ -81,6 +81,7 @@ class StateTable:
         instance: int | None = None,
         merge: Merge | None = None,
         groups: Groups,
+        shows: ElementReader | None = None,
     ) -> None:
         self._history, self._point, self._reader, self._at = history, point, reader, at
         self._aged, self._instance = aged, instance
@@ -88,6 +89,8 @@ class StateTable:
             merge = reader.element.merge
         self._merge = merge
         self._groups = groups
+        self._shows = shows or reader
+        self._apart = reader.partial and instance is None
 
     @property
     def name(self) -> str:
@@ -103,11 +106,6 @@ class StateTable:
     def instances(self) -> int | None:
         """How many instances partial state has; None if the element is not partial, or if this is one of them."""
         return self._point.instances if self._apart else None
-
-    @property
-    def _apart(self) -> bool:
-        """Whether entries lie in several instances."""
-        return self._reader.partial and self._instance is None
 
     def instance(self, number: int) -> StateTable:
         """Return one instance of partial state, as a table of its own."""
@@ -132,7 +130,13 @@ class StateTable:
         self._check_partial()
         return self._view(merge=merge)
 
-    def _view(self, instance: int | None = None, merge: Merge | None = None) -> StateTable:
+    def plain(self) -> StateTable:
+        """Return the same table with keys and values as what they are made of, without classes of the program."""
+        return self._view(instance=self._instance, merge=self._merge, shows=self._plain())
+
+    def _view(
+        self, instance: int | None = None, merge: Merge | None = None, shows: ElementReader | None = None
+    ) -> StateTable:
         return StateTable(
             self._history,
             self._point,
@@ -142,7 +146,13 @@ class StateTable:
             instance=instance,
             merge=merge,
             groups=self._groups,
+            shows=shows or (None if self._shows is self._reader else self._shows),
         )
+
+    @property
+    def shows(self) -> ElementReader:
+        """What decodes keys and values."""
+        return self._shows
 
     def at(self, epoch: int | str | None = None) -> StateTable:
         """Return the element after another epoch: its number, the name of a savepoint, or the newest one now."""
@@ -177,7 +187,7 @@ class StateTable:
         return THE_KEY if key is _NO_KEY else key
 
     def _find(self, key: Any) -> tuple[Any] | None:
-        reader = self._reader
+        reader = self._shows
         if not self._apart:
             data = self._stored(reader.store_key(key, self._instance))
             return None if data is None else (self.decode_value(data),)
@@ -190,7 +200,7 @@ class StateTable:
         if not any(data is not None for data in held):
             return None
         one = [iter(() if data is None else ((unit, data),)) for data in held]
-        return next((value,) for _, value in self._decoded(merge_instances(element_of(reader, merge), one)))
+        return next((value,) for _, value in self._decoded(merge_instances(element_of(self._reader, merge), one)))
 
     def _stored(self, key: bytes) -> bytes | None:
         try:
@@ -231,7 +241,7 @@ class StateTable:
 
         Every key group is looked at, one after the other. What is held is the entries in the range, or `limit` of them.
         """
-        codec = self._reader.codec
+        codec = self._shows.codec
         low = b"" if start is None else codec.encode(start)
         high = None if stop is None else codec.encode(stop)
         within = (unit for unit in self._units() if low <= unit[0] and (high is None or unit[0] < high))
@@ -311,13 +321,13 @@ class StateTable:
 
     def decode_key(self, unit: bytes) -> Any:
         """Decode the key of an entry."""
-        return self._reader.decode_key(unit)
+        return self._shows.decode_key(unit)
 
     def decode_value(self, data: bytes) -> Any:
         """Decode the value of an entry; a member of a `Set` is True."""
         if not self._reader.has_values:
             return True
-        value = self._reader.decode_value(data)
+        value = self._shows.decode_value(data)
         return value[1] if self._aged else value
 
     def has_keys_of(self, other: StateTable) -> bool:
@@ -341,14 +351,14 @@ class StateTable:
     def _decoded(self, units: Iterator[Unit] | list[Unit]) -> Iterator[tuple[Any, Any]]:
         rest = iter(units)
         while some := list(islice(rest, 1024)):
-            keys = self._reader.decode_keys([unit for unit, _ in some])
+            keys = self._shows.decode_keys([unit for unit, _ in some])
             yield from zip(keys, self._shown([value for _, value in some]), strict=True)
 
     def _shown(self, values: list[bytes]) -> list[Any]:
         """Decode values; what an entry with a time to live is stored with stays behind."""
         if not self._reader.has_values:
             return [True] * len(values)
-        return self._decode(self._reader, values)
+        return self._decode(self._shows, values)
 
     def _decode(self, reader: ElementReader, values: list[bytes]) -> list[Any]:
         decoded = reader.decode_values(values)
@@ -359,7 +369,7 @@ class StateTable:
 
         What no column of its own type can hold is JSON, of plain values.
         """
-        typed, plain = self._reader, self._plain()
+        typed, plain = self._shows, self._plain()
         kinds = typed.has_keys * [("key", typed.key_type.hint)] + typed.has_values * [("value", self._value_hint())]
         columns = [(Column.of(name, hint), plain) for name, hint in kinds]
         if isinstance(typed, TypedReader):

@@ -35,8 +35,8 @@ from millpond.serve.replica import Held
 IDLE_MAX = 8
 """So many states of an epoch wait for the next question, each with what was read so far."""
 
-IDLE_BYTES = 64 << 20
-"""What such a state may hold of entries that were read."""
+IDLE_ENTRIES = 50_000
+"""So many entries that were read such a state may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Answering:
             if not served.proven:
                 if state.changes().keys:
                     raise self._refusal(entry)
-            elif sum(overlay.size_bytes for overlay in state.overlays) <= IDLE_BYTES:
+            elif sum(dict.__len__(overlay.entries) for overlay in state.overlays) <= IDLE_ENTRIES:
                 self._put_back(point, state)
         return out[0]
 

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from millpond.checkpoint.read.history import History, Point
-from millpond.checkpoint.records.times import Times, is_over
+from millpond.checkpoint.records.times import is_over
 from millpond.front.opened import OpenCheckpoint
 from millpond.front.tables import Unit
 from millpond.program.program import ProgramBase
 from millpond.serve.entrypoints import Answering
 from millpond.serve.replica import Held
 from millpond.state.local.storekey import store_prefix
-
-_NOTHING = Times()
 
 
 class ReplicaGroups:
@@ -57,25 +55,6 @@ class Followed(OpenCheckpoint):
 
     def _entries(self, index: int) -> ReplicaGroups:
         return ReplicaGroups(self._held, index, self._point.over_us)
-
-    @property
-    def hash(self) -> str:
-        """The hash of the epoch's manifest, which names it among all timelines."""
-        return self._point.hash
-
-    @property
-    def point(self) -> Point:
-        """The committed epoch that this is."""
-        return self._point
-
-    @property
-    def times(self) -> Times:
-        """What the epoch's manifest says of time."""
-        return _NOTHING if self._point.manifest is None else self._point.manifest.times
-
-    def plain(self) -> Followed:
-        """Return the same epoch with values as what they are made of, without classes of the program."""
-        return self if self._program is None else Followed(self._history, self._point, self._held)
 
     def ask(self, entry: str, /, *arguments: Any, **named: Any) -> Any:
         """Run an entry point that changes nothing, as plain Python on the state of this epoch, and return its reply.
