@@ -60,7 +60,12 @@ class Answering:
         self._lock = threading.Lock()
 
     def ask(
-        self, held: Held, point: Point, entry: str, arguments: Sequence[Any] = (), named: Mapping[str, Any] | None = None
+        self,
+        held: Held,
+        point: Point,
+        entry: str,
+        arguments: Sequence[Any] = (),
+        named: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the reply of an entry point to these arguments, on the state of an epoch."""
         served = self.served(entry)

@@ -2,7 +2,8 @@
 
 >>> import tempfile
 >>> from millpond import Counter, Partitioned, Program, entry, follow
->>> from millpond.testing import simulate
+>>> from millpond.compiler.compile import compile_program
+>>> from millpond.engine.simulated import Simulated
 >>> class Words(Program):
 ...     counts = Partitioned(Counter[str])
 ...
@@ -13,11 +14,13 @@
 ...     @entry
 ...     def count(self, word: str) -> int:
 ...         return self.counts[word]
->>> with tempfile.TemporaryDirectory() as folder:
-...     _ = simulate(Words, [("add", "mill"), ("add", "mill")], epochs=2, folder=folder)
-...     with follow(f"{folder}/checkpoint", Words) as follower, follower.read(min_epoch=2) as state:
+>>> folder = Path(tempfile.mkdtemp())
+>>> job = Simulated(compile_program(Words), folder, partitions=2)
+>>> with follow(folder / "checkpoint", Words, folder=folder / "copy") as follower:
+...     _ = job.epoch([("add", ("mill",)), ("add", ("mill",))])
+...     with follower.read(min_epoch=1) as state:
 ...         state.epoch, state["counts"].get("mill"), state.ask("count", "mill")
-(2, 2, 2)
+(1, 2, 2)
 """
 
 from __future__ import annotations
@@ -102,7 +105,7 @@ class Follower:
         self._replica = Replica(self._storage, folder)
         self._turn = threading.Condition()
         self._following = threading.Lock()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], object]] = []
         self._problem: MillpondError | None = None
         self._closed = False
         try:
@@ -287,7 +290,8 @@ class Follower:
                 found=f"checkpoint {history.genesis.uuid}",
                 hint="start a new follower",
             )
-        _, point, held = found = self._opened(history)
+        found = self._opened(history)
+        point = found[1]
         with self._turn:
             old, before = self._held, self._point
             self._history, self._point, self._held = found
@@ -324,7 +328,7 @@ class Follower:
                 self.refresh()
             except MillpondError as error:
                 self._tell(error)
-            except Exception as error:  # a fault of ours must be told, and must not end the following
+            except Exception as error:  # noqa: BLE001 - a fault of ours is told, and does not end the following
                 _LOG.exception("following failed")
                 self._tell(ServeError("MP890", "following failed", found=f"{type(error).__name__}: {error}"[:200]))
 
@@ -335,7 +339,7 @@ class Follower:
             self._problem = error
         self._clock.sleep(PAUSE_S)
 
-    def on_epoch(self, listener: Callable[[], None]) -> Callable[[], None]:
+    def on_epoch(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Have somebody called after each new epoch, by the thread that follows; return what ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

@@ -54,22 +54,23 @@ class Told:
     """Is told by the file system what happens in the folder of manifests."""
 
     def __init__(self, folder: Path) -> None:
-        from watchfiles import RustNotify  # an extra: only who serves needs it
+        from watchfiles import watch  # an extra: only who serves needs it
 
         self._ended = threading.Event()
-        self._notify = RustNotify(
-            [str(folder)],
-            debug=False,
-            force_polling=False,
-            poll_delay_ms=0,
+        self._told = watch(
+            folder,
+            stop_event=self._ended,
+            debounce=1,
+            step=1,
+            rust_timeout=int(TOLD_S * 1000),
+            yield_on_timeout=True,
             recursive=False,
-            ignore_permission_denied=False,
+            raise_interrupt=False,
         )
 
     def wait(self) -> None:
         """Wait for a change in the folder."""
-        if not self._ended.is_set():
-            self._notify.watch(1, 1, int(TOLD_S * 1000), self._ended)
+        next(self._told, None)
 
     def close(self) -> None:
         """End all waiting."""

@@ -11,6 +11,7 @@ import fcntl
 import os
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,7 +57,7 @@ class Held:
         with self._lock:
             return self._view.get(key)
 
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of different `keys`, None where there is none."""
         with self._lock:
             return self._view.get_many(keys)

@@ -1,7 +1,7 @@
 """Answers as bytes: JSON of what state holds, errors by code, and which epoch it was.
 
->>> plainly({1: b"\\x01", "a": {2.5}})
-{'1': '01', 'a': [2.5]}
+>>> plainly({1: b"mill", "a": {2.5}})
+{'1': '6d696c6c', 'a': [2.5]}
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ STATUS: Final[Mapping[str, int]] = {
 }
 """What a client can do about an error, by its code; all others are faults of the server's side."""
 
-_NATIVE: Final = (bytes, datetime.datetime, datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
+_TIMES: Final = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
+_NATIVE: Final = (bytes, decimal.Decimal, uuid.UUID, *_TIMES)
 
 
 def plainly(value: Any) -> Any:

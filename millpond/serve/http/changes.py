@@ -91,7 +91,10 @@ class Changes:
             told = {"epoch": until.epoch, "code": error.code, "summary": error.summary}
             return [_event("reset", session_of(until.epoch, until.hash), told)], until.epoch
         last = session_of(until.epoch, until.hash)
-        return [*_events(found, history), _event("epoch", last, {"epoch": until.epoch})], until.epoch
+        events = _events(found, history)
+        if all(change.epoch != until.epoch for change in found):
+            events.append(_event("epoch", last, {"epoch": until.epoch}))
+        return events, until.epoch
 
 
 def _events(found: list[Change], history: History) -> list[str]:

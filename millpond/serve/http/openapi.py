@@ -64,7 +64,7 @@ def _schemas(entries: Mapping[str, Served]) -> tuple[dict[tuple[str, str], Page]
     components: Page = {}
     for place, hint in hints.items():
         try:
-            (schema,), more = msgspec.json.schema_components([hint], "#/components/schemas/{name}")
+            (schema,), more = msgspec.json.schema_components([hint], ref_template="#/components/schemas/{name}")
         except (TypeError, ValueError):
             schema, more = {}, {}
         found[place] = schema
@@ -132,7 +132,8 @@ def _instance() -> Page:
 
 def _changes() -> Page:
     since = _query("since", "The epoch after which to begin.", _TEXT)
-    told = _route("Changes as they are committed", {}, parameters=(_path("element"), _query("key", "A key.", _TEXT), since))
+    parameters = (_path("element"), _query("key", "A key.", _TEXT), since)
+    told = _route("Changes as they are committed", {}, parameters=parameters)
     told["responses"]["200"]["content"] = {"text/event-stream": {"schema": _TEXT}}
     return told
 

@@ -1,6 +1,6 @@
 """What an operator sets of a server: who may ask what, and how much of it.
 
->>> [token] = read_tokens('[[token]]\\nname = "shop"\\nsecret = "0123456789abcdef"\\nrights = ["read"]')
+>>> [token] = read_tokens('token = [{name = "shop", secret = "0123456789abcdef", rights = ["read"]}]')
 >>> token.name, token.may("read", "totals"), token.may("run")
 ('shop', True, False)
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -78,10 +77,11 @@ def read_tokens(text: str) -> tuple[Token, ...]:
 
 def _token(table: dict[str, object]) -> Token:
     name, secret, digits = table.get("name"), table.get("secret"), table.get("sha256")
-    rights, elements = table.get("rights", list(RIGHTS)), table.get("elements")
+    rights = _texts(table.get("rights", list(RIGHTS)))
+    elements = None if "elements" not in table else _texts(table["elements"])
     if not isinstance(name, str) or table.keys() - _KNOWN or (secret is None) == (digits is None):
         raise _unfit(f"a table with {', '.join(sorted(map(str, table)))}")
-    if not _is_texts(rights) or set(rights) - set(RIGHTS) or not (elements is None or _is_texts(elements)):
+    if rights is None or rights - set(RIGHTS) or (elements is None and "elements" in table):
         raise _unfit(f"rights or elements of {name!r}")
     if isinstance(digits, str) and len(digits) == 2 * hashlib.sha256().digest_size:
         digest = bytes.fromhex(digits)
@@ -89,11 +89,14 @@ def _token(table: dict[str, object]) -> Token:
         digest = hashlib.sha256(secret.encode()).digest()
     else:
         raise _unfit(f"the secret of {name!r}")
-    return Token(name, digest, frozenset(rights), None if elements is None else frozenset(elements))
+    return Token(name, digest, rights, elements)
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, str) for one in value)
+def _texts(value: object) -> frozenset[str] | None:
+    """Return texts of a list; None if it is anything else."""
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        return None
+    return frozenset(value)
 
 
 def _unfit(found: str) -> ServeError:

@@ -166,10 +166,10 @@ class _Wanted(msgspec.Struct, forbid_unknown_fields=True):
 
 def _check_right(request: Request, right: str, element: str | None = None) -> None:
     if not token_of(request).may(right, element):
-        raise _Forbidden(right, element)
+        raise _ForbiddenError(right, element)
 
 
-class _Forbidden(ServeError):
+class _ForbiddenError(ServeError):
     """A token does not allow what is asked."""
 
     def __init__(self, right: str, element: str | None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -87,8 +87,20 @@ def application(
     return Guard(app, tokens=tokens, hosts=LOOPBACK | names, limits=limits)
 
 
-def serve(follower: Follower, checkpoint: str, address: Address, tokens: Sequence[Token], limits: Limits) -> None:
-    """Serve a follower until the process is told to end; beyond loopback nothing is served without tokens (MP880)."""
+def serve(
+    follower: Follower,
+    checkpoint: str,
+    address: Address,
+    *,
+    tokens: Sequence[Token] = (),
+    limits: Limits | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a follower until the process is told to end; beyond loopback nothing is served without tokens (MP880).
+
+    Whoever is to know is told the address when it is `ready`; port 0 is any that is free.
+    """
+    limits = limits or Limits()
     if not address.is_loopback and not tokens:
         raise ServeError(
             "MP880",
@@ -97,20 +109,39 @@ def serve(follower: Follower, checkpoint: str, address: Address, tokens: Sequenc
             found=f"host {address.host} and no tokens",
             hint="docs/SERVING.md shows the file of tokens, and a proxy in front",
         )
-    names = address.names | ({address.host} if address.host not in ("0.0.0.0", "::") else frozenset())  # noqa: S104
+    every = address.host in ("0.0.0.0", "::")  # noqa: S104 - compared, and not listened to unasked
+    names = address.names | (frozenset() if every else frozenset({address.host}))
     app = application(follower, checkpoint, tokens=tokens, names=names, limits=limits)
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
-        host=address.host,
-        port=address.port,
         log_level="warning",
         access_log=False,
         server_header=False,
         date_header=False,
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
-        ssl_version=ssl.PROTOCOL_TLS_SERVER,
         timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=16 << 10,
         limit_concurrency=limits.requests + limits.listeners,
     )
+    with _listening(address) as listening:
+        scheme = "http" if address.certificate is None else "https"
+        host, port = listening.getsockname()[:2]
+        if ready is not None:
+            ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        raise ServeError(
+            "MP879",
+            "the server can't listen there",
+            expected="a host of this machine and a port that is free",
+            found=f"{address.host}:{address.port}: {error.strerror or error}",
+            hint="choose another --port; 0 is any that is free",
+        ) from error
