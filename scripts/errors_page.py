@@ -35,7 +35,10 @@ FAMILIES = (
     ("MP8", "the edge, loops and graphs", "ReadError"),
 )
 
-ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError", "LoopError", "ServeError")}
+ALSO = {
+    "MP6": ("WindowError", "ConnectError", "ElasticError"),
+    "MP8": ("MetricsError", "ConnectorError", "LoopError", "ServeError"),
+}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {

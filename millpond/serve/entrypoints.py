@@ -1,16 +1,20 @@
 """Entry points that change nothing, run by a follower as plain Python on the state of one epoch.
 
 Which ones these are, the compiler says: all of whose accesses only read, and refresh no time to live. Of an entry point
-that runs in sequence it can't say that; such a one is tried on a state of its own, and its answer counts if it left the
-state as it was. What changes state is refused, and has left nothing: nobody else has the state that it ran on.
+that runs in sequence it can't say that. If a change is written in it, or in a helper that it reaches, it is refused;
+else it is tried on a state of its own, and its answer counts if it left the state as it was. So what is refused has
+left nothing: nobody else has the state that it ran on.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import tempfile
+import textwrap
 import threading
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +31,11 @@ from millpond.engine.sequence.state import SequenceState
 from millpond.engine.sequence.ways import HOME
 from millpond.errors import ServeError
 from millpond.keygroups import Layout
+from millpond.program.declare import Element
 from millpond.program.entries import EntryPoint
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.epoch_time import epoch_time
+from millpond.program.semantics.reach import names_in_reach
 from millpond.serve.replica import Held
 
 IDLE_MAX = 8
@@ -54,7 +60,7 @@ class Answering:
         compiled = compile_program(program)
         self._program = compile_in_sequence(program)
         self._genesis = genesis
-        self.entries: Mapping[str, Served] = _served(compiled)
+        self.entries: Mapping[str, Served] = _served(program, compiled)
         self._changing = sorted(compiled.entries.keys() - self.entries.keys())
         self._idle: tuple[str, list[SequenceState]] = ("", [])
         self._lock = threading.Lock()
@@ -184,16 +190,48 @@ def time_of(point: Point) -> int:
     return times.event.watermark_us or 0
 
 
-def _served(compiled: CompiledProgram) -> dict[str, Served]:
+def _served(program: type[ProgramBase], compiled: CompiledProgram) -> dict[str, Served]:
     renewing = {name for name, one in compiled.elements.items() if one.ttl is not None and one.ttl.on_access}
     found: dict[str, Served] = {}
     for name, entry in compiled.entries.items():
         touched = {access.state for task in entry.tasks for access in task.accesses}
-        if entry.point.timer or renewing & touched:
+        if entry.point.timer or (renewing & touched and not compiled.graph.why_sequence(name)):
             continue
-        if entry.reads_only or compiled.graph.why_sequence(name):
+        if entry.reads_only or (compiled.graph.why_sequence(name) and not _changes(program, entry.point)):
             found[name] = Served(entry.point, proven=entry.reads_only)
     return found
+
+
+def _changes(program: type[ProgramBase], point: EntryPoint) -> bool:
+    """Say whether a change of state is written in a method, or in one of the program's own that it reaches."""
+    named = names_in_reach(program, point.function)
+    reached = (inspect.getattr_static(program, name, None) for name in sorted(named))
+    functions = [point.function, *(one for one in reached if isinstance(one, types.FunctionType))]
+    return any(_is_change(node, program.elements()) for one in functions for node in ast.walk(_tree(one)))
+
+
+def _tree(function: Callable[..., Any]) -> ast.AST:
+    return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+
+
+def _is_change(node: ast.AST, elements: Mapping[str, Element]) -> bool:
+    match node:
+        case ast.Subscript(ctx=ast.Store() | ast.Del(), value=owner):
+            return _element_in(owner) in elements
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if (element := _element_in(owner)) in elements:
+            operation = elements[element].type.operations.get(name)
+            return operation is not None and operation.writes
+    return False
+
+
+def _element_in(node: ast.AST) -> str:
+    """Return the name of the attribute that is used, as in `self.accounts` or `each(self.accounts)`; "" if none is."""
+    match node:
+        case ast.Call(func=ast.Name(), args=[only]):
+            return _element_in(only)
+        case ast.Attribute(value=ast.Name(), attr=name):
+            return name
+    return ""
 
 
 def _unfed(program: CompiledProgram) -> FeedPlan:

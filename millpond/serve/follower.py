@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -75,12 +76,13 @@ def follow(
     copy lies, one for each follower; without, it is among the temporary files. Where the file system does not tell of
     commits, somebody looks every `poll`. `settings` are those of the program.
     """
-    poll_us = length_us(poll, "poll", _refused, least=1)
+    poll_us = length_us(poll, "poll", refused_length, least=1)
     found = None if program is None else configured(program, settings)
     return Follower(str(checkpoint), found, folder=folder, poll_s=poll_us / _US)
 
 
-def _refused(expected: str, found: str) -> ServeError:
+def refused_length(expected: str, found: str) -> ServeError:
+    """Return the error for what is no length of time."""
     return ServeError("MP884", "this is no length of time", expected=expected, found=found)
 
 
@@ -196,19 +198,19 @@ class Follower:
     def is_ready(self, min_epoch: int | str | None = None, max_age: Length | None = None) -> bool:
         """Say whether a read with these wishes need not wait; one that can't come true is refused."""
         self._check_open()
-        return self._is_at(min_epoch) and self._is_fresh(_age_us(max_age))
+        return self._is_at(min_epoch) and self._looked >= self._least(max_age)
 
     def wait(
         self, *, min_epoch: int | str | None = None, max_age: Length | None = None, within: Length = WITHIN
     ) -> int:
         """Wait until the follower has an epoch, or has looked for newer ones; return the epoch that it has then."""
-        age_us = _age_us(max_age)
-        until = self._clock.ticks() + length_us(within, "within", _refused) / _US
+        since = self._least(max_age)
+        until = self._clock.ticks() + length_us(within, "within", refused_length) / _US
         self._check_open()
-        if age_us is not None and not self._is_fresh(age_us):
+        if self._looked < since:
             self.refresh()
         with self._turn:
-            while not (self._is_at(min_epoch) and self._is_fresh(age_us)):
+            while not (self._is_at(min_epoch) and self._looked >= since):
                 self._check_open()
                 left = until - self._clock.ticks()
                 if left <= 0:
@@ -240,8 +242,11 @@ class Follower:
         told = next((delta.parent for delta in deltas if delta.epoch == epoch + 1), None)
         return told or self._before.get(epoch)
 
-    def _is_fresh(self, age_us: int | None) -> bool:
-        return age_us is None or self.age_s * _US <= age_us
+    def _least(self, max_age: Length | None) -> float:
+        """Return the moment at or after which somebody must have looked, for an answer that is asked for now."""
+        return (
+            -math.inf if max_age is None else self._clock.ticks() - length_us(max_age, "max_age", refused_length) / _US
+        )
 
     def _too_old(self, min_epoch: int | str | None, max_age: Length | None) -> ServeError:
         wishes = [f"epoch {min_epoch} or later"] * (min_epoch is not None)
@@ -390,10 +395,6 @@ def _session(wanted: int | str) -> tuple[int, str]:
             found=repr(wanted)[:60],
         )
     return int(number), digits
-
-
-def _age_us(max_age: Length | None) -> int | None:
-    return None if max_age is None else length_us(max_age, "max_age", _refused)
 
 
 def _follows(point: Point, before: Point) -> bool:

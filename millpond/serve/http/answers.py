@@ -16,12 +16,13 @@ import msgspec
 from starlette.responses import Response
 
 from millpond.checkpoint.read.plain import as_json
-from millpond.errors import Aborted, EpochError, MillpondError, ReadError, ServeError, StateError
+from millpond.errors import Aborted, EpochError, MillpondError, ReadError, RowError, ServeError, StateError
 
 STATUS: Final[Mapping[str, int]] = {
     "MP240": 404,
     "MP241": 400,
     "MP243": 400,
+    "MP425": 404,
     "MP450": 410,
     "MP451": 410,
     "MP833": 400,
@@ -29,9 +30,10 @@ STATUS: Final[Mapping[str, int]] = {
     "MP882": 403,
     "MP883": 400,
     "MP884": 400,
-    "MP886": 504,
+    "MP886": 412,
     "MP887": 409,
     "MP888": 503,
+    "MP892": 413,
     "MP897": 400,
     "MP899": 403,
 }
@@ -39,6 +41,10 @@ STATUS: Final[Mapping[str, int]] = {
 
 _TIMES: Final = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
 _NATIVE: Final = (bytes, decimal.Decimal, uuid.UUID, *_TIMES)
+
+
+_STORES: Final = "MP22"
+"""How codes of local stores begin: these are the server's own."""
 
 
 def plainly(value: Any) -> Any:
@@ -75,6 +81,8 @@ def failed(error: BaseException) -> Response:
     if isinstance(error, ServeError | ReadError | StateError | EpochError) and error.code in STATUS:
         told = {"code": error.code, "summary": error.summary, "expected": error.expected, "found": error.found}
         return answered({"error": {name: text for name, text in told.items() if text}}, status=STATUS[error.code])
+    if isinstance(error, StateError | RowError) and not error.code.startswith(_STORES):
+        return refused(400, error.code, error.summary)
     if isinstance(error, MillpondError):
         return refused(503, error.code, error.summary)
     return refused(500, "MP890", "the server failed; its log says how")

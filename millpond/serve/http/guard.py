@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millpond.clock import Clock, SystemClock
+from millpond.errors import ServeError
 from millpond.serve.http.answers import refused
 from millpond.serve.http.options import RIGHTS, Limits, Token
 
@@ -81,7 +82,7 @@ class Guard:
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > self._limits.body_bytes:
-                raise TooLargeError
+                raise ServeError("MP892", "the request is too large")
             return message
 
         async def noted(message: Message) -> None:
@@ -92,8 +93,6 @@ class Guard:
         try:
             async with asyncio.timeout(None if listens else self._limits.seconds):
                 await self._app(scope, counted, noted)
-        except TooLargeError:
-            await refused(413, "MP892", "the request is too large")(scope, receive, send)
         except TimeoutError:
             if not begun:
                 await refused(504, "MP893", "the answer takes too long")(scope, receive, send)
@@ -141,10 +140,6 @@ class Guard:
         while len(self._buckets) > CALLERS_MAX:
             self._buckets.popitem(last=False)
         return room >= 1
-
-
-class TooLargeError(Exception):
-    """A body is larger than it may be."""
 
 
 def host_of(netloc: str) -> str:

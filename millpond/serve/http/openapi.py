@@ -15,11 +15,13 @@ _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer", "minimum": 0}
 _EPOCH: Final = {"epoch": _NUMBER, "session": _TEXT}
 _VALUE: Final = {"description": "as docs/STATE.md tells"}
+_SESSION: Final = {"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9a-f]{16})?$"}
+_LENGTH: Final = {"type": "string", "pattern": "^[0-9]{1,6} ?(ms|s|min)$"}
 _WISHES: Final = (
-    ("min_epoch", "An epoch, or the session of an earlier answer: wait for it or a later one.", _TEXT),
-    ("max_age", 'At most so long ago somebody looked for newer epochs, as in "100 ms".', _TEXT),
+    ("min_epoch", "An epoch, or the session of an earlier answer: wait for it or a later one.", _SESSION),
+    ("max_age", 'At most so long ago somebody looked for newer epochs, as in "100 ms".', _LENGTH),
     ("at", "An older epoch that is kept, or a savepoint.", _TEXT),
-    ("within", 'How long to wait, as in "2 s".', _TEXT),
+    ("within", 'How long to wait, as in "2 s"; no longer than half of what an answer may take.', _LENGTH),
 )
 
 
@@ -81,7 +83,7 @@ def _route(
     wishes: bool = True,
     parameters: tuple[Page, ...] = (),
 ) -> Page:
-    fails = (400, 401, 403, 404, 409, 410, 413, 421, 422, 429, 503, 504) if wishes else (401, 421, 429)
+    fails = (400, 401, 403, 404, 409, 410, 412, 413, 421, 422, 429, 503, 504) if wishes else (401, 421, 429)
     content = {"application/json": {"schema": {"type": "object", "properties": properties}}}
     responses: Page = {"200": {"description": "the answer", "content": content}}
     for status in sorted({*fails, *also}):

@@ -7,8 +7,9 @@ import io
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 import msgspec
 import pyarrow as pa
@@ -21,12 +22,14 @@ from millpond.engine.statetables import entry_batches
 from millpond.errors import Aborted, MillpondError, ServeError
 from millpond.front.opened import OpenCheckpoint
 from millpond.front.tables import StateTable
+from millpond.lengths import length_us
 from millpond.serve.entrypoints import Served
 from millpond.serve.followed import Followed
-from millpond.serve.follower import Follower, session_of
+from millpond.serve.follower import WITHIN, Follower, refused_length, session_of
 from millpond.serve.http.answers import answered, failed, plainly, refused, unchanged
 from millpond.serve.http.guard import token_of
 from millpond.serve.http.options import Limits
+from millpond.state.codec.typenames import type_text
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 PAGE: Final = 100
@@ -138,7 +141,9 @@ class Routes:
         wishes: dict[str, Any] = {name: text for name, text in request.query_params.items() if name in _WISHES}
         if "at" in wishes and wishes["at"].isdecimal():
             wishes["at"] = int(wishes["at"])
-        return self._follower.reading(**wishes)
+        within_us = length_us(wishes.pop("within", WITHIN), "within", refused_length)
+        longest = timedelta(seconds=self._limits.seconds / 2)
+        return self._follower.reading(**wishes, within=min(timedelta(microseconds=within_us), longest))
 
 
 def guarded(handler: Handler) -> Handler:
@@ -233,9 +238,13 @@ def _key_text(key: Any) -> str:
 
 
 def _from_json(table: StateTable, key: Any) -> Any:
-    """Return a key of JSON as the element has it."""
-    text = key if isinstance(key, str) else msgspec.json.encode(key).decode()
-    return parse_key(table.shows, text)
+    """Return a key of JSON as the element has it: numbers, truths and arrays as such, all else as text."""
+    hint = table.shows.codec.hint
+    is_text = isinstance(key, str)
+    if is_text == (hint in (int, bool) or get_origin(hint) is tuple):
+        # As text it might be taken for another key.
+        raise _unfit(f"keys of type {type_text(hint)}", f"{msgspec.json.encode(key)[:60]!r}")
+    return parse_key(table.shows, key if is_text else msgspec.json.encode(key).decode())
 
 
 def _number(request: Request, name: str, usual: int, most: int) -> int:
