@@ -16,7 +16,16 @@ import msgspec
 from starlette.responses import Response
 
 from millpond.checkpoint.read.plain import as_json
-from millpond.errors import Aborted, EpochError, MillpondError, ReadError, RowError, ServeError, StateError
+from millpond.errors import (
+    Aborted,
+    DamagedStoreError,
+    EpochError,
+    MillpondError,
+    ReadError,
+    RowError,
+    ServeError,
+    StateError,
+)
 
 STATUS: Final[Mapping[str, int]] = {
     "MP240": 404,
@@ -41,10 +50,6 @@ STATUS: Final[Mapping[str, int]] = {
 
 _TIMES: Final = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
 _NATIVE: Final = (bytes, decimal.Decimal, uuid.UUID, *_TIMES)
-
-
-_STORES: Final = "MP22"
-"""How codes of local stores begin: these are the server's own."""
 
 
 def plainly(value: Any) -> Any:
@@ -81,7 +86,7 @@ def failed(error: BaseException) -> Response:
     if isinstance(error, ServeError | ReadError | StateError | EpochError) and error.code in STATUS:
         told = {"code": error.code, "summary": error.summary, "expected": error.expected, "found": error.found}
         return answered({"error": {name: text for name, text in told.items() if text}}, status=STATUS[error.code])
-    if isinstance(error, StateError | RowError) and not error.code.startswith(_STORES):
+    if isinstance(error, StateError | RowError) and not isinstance(error, DamagedStoreError):
         return refused(400, error.code, error.summary)
     if isinstance(error, MillpondError):
         return refused(503, error.code, error.summary)

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from millpond.errors import ServeError
 from millpond.serve.follower import Follower
 from millpond.serve.http.answers import answered, refused
-from millpond.serve.http.changes import Changes
+from millpond.serve.http.events import Changes
 from millpond.serve.http.guard import LOOPBACK, Guard
 from millpond.serve.http.openapi import openapi
 from millpond.serve.http.options import Limits, Token

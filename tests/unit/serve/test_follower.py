@@ -218,6 +218,25 @@ def test_a_closed_follower_says_so(job, checkpoint, tmp_path):
         pass
 
 
+def test_a_fault_of_its_own_is_told_and_does_not_end_the_following(job, checkpoint, tmp_path, monkeypatch):
+    with follow(checkpoint, Shop, folder=tmp_path / "copy") as follower:
+        moved, told = follower._move, threading.Event()
+
+        def fail():
+            told.set()
+            raise RuntimeError("out of luck")
+
+        monkeypatch.setattr(follower, "_move", fail)
+        job.epoch([("pay", ("a", 1, 5))])
+        assert told.wait(60)
+        while follower.problem is None:
+            follower._clock.sleep(0.01)
+        assert follower.problem.code == "MP890"
+        monkeypatch.setattr(follower, "_move", moved)
+        follower.wait(min_epoch=1, within="60 s")
+        assert follower.problem is None
+
+
 class Pairs(Program):
     left = Partitioned(Map[int, int])
     right = Partitioned(Map[int, int])

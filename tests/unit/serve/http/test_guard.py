@@ -44,7 +44,7 @@ def test_without_a_token_nothing_answers_but_health(guarded, method, path, heade
 def test_a_token_may_what_it_may(guarded):
     reader, full = bearer("a-long-secret-to-read"), bearer("a-long-secret-for-all")
     assert guarded.get("/state/accounts/ann", headers=reader).status_code == 200
-    assert guarded.get("/state/visits", headers=reader).status_code == 403
+    assert guarded.get("/state/visits", headers=reader).json()["error"]["code"] == "MP899"
     assert guarded.get("/changes/visits", headers=reader).status_code == 403
     assert [one["name"] for one in guarded.get("/state", headers=reader).json()["elements"]] == ["accounts"]
     wanted = {"get": [{"element": "visits", "keys": ["ann"]}]}
@@ -55,7 +55,8 @@ def test_a_token_may_what_it_may(guarded):
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1.evil.example", "[bad"])
 def test_other_hosts_are_refused(asked, host):
-    assert asked.get("/state", headers={"host": host}).status_code == 421
+    answer = asked.get("/state", headers={"host": host})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (421, "MP894")
 
 
 @pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1:1234", "[::1]:9", "LOCALHOST"])
@@ -78,7 +79,8 @@ def test_pages_of_other_sites_may_not_ask(asked, origin, status):
 
 def test_large_bodies_are_refused(serving):
     asked = serving(limits=Limits(body_bytes=100))
-    assert asked.post("/balance", content=b"x" * 101).status_code == 413
+    answer = asked.post("/balance", content=b"x" * 101)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "MP892")
 
     async def pieces():
         for _ in range(20):
@@ -90,7 +92,8 @@ def test_large_bodies_are_refused(serving):
 def test_too_many_requests_are_told_to_wait(serving):
     asked = serving(limits=Limits(rate=2))
     assert [asked.get("/state").status_code for _ in range(3)] == [200, 200, 429]
-    assert serving(limits=Limits(requests=0)).get("/state").status_code == 503
+    answer = serving(limits=Limits(requests=0)).get("/state")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "MP896")
 
 
 def test_answers_carry_what_keeps_browsers_safe(asked):
