@@ -206,7 +206,8 @@ def _changes(program: type[ProgramBase], point: EntryPoint) -> bool:
     """Say whether a change of state is written in a method, or in one of the program's own that it reaches."""
     named = names_in_reach(program, point.function)
     reached = (inspect.getattr_static(program, name, None) for name in sorted(named))
-    functions = [point.function, *(one for one in reached if isinstance(one, types.FunctionType))]
+    functions: list[Callable[..., Any]] = [point.function]
+    functions += [one for one in reached if isinstance(one, types.FunctionType)]
     return any(_is_change(node, program.elements()) for one in functions for node in ast.walk(_tree(one)))
 
 
