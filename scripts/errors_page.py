@@ -32,7 +32,7 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "the edge, loops and graphs", "ReadError"),
+    ("MP8", "edge, loops, graphs", "ReadError"),
 )
 
 ALSO = {

@@ -19,11 +19,8 @@ from millpond.checkpoint.read.plain import as_json
 from millpond.errors import (
     Aborted,
     DamagedStoreError,
-    EpochError,
     MillpondError,
-    ReadError,
     RowError,
-    ServeError,
     StateError,
 )
 
@@ -83,9 +80,10 @@ def failed(error: BaseException) -> Response:
     """Return the answer for an error: codes and their words, and of all else only that something is wrong."""
     if isinstance(error, Aborted):
         return answered({"aborted": error.reason}, status=422)
-    if isinstance(error, ServeError | ReadError | StateError | EpochError) and error.code in STATUS:
+    status = STATUS.get(error.code) if isinstance(error, MillpondError) else None
+    if isinstance(error, MillpondError) and status is not None:
         told = {"code": error.code, "summary": error.summary, "expected": error.expected, "found": error.found}
-        return answered({"error": {name: text for name, text in told.items() if text}}, status=STATUS[error.code])
+        return answered({"error": {name: text for name, text in told.items() if text}}, status=status)
     if isinstance(error, StateError | RowError) and not isinstance(error, DamagedStoreError):
         return refused(400, error.code, error.summary)
     if isinstance(error, MillpondError):

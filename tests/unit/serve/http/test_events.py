@@ -13,7 +13,7 @@ from tests.unit.serve.http.servers import served
 def read_events(url, count, headers=None):
     """Return the first events of a stream: kind, name, data."""
     found, event = [], {}
-    with httpx.stream("GET", url, headers=headers or {}, timeout=60) as lines:
+    with httpx.stream("GET", url, headers=headers or {}, timeout=600) as lines:
         assert lines.status_code == 200
         for line in lines.iter_lines():
             name, _, text = line.partition(": ")
