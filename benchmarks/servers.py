@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from millpond.clock import SystemClock
 
 # Of a server that lives as long as a benchmark, on loopback.
 REDIS_PASSWORD = "pass/word@of:tests"  # nosec B105
-READY_S = 60.0
+READY_S = 600.0
+"""Against a server that hangs: a machine may have much else to do."""
+PORTS = range(20_000, 30_000)
+"""Below those that Linux, macOS and IANA have for connections (from 32768 or 49152), above most that have a name."""
 S3_SCRIPT = Path(__file__).parents[1] / "tests" / "contract" / "s3_server.py"
 
 _CLOCK = SystemClock()
+_GIVEN: set[int] = set()
 
 
 class ServerError(Exception):
@@ -25,10 +30,22 @@ class ServerError(Exception):
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on now, and that the system gives to nobody who does not ask for it by its number.
+
+    Others can take a port that the system chose before a server has it: a client gets it for a connection, or a server
+    that was killed does not get its own again.
+    """
+    # Processes that ask at the same time begin at places of their own.
+    own = os.getpid() * 37
+    for number in range(len(PORTS)):
+        port = PORTS[(own + number) % len(PORTS)]
+        if port in _GIVEN:
+            continue
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            _GIVEN.add(port)
+            return port
+    raise ServerError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
 
 
 def redis_program() -> str:
@@ -73,7 +90,7 @@ class RedisServer:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=0.5) as connection:
                 connection.sendall(b"PING\r\n")
                 # Without a password it says no; while it loads its data it says LOADING.
                 return b"NOAUTH" in connection.recv(100)

@@ -13,8 +13,7 @@ from millpond.checkpoint.retention.retention import Keep
 from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
 from millpond.errors import Aborted, MillpondError
-from millpond.front.frames import read_changes, read_state, windows
-from millpond.front.graphs import graph
+from millpond.front.frames import graph, read_changes, read_state, windows
 from millpond.front.opened import open as open  # noqa: A004 - `import *` leaves Python's own as it is
 from millpond.front.program import Program
 from millpond.front.session import local_session

@@ -3,8 +3,9 @@
     .venv/bin/python scripts/house.py [--list]
 
 The walk is that of one row through one simulated epoch: which files of the package its calls go through, and how often
-they go back to a file that was seen before. Prints one JSON line last. With `--list`, the files with one importer and
-the walk, call by call, come first.
+they go back to a file that was seen before. Files with one importer are passes, backends, commands or public names if
+that importer is a list of such; the others are ideas of their own, or belong to it. Prints one JSON line last. With
+`--list`, the files with one importer and the walk, call by call, come first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,18 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 PACKAGE = ROOT / "millpond"
+
+LISTS = frozenset(
+    {
+        "millpond.cli.commands",
+        "millpond.cli.state",
+        "millpond.compiler.compile",
+        "millpond.compiler.explain",
+        "millpond.loops.vertices.ready",
+        "millpond.storage.open",
+    }
+)
+"""Files that list commands, passes, drawings, algorithms and backends, each of which is a file; packages list names."""
 
 
 def module_name(file: Path) -> str:
@@ -47,6 +60,12 @@ def importers(files: list[Path]) -> dict[str, set[str]]:
                 if name in names and name != own:
                     found[name].add(own)
     return found
+
+
+def is_listed(file: Path, known: dict[str, set[str]]) -> bool:
+    """Say whether the one importer of a file is a list of files like it."""
+    (importer,) = known[module_name(file)]
+    return importer in LISTS or (ROOT / importer.replace(".", "/")).is_dir()
 
 
 def walk() -> list[tuple[str, str]]:
@@ -91,13 +110,15 @@ def main() -> None:
         "folders": len(folders),
         "largest_folder": max(folders.values()),
         "single_importer_files": len(single),
+        "single_importer_unlisted": len([file for file in single if not is_listed(file, known)]),
         "walk_files": seen,
         "walk_returns": len(steps) - seen,
     }
     if "--list" in sys.argv[1:]:
         for file in single:
             (importer,) = known[module_name(file)]
-            print(f"{lines[file]:>5}  {file.relative_to(PACKAGE)} <- {importer}")
+            listed = ", a list of such" if is_listed(file, known) else ""
+            print(f"{lines[file]:>5}  {file.relative_to(PACKAGE)} <- {importer}{listed}")
         for name, called in steps:
             print(f"       {Path(name).relative_to(PACKAGE)}  {called}")
     for name, figure in figures.items():

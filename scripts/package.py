@@ -16,7 +16,7 @@ import millpond
 
 ROOT = Path(__file__).parents[1]
 
-IN_SDIST = ("tests/conftest.py", "docs/FORMAT.md", "examples/bank.py", "scripts/setup.sh", "Makefile", "LICENSE")
+IN_SDIST = ("tests/conftest.py", "docs/FORMAT.md", "examples/bank.py", "scripts/setup.sh", "Makefile", "setup.py")
 IN_WHEEL = ("millpond/__init__.py", "millpond/py.typed", "millpond/spark/quiet.log4j2.properties")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.checkpoint.records.deltas import check_changes, decode_changes, group_span, kind_of
+from millpond.checkpoint.records.deltas import check_changes, decode_changes, kind_of
 from millpond.checkpoint.records.heads import newest_head
 from millpond.checkpoint.records.manifest import (
     EPOCH_DIGITS,
@@ -22,6 +22,7 @@ from millpond.errors import EpochError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.state.changes import Changes
+from millpond.state.local.storekey import group_span
 from millpond.storage.addresses import shown_url
 from millpond.storage.content import get_content
 from millpond.storage.contract import Storage, bottom
@@ -64,7 +65,7 @@ def last_manifest(storage: Storage, genesis_hash: ManifestHash) -> tuple[Manifes
     manifest, digest = _read_manifest(storage, newest)
     _check_origin(storage, manifest, genesis_hash)
     if head is not None and head.epoch == newest and not head.is_of(digest):
-        raise _broken_chain(manifest.name, f"a manifest whose hash begins with {head.digits}", f"hash {digest}")
+        raise misplaced(manifest.name, f"a manifest whose hash begins with {head.digits}", f"hash {digest}")
     if newest == 1:
         before = genesis_hash
     elif newest - 1 in epochs:
@@ -72,7 +73,7 @@ def last_manifest(storage: Storage, genesis_hash: ManifestHash) -> tuple[Manifes
     else:
         before = manifest.parent
     if manifest.parent != before:
-        raise _broken_chain(manifest.name, f"a parent with hash {before}", f"a parent with hash {manifest.parent}")
+        raise misplaced(manifest.name, f"a parent with hash {before}", f"a parent with hash {manifest.parent}")
     return manifest, digest
 
 
@@ -147,17 +148,17 @@ def _read_manifest(storage: Storage, epoch: int) -> tuple[Manifest, ManifestHash
     data = storage.get(name)
     manifest = decode_manifest(data, name)
     if manifest.epoch != epoch:
-        raise _broken_chain(name, f"the manifest of epoch {epoch}", f"that of epoch {manifest.epoch}")
+        raise misplaced(name, f"the manifest of epoch {epoch}", f"that of epoch {manifest.epoch}")
     return manifest, manifest_hash(data)
 
 
 def _check_origin(storage: Storage, manifest: Manifest, genesis_hash: ManifestHash) -> None:
     data = storage.get(GENESIS_NAME)
     if manifest_hash(data) != genesis_hash:
-        raise _broken_chain(GENESIS_NAME, f"the genesis with hash {genesis_hash}", f"hash {manifest_hash(data)}")
+        raise misplaced(GENESIS_NAME, f"the genesis with hash {genesis_hash}", f"hash {manifest_hash(data)}")
     genesis = decode_genesis(data)
     if manifest.checkpoint != genesis.uuid:
-        raise _broken_chain(manifest.name, f"a manifest of checkpoint {genesis.uuid}", f"one of {manifest.checkpoint}")
+        raise misplaced(manifest.name, f"a manifest of checkpoint {genesis.uuid}", f"one of {manifest.checkpoint}")
     manifest.check_instances(genesis)
     manifest.check_elements(genesis)
     manifest.check_ownership(genesis)
@@ -166,7 +167,7 @@ def _check_origin(storage: Storage, manifest: Manifest, genesis_hash: ManifestHa
 def _epoch_in(name: str) -> int:
     digits = name.removeprefix(f"{MANIFESTS}/")
     if len(digits) != EPOCH_DIGITS or not digits.isascii() or not digits.isdecimal():
-        raise _broken_chain(name, f"a manifest, named by the {EPOCH_DIGITS} digits of its epoch", digits)
+        raise misplaced(name, f"a manifest, named by the {EPOCH_DIGITS} digits of its epoch", digits)
     return int(digits)
 
 
@@ -208,7 +209,8 @@ def newest_lost(newest: int, noted: int) -> EpochError:
     )
 
 
-def _broken_chain(name: str, expected: str, found: str) -> EpochError:
+def misplaced(name: str, expected: str, found: str) -> EpochError:
+    """Return the error for a file that breaks the chain of manifests."""
     return EpochError(
         "MP413",
         f"{name} does not belong where it is",

@@ -36,8 +36,8 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError, NotPlainError, StateError, StorageError
 from millpond.keygroups import KEY_GROUPS_MAX
 from millpond.state.changes import Changes
-from millpond.storage.composed.elements import ElementsStorage
-from millpond.storage.contract import Storage, bottom, is_name
+from millpond.storage.composed.elements import tell_elements
+from millpond.storage.contract import Storage, is_name
 from millpond.storage.frame import FrameKind, seal
 
 _SHOWN_CHARS_MAX = 100
@@ -158,10 +158,9 @@ def _merged(
 
 def _tell_places(history: History, manifests: dict[int, Manifest]) -> None:
     """Tell a storage that is chosen by element which number each one has."""
-    storage = bottom(history.storage)
-    if isinstance(storage, ElementsStorage):
-        newest = manifests[max(manifests)] if manifests else None
-        storage.know([None if element is None else element.name for element in elements_of(history.genesis, newest)])
+    newest = manifests[max(manifests)] if manifests else None
+    elements = elements_of(history.genesis, newest)
+    tell_elements(history.storage, [None if element is None else element.name for element in elements])
 
 
 def _replace(storage: Storage, name: str, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """The compiler: from a Python class to tasks, levels and generated code.
 
-In reading order: `compile`, `draft`, `compiled`, `diagnostics`, `front/`, `ir/`, `analysis/`, `plan/`, `back/`,
-`survey`, `explain`, `reorder`, `independent`.
+In reading order: `compile`, `draft`, `compiled`, `obstacles`, `diagnostics`, `front/`, `ir/`, `analysis/`, `plan/`,
+`back/`, `survey`, `explain`, `reorder`, `independent`.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.front.scope import Scope
 from millpond.compiler.ir.jumps import Loop
+from millpond.compiler.obstacles import ObstacleError
 from millpond.errors import SourcePlace
 from millpond.graph.model import Access, Dispatch, Mode, Touch
 from millpond.program import Element, EntryPoint, ProgramBase
@@ -345,7 +346,8 @@ class Draft:
 
     `gathered` tells why entry points have to be run gathered, `sequence` why they have to be run in sequence: those are
     not among its `methods` but `whole`, as they are written, and `faster` says what to write instead. `sees_sets` is
-    whether rows may see the order of sets that come out of state.
+    whether rows may see the order of sets that come out of state. `obstacles` are what the last pass found in the way
+    of entry points: then no further pass is run, and slower ways are chosen.
     """
 
     program: type[ProgramBase]
@@ -360,6 +362,19 @@ class Draft:
     constraints: tuple[Constraint, ...] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
     compiled: CompiledProgram | None = None
+    obstacles: Mapping[str, ObstacleError] = field(default_factory=dict)
+
+    def each(self, work: Callable[[Method], Method]) -> Draft:
+        """Do a pass's work on every method; those that it meets an obstacle in stay as they are."""
+        methods: list[Method] = []
+        found: dict[str, ObstacleError] = {}
+        for method in self.methods:
+            try:
+                methods.append(work(method))
+            except ObstacleError as obstacle:
+                methods.append(method)
+                found[method.name] = obstacle
+        return replace(self, methods=tuple(methods), obstacles=found)
 
 
 __all__ = [

@@ -9,12 +9,14 @@ is read.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import enum
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from typing import Any, get_args, get_origin
 
@@ -238,6 +240,21 @@ def _read_uuid(text: str) -> uuid.UUID:
     return found
 
 
+def _only_keeps(kind: Any) -> bool:
+    """Return whether making a record does no more than to take its fields."""
+    if not dataclasses.is_dataclass(kind):
+        return True
+    return not hasattr(kind, "__post_init__") and all(field.init for field in dataclasses.fields(kind))
+
+
+def _filled(kind: type, **fields: Any) -> Any:
+    """Make a record of its fields; the code that completes a new one ran when it was made, and does not run again."""
+    record: Any = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)
+    return record
+
+
 def _converter(hint: Any) -> Callable[[Any], Any]:
     hint_bare = bare_hint(hint)
     origin, arguments = get_origin(hint_bare), get_args(hint_bare)
@@ -257,7 +274,8 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         parts = [(name, _converter(part)) for name, part in fields]
         if origin is tuple:
             return lambda row: tuple(None if row[n] is None else convert(row[n]) for n, convert in parts)
-        return lambda row: hint_bare(**{n: None if row[n] is None else convert(row[n]) for n, convert in parts})
+        maker = hint_bare if _only_keeps(hint_bare) else partial(_filled, hint_bare)
+        return lambda row: maker(**{n: None if row[n] is None else convert(row[n]) for n, convert in parts})
     item = _converter(arguments[0])
     make_list: Callable[[Any], Any] = tuple if origin is tuple else origin
     if origin in (set, frozenset):

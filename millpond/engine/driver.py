@@ -12,14 +12,24 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Generic
 
-from millpond.checkpoint.commit.checkpoint import RETRIES, Checkpoint, EpochOutcome, EpochResult, EpochWork
+from millpond.checkpoint.commit.checkpoint import (
+    RETRIES,
+    Checkpoint,
+    ComputeEpoch,
+    EpochOutcome,
+    EpochResult,
+    EpochWork,
+)
 from millpond.checkpoint.commit.refusal import sources_changed
 from millpond.checkpoint.records.manifest import Loss, Manifest, Ownership
-from millpond.checkpoint.records.offers import Offer, Ticked, sources_of
+from millpond.checkpoint.records.offers import Offer, Ticked, Upkeep, sources_of
 from millpond.checkpoint.records.work import Parent
 from millpond.checkpoint.retention.retention import Keep
+from millpond.checkpoint.upkeep.rescale import Rescale
+from millpond.checkpoint.upkeep.rewriting import Evolving
 from millpond.clock import SystemClock
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.compute import Committed, Computed, Engine, Entries, Request, Rows
@@ -28,7 +38,7 @@ from millpond.engine.durability.pending import read_pending
 from millpond.engine.durability.replaying import check_durability, replay_lost
 from millpond.engine.local_state.initialstate import Load, check_empty, load_offer, load_work, target_of
 from millpond.engine.local_state.openstate import Consolidation, Restore
-from millpond.engine.local_state.rescaling import Instances, Schemas, check_elements, check_instances
+from millpond.engine.local_state.rescaling import Instances, Schemas, check_elements, check_instances, shown_scratch
 from millpond.engine.plan import FeedPlan, Level, ProgramPlan
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.schema import element_schemas
@@ -79,12 +89,12 @@ class Driver(Generic[Rows, Entries]):
         self.checkpoint = Checkpoint.open(self.storage, schemas, key_groups, instances, evolving=True, keep=keep)
         self.checkpoint.settings = settings_marks(program.made_of)
         _tell_changed(program.name, self.checkpoint)
-        self._schemas = Schemas(self.checkpoint, program, local_root, shown=shown)
-        self._instances = Instances(self.checkpoint, program, instances, local_root, shown=shown)
+        self._schemas = Schemas(self.checkpoint, program)
+        self._instances = Instances(self.checkpoint, program, instances)
         self.layout = self._instances.last_layout(partitions, usual_partitions)
-        self.times = Timekeeper(program, lambda: self.checkpoint.head)
+        self.times = Timekeeper(program, self.checkpoint)
         self._consolidation = Consolidation(self.storage, local_root) if consolidates else None
-        self._retries = retries
+        self._local_root, self._shown, self._retries = Path(local_root), shown, retries
         self._one_epoch = threading.RLock()
         self._last = False
         self.loss: Loss | None = None
@@ -130,16 +140,16 @@ class Driver(Generic[Rows, Entries]):
         self.replayed = replay_lost(self._plan, self.storage, self.checkpoint, engine.on_replay)
         self.loss = None
         self._settle()
-        self._schemas.evolve(self.storage, publisher.publish)
+        self._change(self._schemas.due)
         self._follow(self._up_to_date(plan))
         self._bounded_loss.begin(self._unsynced, self._plan)
         self._finish(self.times.going_on())
         self._fire_owed()
         self._go_on()
         # Messages that were left are for the instances that were, so these are worked on first.
-        if self._instances.change is not None:
+        if (rescale := self._instances.due) is not None:
             self._settle()
-            self._instances.rescale(self.storage, publisher.publish)
+            self._change(rescale)
             self._follow(self._up_to_date(plan))
             self._bounded_loss.begin(self._unsynced, self._plan)
         for load in loads:
@@ -156,8 +166,19 @@ class Driver(Generic[Rows, Entries]):
 
     def _settle(self) -> None:
         """Make durable what is unsynced of state with bounded loss: what is done past its saver must come after it."""
-        self._bounded_loss.settle(self._unsynced, self.checkpoint, self._publisher.publish, self._engine.on_loss)
+        self._bounded_loss.settle(self._unsynced, self.checkpoint, self._upkeep, self._engine.on_loss)
         self.loss = self._bounded_loss.loss or self.loss
+
+    def _change(self, due: Rescale | Evolving | None) -> None:
+        """Change the state as a whole, if that is due."""
+        if due is None:
+            return
+        with shown_scratch(self.program.name, due.doing, self._local_root, shown=self._shown) as scratch:
+            self._upkeep(due.offer, lambda parent: due.compute(self.storage, parent, scratch))
+
+    def _upkeep(self, offer: Upkeep, compute: ComputeEpoch) -> None:
+        """Run an epoch that no rows and no timers run in."""
+        self.checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=1, retries=self._retries)
 
     def own(self, layout: Layout) -> None:
         """Let key groups have other owners from the next epoch on."""
@@ -219,7 +240,7 @@ class Driver(Generic[Rows, Entries]):
             return self.times.noted(work, target.moment_us, plan.element_indexes)
 
         self._settle()
-        self.checkpoint.run_epoch(offer, compute, self._publisher.publish, partitions=1, retries=self._retries)
+        self._upkeep(offer, compute)
         self._bounded_loss.begin(self._unsynced, plan)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
 """What users call and what loads Spark only then: the program on Spark, a session, DataFrames, open state.
 
-In reading order: `program`, `session`, `frames`, `graphs`, `opened`, `tables`, `differences`, `declared`.
+In reading order: `program`, `session`, `frames`, `opened`, `tables`.
 """

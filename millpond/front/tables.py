@@ -7,27 +7,33 @@ whole, unless it is asked for as one table. Instances of partial state are read 
 
 from __future__ import annotations
 
+import copy
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import pyarrow as pa
 
 from millpond.checkpoint.read.elements import ElementReader
-from millpond.checkpoint.read.entries import Change
+from millpond.checkpoint.read.entries import Change, Kind
 from millpond.checkpoint.read.groups import KeyGroups
 from millpond.checkpoint.read.history import History, Point
 from millpond.checkpoint.read.typed import TypedReader
 from millpond.checkpoint.upkeep.merging import merge_instances
 from millpond.engine.statetables import BATCH_ROWS, Column, fits_column
 from millpond.errors import EpochError, MissingError, ReadError, StateError
-from millpond.front.declared import element_of
-from millpond.front.differences import differences
 from millpond.ids import InstanceId
-from millpond.state.containers.value import THE_KEY
+from millpond.program.declare import Distribution, Element, Merge
+from millpond.state.containers.counter import Counter
+from millpond.state.containers.list import List
+from millpond.state.containers.map import Map
+from millpond.state.containers.matrix import Matrix
+from millpond.state.containers.set import Set
+from millpond.state.containers.value import THE_KEY, Value
+from millpond.state.containers.vector import Vector
 from millpond.state.local.storekey import unit_of
 
 if TYPE_CHECKING:
@@ -35,13 +41,15 @@ if TYPE_CHECKING:
 
     from millpond.front.opened import OpenCheckpoint
 
-Merge = Callable[[list[Any]], Any]
 Unit = tuple[bytes, bytes]
 """An entry as it is stored, without its key group: its key and its value."""
 
 _NO_KEY: Any = object()
+_END = b"", 2, b""
+_NONE: tuple[Unit, ...] = ()
 _WHOLE = ("set", "list")
 """Kinds whose instances are merged as a whole, not entry by entry."""
+_CONTAINERS: dict[str, Any] = {kind.kind: kind for kind in (Map, Counter, Vector, Set, List, Matrix, Value)}
 
 
 class _At(Protocol):
@@ -178,7 +186,7 @@ class StateTable:
         if not any(data is not None for data in held):
             return None
         one = [iter(() if data is None else ((unit, data),)) for data in held]
-        return next((value,) for _, value in self._decoded(merge_instances(element_of(reader, merge), one)))
+        return next((value,) for _, value in self._decoded(merge_instances(_merged_element(reader, merge), one)))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Walk over keys and values, key group by key group, in the order of keys within one: the same on every run.
@@ -228,7 +236,7 @@ class StateTable:
         """
         new = self if after is None else self.at(after)
         old = self._at(before)
-        return differences(self._like(old[self.name]) if self.name in old else None, new)
+        return _differences(self._like(old[self.name]) if self.name in old else None, new)
 
     def _like(self, table: StateTable) -> StateTable:
         """Return a table of another epoch as this one is: merged, or an instance."""
@@ -281,7 +289,7 @@ class StateTable:
         if part is None:
             merge = self._check_merge()
             homes = [self._home(number) for number in range(self._point.instances)]
-            return merge_instances(element_of(self._reader, merge), [self._group(group) for group in homes])
+            return merge_instances(_merged_element(self._reader, merge), [self._group(group) for group in homes])
         return self._group(self._home(part) if self._reader.partial else part)
 
     def _home(self, number: int) -> int:
@@ -408,3 +416,69 @@ class StateTable:
                 found=error.summary,
                 hint="open a newer epoch with `at()`; a savepoint keeps an epoch for as long as it is needed",
             ) from error
+
+
+def _merged_element(reader: ElementReader, merge: Merge) -> Element:
+    """Return the element that a reader reads, merged by a function: as declared, or as far as the checkpoint says."""
+    if isinstance(reader, TypedReader):
+        element = copy.copy(reader.element)
+    else:
+        by = reader.schema.by or None
+        element = Element(_declared(reader), Distribution.PARTIAL, by)
+        element.name = reader.schema.name
+    element.merge = merge
+    return element
+
+
+def _declared(reader: ElementReader) -> Any:
+    key, value, kind = reader.key_type.hint, reader.value_type.hint, reader.schema.kind
+    if kind == "map":
+        return _CONTAINERS[kind][key, value]
+    if kind == "matrix":
+        across, cell = get_args(value)
+        return _CONTAINERS[kind][(key, across, cell) if reader.schema.by == "row" else (across, key, cell)]
+    return _CONTAINERS[kind][value if kind in ("value", "list") else key]
+
+
+def _differences(old: StateTable | None, new: StateTable) -> Iterator[Change]:
+    """Yield what changed from one table to another; without an old one, all of the new one was added."""
+    if old is not None and not new.has_keys_of(old):
+        # Keys of two types are never the same one.
+        yield from _removed(old, new)
+        old = None
+    before = [] if old is None else old.parts()
+    after = new.parts()
+    for part in [*after, *(part for part in before if part not in set(after))]:
+        was = old.units(part) if old is not None and part in set(before) else iter(_NONE)
+        now = new.units(part) if part in set(after) else iter(_NONE)
+        yield from _compared(new if old is None else old, new, part, was, now)
+
+
+def _removed(old: StateTable, new: StateTable) -> Iterator[Change]:
+    for part in old.parts():
+        for unit, value in old.units(part):
+            kept = old.instance_of(part), old.decode_key(unit), old.decode_value(value)
+            yield Change(new.epoch, Kind.REMOVED, *kept, None)
+
+
+def _compared(
+    old: StateTable, new: StateTable, part: int | None, was: Iterator[Unit], now: Iterator[Unit]
+) -> Iterator[Change]:
+    """Compare two parts, both in the order of keys; equal values have equal bytes."""
+    sides = heapq.merge(((unit, 0, value) for unit, value in was), ((unit, 1, value) for unit, value in now))
+    held: dict[int, bytes] = {}
+    last = b""
+    for unit, side, value in chain(sides, (_END,)):
+        if held and (unit != last or side == 2):
+            if held.get(0) != held.get(1):
+                yield _change(old, new, part, last, held)
+            held = {}
+        last = unit
+        held[side] = value
+
+
+def _change(old: StateTable, new: StateTable, part: int | None, unit: bytes, held: dict[int, bytes]) -> Change:
+    kind = Kind.ADDED if 0 not in held else Kind.REMOVED if 1 not in held else Kind.CHANGED
+    was = old.decode_value(held[0]) if 0 in held else None
+    now = new.decode_value(held[1]) if 1 in held else None
+    return Change(new.epoch, kind, new.instance_of(part), new.decode_key(unit), was, now)

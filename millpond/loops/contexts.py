@@ -27,7 +27,7 @@ keys, the messages under way, its round and the aggregates of that. `advance` ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from millpond.errors import LoopError
 from millpond.keygroups import plain_key
@@ -129,7 +129,7 @@ class Context:
         *,
         window: LoopWindow | None = None,
         carried: Mapping[Any, tuple[Any, ...]] | None = None,
-    ) -> Context:
+    ) -> Self:
         """Return a context that goes on where it was frozen."""
         made = cls(loop, until, synchrony, window=window, carried=carried)
         made.round = made.global_round = frozen.round
@@ -157,13 +157,16 @@ class Context:
 
     def enter(self, rows: Iterable[tuple[Any, list[Any]]]) -> None:
         """Call `entry` for keys with their rows."""
+        self._enter(rows)
+        self._inbox = self._outbox.take()
+        self._judge(sum(map(len, self._inbox.values())))
+
+    def _enter(self, rows: Iterable[tuple[Any, list[Any]]]) -> None:
         for key, own in sorted(rows, key=lambda one: key_order(one[0])):
             one = self._keys.get(key) or self._made(key)
             self._keys[key] = one
             self._shard = shard_of(key)
             one.entry(own)
-        self._inbox = self._outbox.take()
-        self._judge()
 
     def advance(self, budget: int | None = None) -> int:
         """Run rounds until the loop is over or the budget is spent, and return how many there were.
@@ -173,7 +176,8 @@ class Context:
         before = self.round
         while not self.ended and (budget is None or self.round - before < budget):
             self._turn()
-            self._judge()
+            self._inbox = self._outbox.take()
+            self._judge(sum(map(len, self._inbox.values())))
         return self.round - before
 
     def results(self) -> dict[Any, Any]:
@@ -235,7 +239,7 @@ class Context:
             vars(one).update(zip(self._shape.persistent, carried, strict=True))
         return one
 
-    def _judge(self) -> None:
+    def _judge(self, messages: int) -> None:
         """Say whether the loop is over, by what the round that all keys have behind them did, and nothing else."""
         self.global_round = self.round
         aggregates: dict[str, Any] = {}
@@ -243,7 +247,6 @@ class Context:
             aggregates.update(one.take())
         self.aggregated = aggregates
         votes, self._votes = tuple(self._votes), []
-        messages = sum(map(len, self._inbox.values()))
         # Without a message no step is called ever again, whatever the condition waits for.
         self.ended = messages == 0 or self._until.over(RoundReport(self.round, messages, votes, aggregates))
 
@@ -267,7 +270,6 @@ class Context:
             for shard, own in by_shard.items():
                 self._turn_of(shard, own, rounds)
             self.round = self.global_round + rounds
-        self._inbox = self._outbox.take()
 
     def _turn_of(self, shard: int, inbox: dict[Any, list[Any]], rounds: int) -> None:
         """Let one shard run rounds by itself; what it sends to itself in the last one waits as all else does."""

@@ -53,12 +53,13 @@ class LoopKind:
         self.key_type = key
         self.row_type = _TUPLE[key, int, _TUPLE[tuple(columns.values()) or (bool,)]]
         attributes = _TUPLE[hints] if hints else _TUPLE[()]
+        self.inbox_type = _DICT[key, _LIST[message or shape.message_hint]]
         self.stored_type = _TUPLE[
             int,
             bool,
             _DICT[key, attributes],
             _LIST[key],
-            _DICT[key, _LIST[message or shape.message_hint]],
+            self.inbox_type,
             _DICT[str, Any],
         ]
         self.carried_type = _DICT[key, _TUPLE[kept] if kept else _TUPLE[()]]
@@ -84,13 +85,17 @@ class LoopKind:
     def begin(self, window: Bounds, packed: Packed, carried: Any) -> LoopIteration:
         """Begin the context of a window."""
         made = Context(self.loop, self.until, self.synchrony, window=bounds_of(window), carried=carried)
+        made.enter(self.unpack(packed).items())
+        return LoopIteration(self, made)
+
+    def unpack(self, packed: Packed) -> dict[Any, list[Any]]:
+        """Return what `entry` gets of rows that were packed by shard, by key."""
         by_key: dict[Any, list[Any]] = {}
         codec = self._codec
         for shard in sorted(packed):
             for key, _, row in codec.decode(packed[shard]):
                 by_key.setdefault(key, []).append(self._row(*row))
-        made.enter(by_key.items())
-        return LoopIteration(self, made)
+        return by_key
 
     def thaw(self, window: Bounds, stored: Any, carried: Any) -> LoopIteration:
         """Go on with a context."""

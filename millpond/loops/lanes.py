@@ -130,13 +130,14 @@ def next_turn(held: Entered, lateness: int) -> int | None:
     return min((end + lateness for _, end in held), default=None)
 
 
-def _order(window: Bounds) -> tuple[int, int]:
+def order(window: Bounds) -> tuple[int, int]:
+    """Return what orders windows by event time."""
     return window[1], window[0]
 
 
 def _pending(held: Entered, lane: Lane) -> list[Bounds]:
     changed = {window: True for window, (fresh, _) in held.items() if fresh}
-    return sorted([*changed, *(window for window in lane.running if window not in changed)], key=_order)
+    return sorted([*changed, *(window for window in lane.running if window not in changed)], key=order)
 
 
 def _restarted(kind: Kind, held: Entered, lane: Lane) -> Lane:
@@ -144,9 +145,9 @@ def _restarted(kind: Kind, held: Entered, lane: Lane) -> Lane:
     changed = [window for window, (fresh, _) in held.items() if fresh]
     if not changed:
         return lane
-    first = min(changed, key=_order)
-    after = [window for window in held if kind.persists and _order(window) >= _order(first)]
-    again = sorted(after or changed, key=_order)
+    first = min(changed, key=order)
+    after = [window for window in held if kind.persists and order(window) >= order(first)]
+    again = sorted(after or changed, key=order)
     carried = next((lane.before[window] for window in again if window in lane.before), lane.carried)
     for window in again:
         held[window] = (True, held[window][1])
@@ -186,8 +187,8 @@ def _leaving(held: Entered, lane: Lane, *, shares: bool) -> list[tuple[Bounds, s
     """Take out the results that no earlier window holds back."""
     waits = _pending(held, lane)
     found = []
-    for window in sorted(lane.done, key=_order):
-        if shares and waits and _order(waits[0]) < _order(window):
+    for window in sorted(lane.done, key=order):
+        if shares and waits and order(waits[0]) < order(window):
             break
         change = CORRECT if lane.told.get(window) else TELL
         lane.told[window] = lane.told.get(window, 0) + 1

@@ -66,10 +66,10 @@ class _Intake:
 
     def lane(self, one: ClosedWindow) -> Bounds:
         """Return the lane of a window."""
-        return SHARED if self.shares else _bounds(one)
+        return SHARED if self.shares else bounds(one)
 
     def __call__(self, held: Entered | None, shard: int, one: ClosedWindow) -> Entered:
-        return entered(held, _bounds(one), shard, self.kind.pack(one["rows"]))
+        return entered(held, bounds(one), shard, self.kind.pack(one["rows"]))
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,21 @@ class _Work:
         return done.entered, tuple(done.lane), rows, following
 
 
-def _bounds(one: ClosedWindow) -> Bounds:
+def bounds(one: ClosedWindow) -> Bounds:
+    """Return the begin and end of a window, in microseconds."""
     return microseconds(one.begin), microseconds(one.end)
+
+
+def checked_budget(budget: int | None) -> int | None:
+    """Return how many rounds an epoch may run, or refuse what is no number of rounds."""
+    if budget is not None and (type(budget) is not int or budget < 1):
+        raise LoopError(
+            "MP858",
+            "this is no budget of rounds",
+            expected="a whole number of rounds in an epoch, at least 1, or None",
+            found=repr(budget)[:60],
+        )
+    return budget
 
 
 def loop_program(
@@ -104,13 +117,7 @@ def loop_program(
     With a `budget`, an epoch runs at most so many rounds of each window; with persistent state, or a budget, all
     windows share a lane.
     """
-    if budget is not None and (type(budget) is not int or budget < 1):
-        raise LoopError(
-            "MP858",
-            "this is no budget of rounds",
-            expected="a whole number of rounds in an epoch, at least 1, or None",
-            found=repr(budget)[:60],
-        )
+    checked_budget(budget)
     late_us = length_us(lateness, "lateness", _bad_lateness)
     shares = kind.persists or budget is not None
 

@@ -41,7 +41,9 @@ HANDLER = "__millpond_handler__"
 TAKES_WINDOWS = "__millpond_takes_windows__"
 """The attribute that marks a handler whose second parameter is a list of windows."""
 
-_RELAXED = "__millpond_relaxed__"
+RELAXED = "__millpond_relaxed__"
+"""The attribute of a method that says whether others may come in between where it moves."""
+
 _WAY: Final = "__millpond_way__"
 
 Way: TypeAlias = Literal["steps", "gathered"]
@@ -115,7 +117,7 @@ def entry(function: F | None = None, *, relaxed: bool = False, way: Way | None =
 
     def mark(marked: F) -> F:
         setattr(marked, MARK, True)
-        setattr(marked, _RELAXED, relaxed)
+        setattr(marked, RELAXED, relaxed)
         setattr(marked, _WAY, way)
         return marked
 
@@ -233,7 +235,7 @@ def _read(program: type, name: str, function: Callable[..., Any]) -> EntryPoint:
     replies = [("", hints["return"])] if hints["return"] not in (Any, object) else []
     for told, hint in (*columns, *replies):
         _check_column(where, function, told, hint)
-    relaxed, way = getattr(function, _RELAXED, False), getattr(function, _WAY, None)
+    relaxed, way = getattr(function, RELAXED, False), getattr(function, _WAY, None)
     return EntryPoint(name, function, columns, hints["return"], relaxed, way=way, defaults=defaults, yields=yields)
 
 

@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from millpond.errors import ProgramError
 from millpond.program.declare import Distribution, Element
-from millpond.program.entries import HANDLER, MARK, EntryPoint, handler_entry
+from millpond.program.entries import HANDLER, MARK, RELAXED, EntryPoint, handler_entry
 from millpond.program.feeding import handler_orders
 from millpond.program.program import ProgramBase
 from millpond.program.semantics.ambient import names_in, now_of
@@ -116,6 +116,12 @@ def going_on(timers: Timers[K]) -> None:
     """Let timers that their handler sets at the end of time fire, too: it sets them until its work is done."""
     element: Any = timers
     element.goes_on = True
+
+
+def interleaved(timers: Timers[K]) -> None:
+    """Let a handler visit keys in any order and number, as `@entry(relaxed=True)` does: others come in between."""
+    element: Any = timers
+    setattr(element.handler, RELAXED, True)
 
 
 def handler_point(program: type[ProgramBase], name: str) -> EntryPoint:

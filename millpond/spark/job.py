@@ -34,7 +34,6 @@ from millpond.program.program import ProgramBase
 from millpond.program.settings import configured
 from millpond.sinks.protocol import Sink
 from millpond.spark.engine import Batch, SparkEngine
-from millpond.spark.feeds.eventtime import with_event_time
 from millpond.spark.feeds.feeds import Feed, OnBadRow, check_feeds, check_name, check_sources, make_feed
 from millpond.spark.feeds.initialfeed import make_load
 from millpond.spark.feeds.letters import letter_feeds
@@ -50,7 +49,6 @@ from millpond.spelling import check_call
 from millpond.state.local.ownfolders import own_folder
 from millpond.storage.addresses import identity_of
 from millpond.storage.composed.unsynced import unsynced_storage
-from millpond.storage.contract import bottom
 from millpond.storage.open import open_storage
 
 Session: TypeAlias = SparkSession
@@ -108,8 +106,8 @@ class Job:
         self._engine = SparkEngine(
             spark, self._program, self._driver.storage, self._store_root, tuned, one_host=one_host, shown=progress
         )
-        stored, uuid = bottom(self._driver.storage), self._driver.checkpoint.genesis.uuid
-        self._work = WorkRoot.of(stored, kept.work, self._local_root, uuid, one_host=one_host)
+        uuid = self._driver.checkpoint.genesis.uuid
+        self._work = WorkRoot.of(storage, kept.work, self._local_root, uuid, one_host=one_host)
         self._feeds: list[Feed] = []
         self._loads: list[Load[DataFrame]] = []
         self._timers = TimerFeeds(self._program, self._driver.times.handlers)
@@ -153,9 +151,8 @@ class Job:
             on_bad_row=on_bad_row,
             name=name,
             outputs=self._work.outputs,
+            time=time,
         )
-        if time is not None:
-            feed = with_event_time(feed, time, self._work.outputs)
         check_name(feed, self._feeds)
         self._feeds.append(feed)
         return self

@@ -326,15 +326,6 @@ class Expiring(Map[Any, Any]):
             self._note(key)
             self.drop(key)
 
-    def update(self, *others: Any, **named: Any) -> None:
-        """Put many entries in."""
-        for key, value in dict(*others, **named).items():
-            self[key] = value
-
-    def __ior__(self, other: Any) -> Self:
-        self.update(other)
-        return self
-
     def __iter__(self) -> Iterator[Any]:
         return iter(in_key_order(self.live(self._now())))
 

@@ -49,7 +49,9 @@ def job_of(spark, folder):
 
 @pytest.mark.parametrize("apart", [False, True], ids=["by the driver", "by tasks"])
 def test_from_topic_to_topic_over_restarts(spark, broker, tmp_path, monkeypatch, apart):
-    monkeypatch.setattr(writers, "SPREAD_ROWS", 0 if apart else 10_000)
+    if apart:
+        monkeypatch.setattr(writers, "SMALL_ROWS", 0)
+        monkeypatch.setattr(writers, "DRIVER_ROWS", 0)
     source, target, letters = topic_name(), topic_name(), memory()
     orders = [(f"u{n % 5}", n) for n in range(40)]
     for start in (0, 20):
@@ -87,6 +89,7 @@ def test_a_stream_that_dropped_its_place_is_told_so(spark, broker, tmp_path):
     assert "`topic`, `offset`" in caught.value.found
 
 
+@pytest.mark.connector("avro")
 def test_the_recipe_for_avro(spark, broker, tmp_path):
     source, replies = topic_name(), memory()
     schema = json.dumps(

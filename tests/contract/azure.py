@@ -20,7 +20,7 @@ ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The emulator's own account: its key is the same everywhere, and no secret."""
 VERSION = "2021-08-06"
-READY_S = 60.0
+READY_S = 600.0
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from millpond.engine.publish.deadletters import BadRow, letter_table
 from millpond.errors import SinkError
 from millpond.sinks import Token, kafka
 from millpond.sinks.kafka import writers
@@ -16,15 +17,24 @@ from tests.contract.topics import records_in, rows_in, topic_name
 TOKEN = Token("0b9f4e0e-5c56-4d0b-8a0e-0c8f7f6f2a11", (), "add.replies", 1)
 
 
+def at_epoch(epoch):
+    return Token(TOKEN.checkpoint, (), TOKEN.sink, epoch)
+
+
 @pytest.fixture
 def servers(kafka_server):
     return kafka_server.servers
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows_apart", [writers.SPREAD_ROWS, 0], ids=["together", "apart"])
-def test_contract(servers, tmp_path, monkeypatch, rows_apart):
-    monkeypatch.setattr(writers, "SPREAD_ROWS", rows_apart)
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"SMALL_ROWS": 0, "DRIVER_ROWS": 0}, {"SMALL_ROWS": 0}],
+    ids=["by the driver", "by tasks", "by tasks after a start"],
+)
+def test_contract(servers, tmp_path, monkeypatch, limits):
+    for name, rows in limits.items():
+        monkeypatch.setattr(writers, name, rows)
     topic = topic_name()
     check_sink(lambda: kafka(servers, topic), lambda _: rows_in(servers, topic), tmp_path)
 
@@ -52,6 +62,15 @@ def test_some_columns_as_json(servers, tmp_path):
     sink = kafka(servers, topic, value=["b", "a"])
     sink.publish(TOKEN, staged(tmp_path, TOKEN, {"a": [1], "b": ["x"], "c": [None]}))
     assert [record.value() for record in records_in(servers, topic)] == [b'{"b":"x","a":1}']
+
+
+def test_dead_letters_are_taken(servers, tmp_path):
+    topic = topic_name()
+    bad = [BadRow(0, "no such item", '{"n": 1}', 0, "topic 0", at) for at in (1, 2)]
+    letters = letter_table(bad, "add", "add", 1, ordered=False)
+    kafka(servers, topic, key="source").publish(TOKEN, staged(tmp_path, TOKEN, letters))
+    assert [row["position"] for row in rows_in(servers, topic)] == [1, 2]
+    assert [(row["reason"], row["row"]) for row in rows_in(servers, topic)] == [("no such item", '{"n": 1}')] * 2
 
 
 def test_a_column_that_is_not_there_is_named(servers, tmp_path):
@@ -98,6 +117,46 @@ def test_tokens_are_written_with_the_rows_and_only_of_the_last_epoch(servers, tm
     records = [(record.key(), json.loads(record.value())) for record in records_in(servers, f"{topic}-of-my-own")]
     assert [[Token.parse(text).epoch for text in tokens] for _, tokens in records] == [[1, 1], [2, 2]]
     assert {key for key, _ in records} == {f"{topic}:{TOKEN.writer}:0".encode()}
+
+
+def test_a_task_that_wakes_up_epochs_later_writes_nothing(servers, tmp_path, monkeypatch):
+    monkeypatch.setattr(writers, "SMALL_ROWS", 0)
+    monkeypatch.setattr(writers, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(writers, "SLOTS", 1)
+    topic = topic_name()
+    first, second = kafka(servers, topic), kafka(servers, topic)
+    first.recover(Token(TOKEN.checkpoint, (), TOKEN.sink, 0), [])
+    files, since = staged(tmp_path, TOKEN, {"n": [1]}), first._read_to
+    second.recover(TOKEN, [file.token for file in files.files])
+    for token, published in (
+        (TOKEN, files),
+        *((later := at_epoch(n), staged(tmp_path, later, {"n": [n]})) for n in (2, 3)),
+    ):
+        second.publish(token, published)
+    told = writers.write_apart(first._topic, TOKEN.writer, 1, files.files, frozenset(), since)
+    assert json.loads(told)[0] == "MP801"
+    assert sorted(row["n"] for row in rows_in(servers, topic)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dies", ["small", "large"])
+def test_a_large_file_keeps_its_writer_after_a_start(servers, tmp_path, monkeypatch, dies):
+    """A task of the driver before may begin at any time: it meets whoever publishes the file again."""
+    monkeypatch.setattr(writers, "SMALL_ROWS", 2)
+    monkeypatch.setattr(writers, "DRIVER_ROWS", 10 if dies == "small" else 0)
+    topic = topic_name()
+    before, after = kafka(servers, topic), kafka(servers, topic)
+    before.recover(at_epoch(0), [])
+    files = staged(tmp_path, TOKEN, {"n": [1, 2, 3]}, {"n": [4]})
+    since = before._read_to
+    assert after.recover(TOKEN, [file.token for file in files.files]) == []
+    after.publish(TOKEN, files)
+    with pytest.raises(SinkError, match="MP801"):
+        before._write_here(TOKEN, files.files)
+    slot = writers.slot_of_large(files.files[0].token)
+    assert (
+        json.loads(writers.write_apart(before._topic, TOKEN.writer, slot, files.files[:1], frozenset(), since)) > since
+    )
+    assert sorted(row["n"] for row in rows_in(servers, topic)) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])

@@ -28,6 +28,7 @@ AROUND = ("manifest.committed", "publish.given")
 INSIDE = {
     "kafka": ("kafka.sent", "kafka.flushed", "kafka.committed"),
     "kafka-apart": ("kafka.sent", "kafka.flushed", "kafka.committed"),
+    "kafka-large": ("kafka.sent", "kafka.flushed", "kafka.committed"),
     "jdbc": ("table.staged", "table.committed"),
     "delta": ("table.staged", "table.committed"),
     "delta-upsert": ("table.staged", "table.committed"),

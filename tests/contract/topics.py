@@ -28,11 +28,11 @@ def records_in(servers, topic, isolation="read_committed"):
         }
     )
     try:
-        partitions = reads.list_topics(topic, timeout=30).topics[topic].partitions
+        partitions = reads.list_topics(topic, timeout=600).topics[topic].partitions
         reads.assign([TopicPartition(topic, number, 0) for number in partitions])
         found, ended = [], set()
         while len(ended) < len(partitions):
-            record = reads.poll(30)
+            record = reads.poll(600)
             assert record is not None, "the broker does not answer"
             if record.error() is None:
                 found.append(record)

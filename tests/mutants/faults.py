@@ -58,7 +58,7 @@ STORAGE = (
     mutant(
         "files: two writers stage under one name",
         "storage/backends/files.py",
-        "contract/test_storage.py::test_of_many_writers_of_one_name_exactly_one_wins[files]",
+        "unit/storage/backends/test_files.py::test_one_who_puts_a_name_while_another_has_staged_it_wins_and_both_contents_stay_whole",
         "staged = self._root / STAGING / uuid.uuid4().hex",
         'staged = self._root / STAGING / "staged"',
     ),
@@ -315,7 +315,7 @@ EPOCHS = (
     mutant(
         "recovery: a manifest that follows another parent is accepted",
         "checkpoint/recovery.py",
-        "unit/checkpoint/test_recovery.py::test_a_manifest_of_another_timeline_is_refused",
+        "unit/checkpoint/test_recovery.py::test_a_manifest_that_follows_another_one_is_refused_where_no_head_tells_it",
         "    if manifest.parent != before:\n",
         "    if False:\n",
     ),
@@ -466,8 +466,8 @@ RUNTIME = (
         "instances change below what is unsynced",
         "engine/driver.py",
         "unit/engine/test_driver.py::test_what_timers_left_unsynced_at_a_start_is_durable_before_instances_change",
-        "            self._settle()\n            self._instances.rescale(",
-        "            self._instances.rescale(",
+        "            self._settle()\n            self._change(rescale)",
+        "            self._change(rescale)",
     ),
     mutant(
         "timers that are owed are forgotten at a start",

@@ -28,6 +28,7 @@ from millpond.loops.vertices.paths import shortest_paths
 from millpond.loops.vertices.ranks import pagerank
 from millpond.state.codec.valuecodec import ValueCodec
 from tests.programs.looped import LENGTH, START, Spread, carried_kind, carried_of, made_up, spread_kind, spread_of
+from tests.programs.sharded import check_shards
 
 WINDOW = LENGTH * 1_000_000
 KINDS = ((spread_kind, spread_of), (carried_kind, carried_of))
@@ -147,7 +148,7 @@ def graph_case(seed: int) -> None:
 
 def check(seed: int) -> None:
     """Check one case: mostly windows."""
-    (windows_case, windows_case, windows_case, stale_case, graph_case)[seed % 5](seed)
+    (windows_case, windows_case, windows_case, stale_case, graph_case, check_shards)[seed % 6](seed)
 
 
 def main() -> int:

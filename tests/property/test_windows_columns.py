@@ -282,7 +282,7 @@ def test_times_whose_windows_would_not_fit_64_bits_are_refused(time):
     windows = ColumnWindows(w.sliding("20 us", "10 us"), {"total": w.sum_of("v")})
     with pytest.raises(WindowError, match="MP628"):
         windows.add([0], [time], {"v": [1]})
-    assert windows.live_slices == 0
+    assert windows.live == 0
 
 
 def test_nan_is_the_largest_and_the_smallest_without_a_warning():

@@ -48,6 +48,13 @@ CHANGES_OUTSIDE = {
     "by a function that is given a lambda": 'applied(lambda t: t.append(1), TIERS["x"])',
     "by the second that is given": 'applied(total, TIERS["x"])\napplied(grow, TIERS["x"])',
     "by a function out of a dict": '{"a": grow}["a"](TIERS["x"])',
+    "by a lambda out of a dict": '{"a": lambda t: t.append(1)}["a"](TIERS["x"])',
+    "by a function inside out of a list": 'def put(t):\n    t.append(1)\nfor f in [total, put]:\n    f(TIERS["x"])',
+    "by one of two functions inside": 'def put(t):\n    t.append(1)\n(put if k else total)(TIERS["x"])',
+    "by a function inside that another gives": (
+        'def make(n):\n    def put(t):\n        t.append(n)\n    return put\nmake(1)(TIERS["x"])'
+    ),
+    "by a helper out of a dict": '{"a": self._grow}["a"](TIERS["x"])',
     "by a helper for each": "list(map(self._grow, TIERS.values()))",
     "by a method with a name": 'put = TIERS["x"].append\nput(1)',
     "by a method for each": 'list(map(TIERS["x"].append, [1, 2]))',

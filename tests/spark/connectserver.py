@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyspark
 
+from benchmarks.servers import free_port
 from millpond.spark.java import find_java
 from millpond.spark.session import LOOPBACK, TASK_FAILURES_MAX, local_settings
 
@@ -85,11 +86,3 @@ class ConnectServer:
     def _listens(self) -> bool:
         with socket.socket() as trial:
             return trial.connect_ex((LOOPBACK, self._port)) == 0
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.servers import free_port
 from millpond.spark.java import find_java
 from millpond.spark.session import LOOPBACK
-from tests.spark.connectserver import ROOT, SPARK_HOME, free_port
+from tests.spark.connectserver import ROOT, SPARK_HOME
 from tests.spark.listening import below
 
 START_SECONDS_MAX = 600

@@ -75,6 +75,12 @@ def test_what_does_not_fit_is_refused(spark, tmp_path):
         windows.tumbling("10 s").iterate_job(
             Spread, until=fixpoint(), to=parquet(tmp_path / "out"), checkpoint=tmp_path / "ck"
         )
+    late = EventTime("at", lateness=timedelta(minutes=1))
+    streamed = millpond.windows(stream_of(spark, tmp_path / "in"), key="node", time=late).tumbling("10 s")
+    with pytest.raises(MillpondError, match="MP869"):
+        streamed.iterate_job(
+            Spread, until=fixpoint(), to=parquet(tmp_path / "out"), checkpoint=tmp_path / "ck", spread=True
+        )
     with pytest.raises(MillpondError, match="MP865"):
         windows.over(millpond.windowing.session("10 s")).iterate(Spread, until=fixpoint())
     renamed = millpond.windows(frame.withColumnRenamed("node", "least"), key="least", time="at")

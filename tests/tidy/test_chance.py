@@ -99,31 +99,85 @@ def test_no_draw_hangs_on_the_order_of_a_folder():
     assert [finding for module in modules("tests") for finding in unsorted(module)] == []
 
 
-WAITS = frozenset({"wait", "join", "get", "communicate", "run", "wait_procs", "timeout", "result", "create_connection"})
+WAITS = frozenset(
+    {"wait", "join", "get", "communicate", "run", "wait_procs", "timeout", "result", "create_connection", "poll"}
+    | {"list_topics"}
+)
+ALONE = (".wait", ".join", ".poll", "mark.timeout")
+"""Of these the only argument is the limit."""
+CLOCKS = frozenset({"time.monotonic()", "time.time()", "time.perf_counter()", "_CLOCK.ticks()"})
 LIMIT_SECONDS_MIN = 300
 
 
 def impatient(module: Module) -> Iterator[str]:
     """Limits after which a test gives up although nothing is wrong: a machine may have much else to do."""
+    constants = dict(_constants(module))
+    for node, given in _limits(module):
+        number = constants.get(given.id) if isinstance(given, ast.Name) else getattr(given, "value", None)
+        # What is shorter than a second is a pause.
+        if isinstance(number, int | float) and 1 <= number < LIMIT_SECONDS_MIN:
+            yield module.at(node, f"gives up after {number} s; {LIMIT_SECONDS_MIN} at least")
+
+
+def _limits(module: Module) -> Iterator[tuple[ast.AST, ast.expr]]:
     for call, name in calls(module):
-        if name.rpartition(".")[2] not in WAITS:
-            continue
-        alone = call.args if len(call.args) == 1 and name.endswith((".wait", ".join", "mark.timeout")) else []
-        for given in [*alone, *(one.value for one in call.keywords if one.arg == "timeout")]:
-            number = given.value if isinstance(given, ast.Constant) and isinstance(given.value, int | float) else 0
-            # What is shorter than a second is a pause.
-            if 1 <= number < LIMIT_SECONDS_MIN:
-                yield module.at(call, f"gives up after {number} s; {LIMIT_SECONDS_MIN} at least")
+        if name.rpartition(".")[2] in WAITS:
+            alone = call.args if len(call.args) == 1 and name.endswith(ALONE) else []
+            yield from ((call, given) for given in alone)
+            yield from ((call, one.value) for one in call.keywords if one.arg == "timeout")
+    for node in nodes(module):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and ast.unparse(node.left) in CLOCKS:
+            yield node, node.right
 
 
-@pytest.mark.parametrize("line", ["process.wait(60)", "queue.get(timeout=5)", "subprocess.run(words, timeout=30.0)"])
+def _constants(module: Module) -> Iterator[tuple[str, object]]:
+    for node in nodes(module):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            yield from ((one.id, node.value.value) for one in node.targets if isinstance(one, ast.Name))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "process.wait(60)",
+        "queue.get(timeout=5)",
+        "subprocess.run(words, timeout=30.0)",
+        "reader.poll(30)",
+        "READY_S = 60.0\nuntil = time.monotonic() + READY_S",
+        "WAIT = 20\nasked.wait(WAIT)",
+    ],
+)
 def test_a_short_limit_is_found(line):
     assert len(list(impatient(parse(line)))) == 1
 
 
 def test_no_test_gives_up_because_the_machine_is_busy():
     assert list(impatient(parse("process.wait(600)\nevent.wait(0.05)\nfolder.get(1)\n', '.join(xs)"))) == []
-    assert [finding for module in modules("tests") for finding in impatient(module)] == []
+    shared = (module for module in modules("benchmarks") if module.path == SERVERS)
+    assert [finding for module in (*modules("tests"), *shared) for finding in impatient(module)] == []
+
+
+SERVERS = "benchmarks/servers.py"
+"""What starts servers for benchmarks and tests."""
+
+
+def borrowed_ports(module: Module) -> Iterator[str]:
+    """Ports that the system chose, for somebody else to listen on: until then it may give them to any connection."""
+    for call, name in calls(module):
+        place = call.args[0] if name.endswith(".bind") and call.args else None
+        last = place.elts[-1] if isinstance(place, ast.Tuple) and place.elts else None
+        if isinstance(last, ast.Constant) and last.value == 0:
+            yield module.at(call, f"takes any port; ask `free_port` of {SERVERS}")
+
+
+def test_no_server_of_a_test_gets_a_port_that_others_can_take_before_it():
+    assert len(list(borrowed_ports(parse("probe.bind(('127.0.0.1', 0))")))) == 1
+    assert [
+        finding
+        for folder in ("tests", "benchmarks")
+        for module in modules(folder)
+        for finding in borrowed_ports(module)
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from millpond.checkpoint.commit import machine
 from millpond.checkpoint.commit.commit import (
@@ -19,9 +20,10 @@ from millpond.checkpoint.commit.commit import (
 )
 from millpond.checkpoint.commit.machine import Reason
 from millpond.checkpoint.commit.refusal import refusal
-from millpond.checkpoint.records.genesis import check_elements, open_genesis
 from millpond.checkpoint.records.heads import Heads
 from millpond.checkpoint.records.manifest import (
+    FORMAT,
+    GENESIS_NAME,
     Elements,
     ElementSchema,
     Genesis,
@@ -29,6 +31,7 @@ from millpond.checkpoint.records.manifest import (
     Ownership,
     StateFile,
     elements_mark,
+    encode_genesis,
     encode_manifest,
     manifest_hash,
 )
@@ -43,7 +46,7 @@ from millpond.checkpoint.records.work import (
     Parent,
     UnsyncedFile,
 )
-from millpond.checkpoint.recovery import last_manifest
+from millpond.checkpoint.recovery import last_manifest, read_genesis
 from millpond.checkpoint.retention.collection import Collected, Collector
 from millpond.checkpoint.retention.reachable import names_of, was_followed
 from millpond.checkpoint.retention.retention import Keep
@@ -55,9 +58,11 @@ from millpond.clock import Clock, SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
 from millpond.ids import EpochId, ManifestHash
-from millpond.storage.composed.elements import ElementsStorage, unknown_elements
+from millpond.keygroups import DEFAULT_INSTANCES, DEFAULT_KEY_GROUPS
+from millpond.storage.composed.elements import check_elements as check_places
+from millpond.storage.composed.elements import tell_elements
 from millpond.storage.composed.unsynced import unsynced_of
-from millpond.storage.contract import PutOutcome, Storage, bottom
+from millpond.storage.contract import PutOutcome, Storage
 
 __all__ = [
     "Changed",
@@ -97,8 +102,6 @@ class Checkpoint:
         self._genesis = genesis
         self._genesis_hash = genesis_hash
         self._clock = clock
-        self._head: Manifest | None = None
-        self._head_hash = genesis_hash
         self._driver = uuid.uuid4().hex
         self._heads = Heads(storage)
         self._snapshots = Snapshots(storage, genesis.key_groups)
@@ -125,11 +128,12 @@ class Checkpoint:
         rescale is offered (`Rescaled`). Likewise it may have other elements if the caller is `evolving`, and
         keeps them until an evolution is offered (`Evolved`). Epochs that are not to `keep` are deleted in time.
         """
-        _check_places(storage, elements)
-        genesis, genesis_hash = open_genesis(storage, elements, key_groups, instances, clock)
+        # Before anything is written.
+        check_places(storage, [element.name for element in elements])
+        genesis, genesis_hash = _open_genesis(storage, elements, key_groups, instances, clock)
         checkpoint = cls(storage, genesis, genesis_hash, clock, keep)
         if not evolving:
-            check_elements(checkpoint.elements, elements)
+            _check_elements(checkpoint.elements, elements)
         return checkpoint
 
     @property
@@ -155,7 +159,7 @@ class Checkpoint:
     @property
     def parent(self) -> Parent:
         """The point that the next epoch starts from."""
-        return parent_of(self._genesis, self._head, self._head_hash, self._driver)
+        return self._parent
 
     @property
     def instances(self) -> int:
@@ -207,11 +211,15 @@ class Checkpoint:
         """Let go of a snapshot that is under way: for the end of a run, after which no epoch comes."""
         self._snapshots.close(self._head)
 
+    def _move(self, head: Manifest | None, head_hash: ManifestHash) -> None:
+        self._head, self._head_hash = head, head_hash
+        self._parent = parent_of(self._genesis, head, head_hash, self._driver)
+
     def _load_head(self) -> None:
         self._sure_at = self._clock.ticks()
         self._collector.refresh()
         found = last_manifest(self._storage, self._genesis_hash)
-        self._head, self._head_hash = found or (None, self._genesis_hash)
+        self._move(*(found or (None, self._genesis_hash)))
         if self._head is not None:
             # Its writer may have died before the name was durable; a put of a name that is taken makes it so.
             self._storage.put(self._head.name, self._storage.get(self._head.name))
@@ -225,10 +233,7 @@ class Checkpoint:
         self._unsure = False
 
     def _tell_places(self) -> None:
-        """Tell a storage that is chosen by element which number each one has."""
-        storage = bottom(self._storage)
-        if isinstance(storage, ElementsStorage):
-            storage.know([None if element is None else element.name for element in self.elements])
+        tell_elements(self._storage, [None if element is None else element.name for element in self.elements])
 
     def _perform(self, event: machine.Event, attempt: _Attempt) -> Reason:
         if self._unsure:
@@ -305,9 +310,10 @@ class Checkpoint:
         with attempt.timed("commit_s", self._clock):
             outcome = self._put_if_ours(manifest, data)
         if outcome is PutOutcome.WON:
-            self._heads.note(manifest.epoch, manifest_hash(data))
+            digest = manifest_hash(data)
+            self._heads.note(manifest.epoch, digest)
             crashpoint("manifest.committed")
-            self._head, self._head_hash = manifest, manifest_hash(data)
+            self._move(manifest, digest)
             self._tell_places()
             self._collector.committed(manifest)
             self._snapshots.committed(manifest, self._head_hash)
@@ -399,11 +405,52 @@ def _compute_nothing(parent: Parent) -> EpochWork:
     raise AssertionError(f"nothing was offered on top of epoch {parent.epoch}")
 
 
-def _check_places(storage: Storage, elements: tuple[ElementSchema, ...]) -> None:
-    """Refuse an address that gives a place to elements that there are not, before anything is written."""
-    kept = bottom(storage)
-    if isinstance(kept, ElementsStorage):
-        known = [element.name for element in elements]
-        unknown = set(kept.names) - set(known)
-        if unknown:
-            raise unknown_elements(unknown, known)
+def _open_genesis(
+    storage: Storage, elements: tuple[ElementSchema, ...], key_groups: int | None, instances: int | None, clock: Clock
+) -> tuple[Genesis, ManifestHash]:
+    """Return the checkpoint's genesis and its hash, made now if there is none; it is durable on return.
+
+    Of several creators one wins, and all use the winner's. Only key groups are fixed for good: the number of instances
+    of partial state and the elements can be changed later, and who opens it says whether they may have been.
+    """
+    there = read_genesis(storage)
+    if there is None:
+        groups = DEFAULT_KEY_GROUPS if key_groups is None else key_groups
+        copies = min(DEFAULT_INSTANCES, groups) if instances is None else instances
+        fresh = Genesis(FORMAT, str(uuid.uuid4()), groups, copies, elements, clock.now_ms())
+        storage.put(GENESIS_NAME, encode_genesis(fresh))
+        crashpoint("checkpoint.created")
+        there = read_genesis(storage)
+        assert there is not None, "a genesis was put a moment ago"
+    else:
+        # Its creator may have died before the name was durable; a put of a name that is taken makes it so.
+        storage.put(GENESIS_NAME, storage.get(GENESIS_NAME))
+    _check_key_groups(there[0].key_groups, key_groups)
+    return there
+
+
+def _check_elements(there: Elements, wanted: tuple[ElementSchema, ...]) -> None:
+    """Refuse elements that are not just those of the checkpoint: for who opens it without a way to change them."""
+    kept = tuple(element for element in there if element is not None)
+    if kept == wanted:
+        return
+    pairs = [(old, new) for old, new in zip_longest(kept, wanted) if old != new]
+    raise EpochError(
+        "MP401",
+        "the program's state elements are not those of the checkpoint",
+        expected="; ".join("nothing more" if old is None else str(old) for old, _ in pairs),
+        found="; ".join("nothing" if new is None else str(new) for _, new in pairs),
+        hint="give the program its old elements in their old order, or use a new checkpoint",
+    )
+
+
+def _check_key_groups(kept: int, wanted: int | None) -> None:
+    if wanted is None or wanted == kept:
+        return
+    raise EpochError(
+        "MP402",
+        "the number of key groups is fixed when a checkpoint is made",
+        expected=str(kept),
+        found=str(wanted),
+        hint="leave out `key_groups` to use the checkpoint's own, or use a new checkpoint",
+    )

@@ -21,7 +21,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
-from millpond.checkpoint.recovery import newest_lost, read_genesis, restore_files
+from millpond.checkpoint.recovery import misplaced, newest_lost, read_genesis, restore_files
 from millpond.errors import EpochError, NoCheckpointError, StateError, StorageError
 from millpond.ids import ManifestHash
 from millpond.keygroups import KEY_GROUPS_MAX
@@ -241,17 +241,6 @@ def shown_epochs(epochs: Iterable[int]) -> str:
             runs.append([epoch, epoch])
     shown = [str(first) if first == last else f"{first} to {last}" for first, last in runs]
     return ", ".join(shown if len(shown) <= _SHOWN_MAX else ["...", *shown[-_SHOWN_MAX:]])
-
-
-def misplaced(name: str, expected: str, found: str) -> EpochError:
-    """Return the error for a file that breaks the chain of manifests."""
-    return EpochError(
-        "MP413",
-        f"{name} does not belong where it is",
-        expected=expected,
-        found=found,
-        hint="files of two checkpoints were mixed, or one was put back alone: restore the whole checkpoint from a copy",
-    )
 
 
 def _not_kept(epoch: int, epochs: tuple[int, ...]) -> EpochError:

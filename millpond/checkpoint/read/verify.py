@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millpond.checkpoint.read.elements import ElementReader
-from millpond.checkpoint.read.history import History, is_here, kept_epochs, misplaced, shown_epochs
+from millpond.checkpoint.read.history import History, is_here, kept_epochs, shown_epochs
 from millpond.checkpoint.read.pieces import Told, cuts_of, tell_nobody
 from millpond.checkpoint.records.deltas import FOLDERS
 from millpond.checkpoint.records.heads import noted_heads, read_head
@@ -30,7 +30,7 @@ from millpond.checkpoint.records.manifest import (
 from millpond.checkpoint.records.naming import given_in, strange_in
 from millpond.checkpoint.records.offers import Forked
 from millpond.checkpoint.records.saves import read_save
-from millpond.checkpoint.recovery import CERTAIN, manifests_lost, read_changes, read_genesis
+from millpond.checkpoint.recovery import CERTAIN, manifests_lost, misplaced, read_changes, read_genesis
 from millpond.checkpoint.retention.retired import SIZES, Marks, is_retired
 from millpond.errors import EpochError, MillpondError, MissingError, NoCheckpointError, StateError
 from millpond.ids import ManifestHash

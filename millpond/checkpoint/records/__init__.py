@@ -1,5 +1,5 @@
 """What a checkpoint holds: genesis, manifests, deltas, and the names of its files.
 
-In reading order: `offers`, `times`, `manifest`, `claims`, `format1`, `genesis`, `deltas`, `work`, `naming`, `heads`,
+In reading order: `offers`, `times`, `manifest`, `claims`, `format1`, `deltas`, `work`, `naming`, `heads`,
 `notes`, `saves`.
 """

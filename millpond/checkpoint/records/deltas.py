@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 from operator import lt
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.errors import EpochError, StorageError
 from millpond.state.changes import Changes
-from millpond.state.local.storekey import PREFIX_BYTES, element_of, group_of, store_prefix
+from millpond.state.local.storekey import PREFIX_BYTES, elements_in, group_of, group_span, spans_within
 from millpond.storage.composed.elements import placing
 from millpond.storage.content import put_content
 from millpond.storage.contract import Storage
@@ -94,15 +93,6 @@ def merge_segments(segments: list[Changes]) -> Changes:
     return merged
 
 
-def group_span(keys: list[bytes]) -> tuple[int, int]:
-    """Return the lowest and the highest key group among sorted store keys; (0, 0) if there are none."""
-    lowest, highest = (group_of(keys[0]), group_of(keys[0])) if keys else (0, 0)
-    for start, end in elements_in(keys):
-        lowest = min(lowest, group_of(keys[start]))
-        highest = max(highest, group_of(keys[end - 1]))
-    return lowest, highest
-
-
 def within(changes: Changes, first: int, last: int) -> Changes:
     """Return the part of sorted changes that lies in a range of key groups, both ends included."""
     keys, values = changes
@@ -112,16 +102,6 @@ def within(changes: Changes, first: int, last: int) -> Changes:
         own_keys += keys[low:high]
         own_values += values[low:high]
     return Changes(own_keys, own_values)
-
-
-def spans_within(keys: list[bytes], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Say where the sorted keys of a range of key groups begin and end, for each element that has some."""
-    for start, end in elements_in(keys):
-        element = element_of(keys[start])
-        low = bisect_left(keys, store_prefix(element, first), start, end)
-        high = bisect_left(keys, store_prefix(element, last + 1), low, end)
-        if low < high:
-            yield low, high
 
 
 def places(changes: Changes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -148,16 +128,6 @@ def _array_head(count: int) -> bytes:
     if count < 1 << 4:
         return bytes((0x90 | count,))
     return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
-
-
-def elements_in(keys: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Say where the keys of each element begin and end."""
-    start = 0
-    while start < len(keys):
-        element = element_of(keys[start])
-        end = bisect_left(keys, bytes((element + 1,)), start) if element < 0xFF else len(keys)
-        yield start, end
-        start = end
 
 
 def write_changes(
@@ -190,7 +160,7 @@ def write_delta(storage: Storage, changes: Changes, mark: str) -> tuple[StateFil
 
 def by_place(storage: Storage, changes: Changes) -> Iterator[tuple[Storage, Changes]]:
     """Sorted changes by the storage that their elements go to; the first is that of all others, if there are any."""
-    spans = {element_of(changes.keys[start]): (start, end) for start, end in elements_in(changes.keys)}
+    spans = {element: (start, end) for element, start, end in elements_in(changes.keys)}
     for place, own in placing(storage, spans):
         if len(own) == len(spans):
             yield place, changes

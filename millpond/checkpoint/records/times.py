@@ -81,22 +81,28 @@ class Times(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class TaskTimes(msgspec.Struct, frozen=True):
-    """What tasks tell of time: the first moment that a timer was set to, and the highest event time of feeds' rows."""
+    """What tasks tell of time: the first moment that a timer was set to, and the highest event time of feeds' rows.
+
+    `heard` are the feeds that had rows of any kind, also bad ones without a time, by name.
+    """
 
     soonest_us: int | None = None
     highest_us: dict[str, int] = {}
+    heard: tuple[str, ...] = ()
 
     @classmethod
     def joined(cls, told: Iterable[TaskTimes]) -> TaskTimes:
         """Return what several tell together: the first of what is due, and the latest of what happened."""
         soonest: int | None = None
         highest: dict[str, int] = {}
+        heard: set[str] = set()
         for one in told:
             if one.soonest_us is not None:
                 soonest = one.soonest_us if soonest is None else min(soonest, one.soonest_us)
             for feed, us in one.highest_us.items():
                 highest[feed] = max(us, highest.get(feed, us))
-        return cls(soonest, highest)
+            heard.update(one.heard)
+        return cls(soonest, highest, tuple(sorted(heard)))
 
 
 def is_over(key: bytes, value: bytes | None, over_us: Mapping[int, int]) -> bool:

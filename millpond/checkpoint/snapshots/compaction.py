@@ -25,7 +25,6 @@ from millpond.checkpoint.records.deltas import (
     encode_changes,
     payload_of_parts,
     places,
-    spans_within,
     within,
     write_changes,
 )
@@ -38,6 +37,7 @@ from millpond.crashpoints import crashpoint
 from millpond.errors import MillpondError
 from millpond.ids import ManifestHash
 from millpond.state.changes import Changes
+from millpond.state.local.storekey import spans_within
 from millpond.storage.contract import InParts, Span, Storage
 from millpond.storage.frame import DIGEST_BYTES, HEADER_BYTES, SIGNATURE_BYTES, FrameKind, seal, unseal
 

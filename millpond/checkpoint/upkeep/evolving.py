@@ -53,10 +53,6 @@ class Evolution:
     rewrites: tuple[Rewrite, ...] = ()
     dropped: tuple[int, ...] = ()
 
-    def index_of(self, name: str) -> int:
-        """Return the index of an element in store keys."""
-        return next(index for index, kept in enumerate(self.elements) if kept is not None and kept.name == name)
-
 
 @dataclass(frozen=True, slots=True)
 class _Problem:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from millpond.checkpoint.records.deltas import by_place, write_changes
 from millpond.checkpoint.records.manifest import StateFile
+from millpond.checkpoint.records.offers import Rescaled
 from millpond.checkpoint.records.work import Changed, EpochWork, Parent
 from millpond.checkpoint.upkeep.inheritance import NOTHING, Inheritance, content, differences, inherited
 from millpond.checkpoint.upkeep.merging import Entry
-from millpond.checkpoint.upkeep.scratch import Tell, scratch_view
+from millpond.checkpoint.upkeep.scratch import Scratch, Tell, scratch_view
 from millpond.crashpoints import crashpoint
 from millpond.errors import EpochError
 from millpond.ids import InstanceId
@@ -37,24 +37,28 @@ Difference = tuple[bytes, bytes | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A change of the number of instances: of which elements, and what the new number is.
-
-    `folder` is where entries are kept while they are moved; `reading` and `writing` are told how far the work is.
-    """
+    """A change of the number of instances: of which elements, and what the new number is."""
 
     elements: Mapping[str, Element]
     instances: int
-    folder: Path
-    reading: Tell
-    writing: Tell
 
-    def compute(self, storage: Storage, parent: Parent) -> EpochWork:
+    @property
+    def offer(self) -> Rescaled:
+        """What is applied to the checkpoint."""
+        return Rescaled(self.instances)
+
+    @property
+    def doing(self) -> str:
+        """What people are told of it while it is under way."""
+        return f"moving to {self.instances} instances"
+
+    def compute(self, storage: Storage, parent: Parent, scratch: Scratch) -> EpochWork:
         """Return the work of the epoch that follows `parent`."""
         check_rescale(self.elements, parent.key_groups, parent.instances, self.instances)
         moves = list(self._moves(parent))
         concerned = {move.index for move in moves}
-        with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-            changed = write_differences(storage, self._changes(view, parent, moves), parent.mark)
+        with scratch_view(storage, parent, concerned, scratch) as view:
+            changed = write_differences(storage, self._changes(view, parent, moves, scratch.writing), parent.mark)
         return EpochWork((changed,), (), {})
 
     def _moves(self, parent: Parent) -> Iterator[_Move]:
@@ -76,7 +80,7 @@ class Rescale:
                     if old is None or takes.whole != old:
                         yield _Move(index, element, group, old, takes)
 
-    def _changes(self, view: Base, parent: Parent, moves: list[_Move]) -> Iterator[Difference]:
+    def _changes(self, view: Base, parent: Parent, moves: list[_Move], tell: Tell) -> Iterator[Difference]:
         homes = Layout(parent.key_groups, 1, parent.instances, aligned=True)
         for done, move in enumerate(moves):
             read = _reader(view, move.index, homes)
@@ -84,7 +88,7 @@ class Rescale:
             new = content(move.element, move.takes, read, self.instances)
             prefix = store_prefix(move.index, move.group)
             yield from ((prefix + unit, value, growth) for unit, value, growth in differences(old, new))
-            self.writing(done + 1, len(moves))
+            tell(done + 1, len(moves))
 
 
 def check_rescale(elements: Mapping[str, Element], key_groups: int, before: int, after: int) -> None:

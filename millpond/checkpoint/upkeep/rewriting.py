@@ -12,12 +12,14 @@ import msgspec
 
 from millpond.checkpoint.read.loose import decode_loosely
 from millpond.checkpoint.read.typetexts import read_type
+from millpond.checkpoint.records.manifest import elements_mark
+from millpond.checkpoint.records.offers import Evolved
 from millpond.checkpoint.records.work import EpochWork, Parent
 from millpond.checkpoint.upkeep.evolving import Evolution, Rewrite
 from millpond.checkpoint.upkeep.inheritance import differences
 from millpond.checkpoint.upkeep.merging import Entry
 from millpond.checkpoint.upkeep.rescale import Difference, write_differences
-from millpond.checkpoint.upkeep.scratch import Tell, scratch_store, scratch_view
+from millpond.checkpoint.upkeep.scratch import Scratch, scratch_store, scratch_view
 from millpond.errors import MigrationError, MillpondError, StateError
 from millpond.keygroups import Layout
 from millpond.state.changes import Changes
@@ -47,49 +49,58 @@ CHUNK_ENTRIES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Evolving:
-    """The work of an evolution's epoch.
-
-    `folder` is where entries are kept meanwhile; `reading` and `writing` are told how far the work is.
-    """
+    """A change of the state elements; `timed` adds to the work of its epoch what it says of time."""
 
     evolution: Evolution
-    folder: Path
-    reading: Tell
-    writing: Tell
+    timed: Callable[[EpochWork], EpochWork]
 
-    def compute(self, storage: Storage, parent: Parent) -> EpochWork:
+    @property
+    def offer(self) -> Evolved:
+        """What is applied to the checkpoint."""
+        return Evolved(elements_mark(self.evolution.elements))
+
+    @property
+    def doing(self) -> str:
+        """What people are told of it while it is under way."""
+        return "bringing state elements over"
+
+    def compute(self, storage: Storage, parent: Parent, scratch: Scratch) -> EpochWork:
         """Return the work of the epoch that follows `parent`."""
         rewrites = {rewrite.index: rewrite for rewrite in self.evolution.rewrites}
         concerned = sorted({*rewrites, *self.evolution.dropped})
-        with scratch_view(storage, parent, concerned, self.folder, self.reading) as view:
-            changed = write_differences(storage, self._changes(view, parent, concerned, rewrites), parent.mark)
-        return EpochWork((changed,), (), {}, elements=self.evolution.elements)
+        with scratch_view(storage, parent, concerned, scratch) as view:
+            found = self._changes(view, parent, concerned, rewrites, scratch)
+            changed = write_differences(storage, found, parent.mark)
+        return self.timed(EpochWork((changed,), (), {}, elements=self.evolution.elements))
 
     def _changes(
-        self, view: StoreView, parent: Parent, concerned: list[int], rewrites: dict[int, Rewrite]
+        self, view: StoreView, parent: Parent, concerned: list[int], rewrites: dict[int, Rewrite], scratch: Scratch
     ) -> Iterator[Difference]:
         for done, index in enumerate(concerned):
             kept = parent.elements[index]
             # What orders timers follows from them, and is not counted beside them.
             counts = kept is None or not kept.name.endswith(DUE)
-            for key, value, growth in self._of_element(view, parent, index, rewrites.get(index)):
+            for key, value, growth in _of_element(view, parent, index, rewrites.get(index), scratch.folder):
                 yield key, value, growth * counts
-            self.writing(done + 1, len(concerned))
+            scratch.writing(done + 1, len(concerned))
 
-    def _of_element(self, view: StoreView, parent: Parent, index: int, rewrite: Rewrite | None) -> Iterator[Difference]:
-        def old() -> Iterator[Entry]:
-            return iter(view.scan(bytes((index,))))
 
-        if rewrite is None:
-            yield from differences(old(), ())
-        elif rewrite.element.evolves.moves_keys:
-            with scratch_store(self.folder) as store:
-                _sort_into(store, _moved(rewrite, old(), parent.key_groups), rewrite)
-                with store.view() as sorted_view:
-                    new = _checked(rewrite, sorted_view.scan(bytes((index,))))
-                    yield from differences(old(), new)
-        else:
-            yield from differences(old(), _converted(rewrite, old()))
+def _of_element(
+    view: StoreView, parent: Parent, index: int, rewrite: Rewrite | None, folder: Path
+) -> Iterator[Difference]:
+    def old() -> Iterator[Entry]:
+        return iter(view.scan(bytes((index,))))
+
+    if rewrite is None:
+        yield from differences(old(), ())
+    elif rewrite.element.evolves.moves_keys:
+        with scratch_store(folder) as store:
+            _sort_into(store, _moved(rewrite, old(), parent.key_groups), rewrite)
+            with store.view() as sorted_view:
+                new = _checked(rewrite, sorted_view.scan(bytes((index,))))
+                yield from differences(old(), new)
+    else:
+        yield from differences(old(), _converted(rewrite, old()))
 
 
 def _converted(rewrite: Rewrite, entries: Iterator[Entry]) -> Iterator[Entry]:

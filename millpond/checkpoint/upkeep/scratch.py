@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from millpond.checkpoint.records.work import Parent
@@ -30,16 +31,23 @@ Tell = Callable[[int, int], None]
 _PREFIX = "scratch-"
 
 
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The folder where entries are kept while a state changes as a whole, and who is told how far that is."""
+
+    folder: Path
+    reading: Tell
+    writing: Tell
+
+
 @contextmanager
-def scratch_view(
-    storage: Storage, parent: Parent, elements: Collection[int], folder: Path, tell: Tell
-) -> Iterator[StoreView]:
+def scratch_view(storage: Storage, parent: Parent, elements: Collection[int], scratch: Scratch) -> Iterator[StoreView]:
     """Yield a view of all entries of some elements, by their index, as the parent has them.
 
     Nothing is read for none.
     """
-    with scratch_store(folder) as store:
-        _fill(store, storage, parent, frozenset(elements), tell)
+    with scratch_store(scratch.folder) as store:
+        _fill(store, storage, parent, frozenset(elements), scratch.reading)
         crashpoint("scratch.filled")
         with store.view() as view:
             yield view

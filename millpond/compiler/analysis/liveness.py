@@ -14,10 +14,7 @@ from millpond.compiler.draft import Block, Cfg, Draft, Method
 
 def find_live(draft: Draft) -> Draft:
     """Compute the live variables of every method."""
-    return replace(
-        draft,
-        methods=tuple(replace(method, live=live_before(method.cfg, len(method.body))) for method in draft.methods),
-    )
+    return draft.each(lambda method: replace(method, live=live_before(method.cfg, len(method.body))))
 
 
 def live_until(method: Method, top: int, ends: int) -> frozenset[str]:

@@ -36,7 +36,7 @@ _PUTTING: Final = (Op.SET_ITEM, Op.SET_ATTRIBUTE, Op.METHOD, Op.AUGMENT, Op.CALL
 
 def find_owned(draft: Draft) -> Draft:
     """Find the elements of each method whose places must be made values again."""
-    return replace(draft, methods=tuple(_owned(method, draft) for method in draft.methods))
+    return draft.each(lambda method: _owned(method, draft))
 
 
 def _owned(method: Method, draft: Draft) -> Method:

@@ -16,12 +16,10 @@ Definitions = dict[str, frozenset[Definition]]
 
 def find_reaching(draft: Draft) -> Draft:
     """Compute the reaching definitions of every method."""
-    return replace(
-        draft,
-        methods=tuple(
-            replace(method, reaching=reaching_definitions(method.cfg, (method.self_name, *method.parameters)))
-            for method in draft.methods
-        ),
+    return draft.each(
+        lambda method: replace(
+            method, reaching=reaching_definitions(method.cfg, (method.self_name, *method.parameters))
+        )
     )
 
 

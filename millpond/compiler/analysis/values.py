@@ -22,8 +22,7 @@ from millpond.program import Element
 
 def find_values(draft: Draft) -> Draft:
     """Lower every method, and analyse it."""
-    methods = (replace(method, found=values_of(method, draft.elements)) for method in draft.methods)
-    return replace(draft, methods=tuple(methods))
+    return draft.each(lambda method: replace(method, found=values_of(method, draft.elements)))
 
 
 def values_of(method: Method, elements: Mapping[str, Element]) -> Values:

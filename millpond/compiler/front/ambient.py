@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.front.callees import helper_function, is_static
 from millpond.compiler.front.source import parse_function
 from millpond.compiler.ir.hoist import FreshNames
+from millpond.compiler.obstacles import Bars
 from millpond.errors import ProgramError
 from millpond.program.semantics.ambient import AMBIENT, may_ask, names_in
 from millpond.program.semantics.epoch_time import moment_of, now_us
@@ -29,13 +30,14 @@ _NOW, _RANDOM = "now", "random"
 
 def set_ambient(draft: Draft) -> Draft:
     """Give every method that asks for the time or for random numbers variables that hold them."""
-    methods = []
-    for method in draft.methods:
+
+    def given(method: Method) -> Method:
         _check_helpers(draft.program, method)
         check_reads(method)
         asked = _asked(method.tree, method.self_name)
-        methods.append(_with_variables(method, asked) if asked else method)
-    return replace(draft, methods=tuple(methods))
+        return _with_variables(method, asked) if asked else method
+
+    return draft.each(given)
 
 
 def _asked(tree: ast.AST, self_name: str) -> frozenset[str]:
@@ -53,7 +55,8 @@ def check_reads(method: Method) -> None:
     """Refuse a method that sets what follows from the row."""
     for node in _own(method.tree, method.self_name):
         if node.attr in AMBIENT and not isinstance(node.ctx, ast.Load):
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP175",
                 f"self.{node.attr} can't be set",
                 method.source,
@@ -157,7 +160,8 @@ def _check_helper(program: type, name: str, function: types.FunctionType) -> Non
 
 
 def _in_helper(name: str, source: Source, node: ast.Attribute) -> ProgramError:
-    return refuse(
+    return bar(
+        Bars.SIGHT,
         "MP175",
         f"the helper `{name}` reads self.{node.attr}",
         source,

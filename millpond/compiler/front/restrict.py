@@ -12,12 +12,13 @@ import functools
 import inspect
 from typing import Final
 
-from millpond.compiler.diagnostics import refuse
-from millpond.compiler.draft import Draft, Method
+from millpond.compiler.diagnostics import bar, refuse
+from millpond.compiler.draft import Draft, Method, Source
 from millpond.compiler.front.callees import is_class_method, is_entry, is_helper, is_static, read_helper
 from millpond.compiler.front.determinism import why_undetermined, why_undetermined_through
 from millpond.compiler.front.meanings import Meanings
-from millpond.compiler.front.scope import MISSING
+from millpond.compiler.front.scope import MISSING, Scope
+from millpond.compiler.obstacles import Bars, ObstacleError
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.semantics.ambient import AMBIENT
@@ -34,20 +35,43 @@ _STATEMENTS: Final = {
 
 def restrict(draft: Draft) -> Draft:
     """Check every method, and every helper that it calls."""
-    helpers: set[str] = set()
-    for method in draft.methods:
-        helpers |= Check(draft, method, helper=False).run()
-    checked: set[str] = set()
-    while helpers - checked:
-        name = min(helpers - checked)
-        checked.add(name)
-        helpers |= Check(draft, read_helper(draft.program, name), helper=True).run()
-    return draft
+    checked: dict[str, set[str]] = {}
+
+    def check(method: Method) -> Method:
+        helpers = Check(draft, method, helper=False).run()
+        seen: set[str] = set()
+        while helpers - seen:
+            name = min(helpers - seen)
+            seen.add(name)
+            if name not in checked:
+                checked[name] = Check(draft, read_helper(draft.program, name), helper=True).run()
+            helpers |= checked[name]
+        return method
+
+    return draft.each(check)
 
 
 def check_inlined(draft: Draft, helper: Method) -> None:
     """Check a helper that is going to be written out where it is called, and may therefore touch state."""
     Check(draft, helper, helper=True, inlined=True).run()
+
+
+def check_determined(
+    node: ast.expr, source: Source, scope: Scope, meanings: Meanings, moments: frozenset[str] = frozenset()
+) -> None:
+    """Refuse an expression that would give another result when it is run again."""
+    named = isinstance(node, ast.Name | ast.Attribute)
+    why = (named and why_undetermined(node, scope)) or why_undetermined_through(node, meanings, scope, moments)
+    if why:
+        raise refuse(
+            "MP117",
+            "this is not deterministic: it would give another result when it is run again",
+            source,
+            node,
+            expected="a result that follows from the row and the state alone",
+            found=f"{source.text(node)}: {why}",
+            hint="make it a column of the feed, and a parameter of the method",
+        )
 
 
 class Check(ast.NodeVisitor):
@@ -90,14 +114,17 @@ class Check(ast.NodeVisitor):
     def _refuse(self, code: str, summary: str, node: ast.AST, expected: str, hint: str | None = None) -> ProgramError:
         return refuse(code, summary, self._method.source, node, expected=expected, hint=hint)
 
+    def _unseen(self, code: str, summary: str, node: ast.AST, expected: str, hint: str | None = None) -> ObstacleError:
+        return bar(Bars.SIGHT, code, summary, self._method.source, node, expected=expected, hint=hint)
+
     def generic_visit(self, node: ast.AST) -> None:
         """Refuse what has no place in any method, then go on inside."""
         if isinstance(node, _SUSPENDS) or (isinstance(node, ast.comprehension) and node.is_async):
             at = node.target if isinstance(node, ast.comprehension) else node
-            raise self._refuse("MP111", "a method can't yield or await", at, "no yield, await or async")
+            raise self._unseen("MP111", "a method can't yield or await", at, "no yield, await or async")
         if isinstance(node, ast.Nonlocal) and self._method.scope.locals.issuperset(node.names):
             name = node.names[0]
-            raise self._refuse(
+            raise self._unseen(
                 "MP113",
                 f"a function inside a method can't assign `{name}`, which is the method's own",
                 node,
@@ -105,7 +132,7 @@ class Check(ast.NodeVisitor):
                 f"return the new value, and bind it in the method: `{name} = function(...)`",
             )
         if isinstance(node, ast.Global | ast.Nonlocal):
-            raise self._refuse(
+            raise self._unseen(
                 "MP113",
                 "a method can't assign names outside of it",
                 node,
@@ -113,7 +140,7 @@ class Check(ast.NodeVisitor):
                 "declare it as state of the program",
             )
         if type(node) in _STATEMENTS:
-            raise self._refuse(
+            raise self._unseen(
                 "MP123", "this statement is not allowed in a method", node, "plain statements", _STATEMENTS[type(node)]
             )
         super().generic_visit(node)
@@ -141,7 +168,7 @@ class Check(ast.NodeVisitor):
     def _check_closed(self, node: ast.AST) -> None:
         for part in ast.walk(node):
             if isinstance(part, ast.Name) and part.id == self._self:
-                raise self._refuse(
+                raise self._unseen(
                     "MP112",
                     "a function inside a method can't use the program",
                     part,
@@ -153,7 +180,7 @@ class Check(ast.NodeVisitor):
         """Check a name that stands alone."""
         meaning = self._method.scope.resolve(node)
         if meaning is super or (node.id == "__class__" and meaning is not MISSING):
-            raise self._refuse(
+            raise self._unseen(
                 "MP116",
                 f"`{node.id}` can't be used: methods run without their class",
                 node,
@@ -161,7 +188,7 @@ class Check(ast.NodeVisitor):
                 "give the base class's method a name that no subclass takes, and call it by that: self._name(...)",
             )
         if node.id == self._self:
-            raise self._refuse(
+            raise self._unseen(
                 "MP116",
                 f"`{node.id}` is used as a value",
                 node,
@@ -171,21 +198,7 @@ class Check(ast.NodeVisitor):
         self._check_determined(node)
 
     def _check_determined(self, node: ast.expr) -> None:
-        scope = self._method.scope
-        named = isinstance(node, ast.Name | ast.Attribute)
-        why = (named and why_undetermined(node, scope)) or why_undetermined_through(
-            node, self._meanings, scope, self._moments
-        )
-        if why:
-            raise refuse(
-                "MP117",
-                "this is not deterministic: it would give another result when it is run again",
-                self._method.source,
-                node,
-                expected="a result that follows from the row and the state alone",
-                found=f"{self._method.source.text(node)}: {why}",
-                hint="make it a column of the feed, and a parameter of the method",
-            )
+        check_determined(node, self._method.source, self._method.scope, self._meanings, self._moments)
 
     def visit_Call(self, node: ast.Call) -> None:
         """Check a call."""
@@ -220,7 +233,7 @@ class Check(ast.NodeVisitor):
             # Every other helper that touches state is written out before it comes here.
             assert self._inlined or not self._helper
         elif is_entry(program, name):
-            raise self._refuse(
+            raise self._unseen(
                 "MP119",
                 "an entry point calls another",
                 node,
@@ -241,7 +254,7 @@ class Check(ast.NodeVisitor):
         member = inspect.getattr_static(self._draft.program, name, MISSING)
         expected = "a state element, a constant or a helper"
         if isinstance(member, property | functools.cached_property):
-            return self._refuse(
+            return self._unseen(
                 "MP115",
                 f"`{name}` is a property, which can't be read in a method",
                 node,
@@ -250,14 +263,14 @@ class Check(ast.NodeVisitor):
             )
         if member is not MISSING and not hasattr(ProgramBase, name):
             kind = type(member).__name__.strip("_")
-            return self._refuse(
+            return self._unseen(
                 "MP115",
                 f"`{name}` is a {kind}, which asks for the program that it is called on",
                 node,
                 expected,
                 f"make it a plain helper: def {name}(self, ...)",
             )
-        return self._refuse("MP115", f"the program has no `{name}`", node, expected)
+        return self._unseen("MP115", f"the program has no `{name}`", node, expected)
 
     def _is_constant(self, name: str) -> bool:
         member = inspect.getattr_static(self._draft.program, name, MISSING)

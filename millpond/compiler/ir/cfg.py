@@ -19,7 +19,7 @@ EXIT = "exit"
 
 def build_cfgs(draft: Draft) -> Draft:
     """Build the control-flow graph of every method."""
-    return replace(draft, methods=tuple(replace(method, cfg=build_cfg(method.body)) for method in draft.methods))
+    return draft.each(lambda method: replace(method, cfg=build_cfg(method.body)))
 
 
 def build_cfg(body: Sequence[ast.stmt]) -> Cfg:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Method, Site, as_written
 from millpond.compiler.front.scope import Names
 from millpond.compiler.ir.apart import Apart
@@ -30,6 +30,7 @@ from millpond.compiler.ir.patterns import (
     is_merged,
     root_names,
 )
+from millpond.compiler.obstacles import Bars
 from millpond.errors import ProgramError
 from millpond.program import Element
 
@@ -218,7 +219,8 @@ class Lowering:
         walked = (set(self._walked(statement.iter)) - frozen_parameters(self._method)) & changed
         if walked:
             name = as_written(min(walked))
-            raise refuse(
+            raise bar(
+                Bars.CUT,
                 "MP156",
                 f"the loop may change `{name}`, which it walks through",
                 self._method.source,
@@ -271,7 +273,8 @@ class Lowering:
 
     def _guarded(self, statement: ast.Match) -> ProgramError:
         guard = next(case.guard for case in statement.cases if case.guard is not None)
-        return refuse(
+        return bar(
+            Bars.CUT,
             "MP157",
             "the method may have to move to another task inside a guard of this `match`",
             self._method.source,
@@ -282,7 +285,8 @@ class Lowering:
 
     def _in_try(self, statement: ast.stmt) -> ProgramError:
         kind = "with" if isinstance(statement, ast.With) else "try"
-        return refuse(
+        return bar(
+            Bars.CUT,
             "MP153",
             f"the method may have to move to another task inside this `{kind}`",
             self._method.source,
@@ -438,7 +442,8 @@ class Lowering:
         }
         for part in parts:
             if isinstance(part, ast.GeneratorExp) and id(part) not in taken:
-                raise refuse(
+                raise bar(
+                    Bars.CUT,
                     "MP154",
                     "the method may have to move to another task inside this generator",
                     self._method.source,

@@ -16,7 +16,7 @@ from typing import Final, get_args
 
 from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.mutability import kind_of
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Draft, Method, Site
 from millpond.compiler.front.scope import MISSING
 from millpond.compiler.front.scope import Names as NamesOf
@@ -25,6 +25,7 @@ from millpond.compiler.ir.hoist import FreshNames, Hoist
 from millpond.compiler.ir.jumps import Loop
 from millpond.compiler.ir.order import is_bare
 from millpond.compiler.ir.patterns import Sites, assigned_inside, frozen_parameters, head_of, is_each, is_merged
+from millpond.compiler.obstacles import Bars
 from millpond.errors import ProgramError
 from millpond.program import Element
 
@@ -37,15 +38,15 @@ _SIMPLE_BUILTINS: Final = (*_PURE_BUILTINS, float, min, max, sum, any, all, sort
 
 def normalise(draft: Draft) -> Draft:
     """Bring the body of every method into a form that can be cut."""
-    methods = []
-    for method in draft.methods:
+
+    def normal(method: Method) -> Method:
         if method.gathered:
             # It is not cut: the body stays as it is written.
-            methods.append(replace(method, body=tuple(_statements(method))))
-            continue
+            return replace(method, body=tuple(_statements(method)))
         body, loops = _Normaliser(method, draft.elements, eager=draft.eager).body()
-        methods.append(replace(method, body=body, loops=loops))
-    return replace(draft, methods=tuple(methods))
+        return replace(method, body=body, loops=loops)
+
+    return draft.each(normal)
 
 
 def _statements(method: Method) -> list[ast.stmt]:
@@ -168,7 +169,8 @@ class _Normaliser:
             )
 
     def _too_much(self, statement: ast.stmt, found: str, hint: str) -> ProgramError:
-        return refuse(
+        return bar(
+            Bars.CUT,
             "MP125",
             "this statement is too complex to be cut",
             self._method.source,

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from millpond.compiler.analysis.effects import is_fresh, leaves_alone
 from millpond.compiler.analysis.mutability import is_frozen
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar, refuse
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.front.scope import Names, Scope
 from millpond.compiler.ir.jumps import Branch
+from millpond.compiler.obstacles import Bars
 from millpond.program import Element, each, merged
 from millpond.state.containers.access import Operation
 from millpond.state.containers.matrix import Matrix
@@ -220,7 +221,8 @@ class Sites:
                 node,
                 expected=f"each(self.{element}).method(...) or each(self.{element})[key]",
             )
-        raise refuse(
+        raise bar(
+            Bars.SIGHT,
             "MP130",
             "a state element is used as a whole value",
             self.method.source,
@@ -284,7 +286,8 @@ class Sites:
         for operation in operations:
             if operation not in table:
                 kind = self.elements[element].type.container.__name__
-                raise refuse(
+                raise bar(
+                    Bars.SIGHT,
                     "MP131",
                     f"a {kind} in state has no operation `{operation}`",
                     self.method.source,
@@ -300,7 +303,8 @@ class Sites:
         if element.partial or element.type.single:
             return None
         if element.type.container is Matrix and operation.axis not in ("", element.type.by):
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP133",
                 f"self.{name} is split by {element.type.by} and read by {operation.axis}",
                 self.method.source,
@@ -309,7 +313,8 @@ class Sites:
                 hint=f'declare it with by="{operation.axis}" if all use {operation.axis}s, or make it Partial',
             )
         if not operation.keyed:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP132",
                 f"this needs all of self.{name}, which is split by key",
                 self.method.source,
@@ -318,7 +323,8 @@ class Sites:
                 hint="make it Partial and read it by merged(each(...), function), or keep what you need under one key",
             )
         if place is None:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP137",
                 "the key of this access is not its first argument",
                 self.method.source,
@@ -331,7 +337,8 @@ class Sites:
 
     def _line_of_cell(self, node: ast.expr, name: str, place: ast.expr) -> ast.expr:
         if not isinstance(place, ast.Tuple) or len(place.elts) != 2:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP138",
                 "the row and column of this cell are not written out",
                 self.method.source,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from millpond.compiler.analysis.mutability import is_frozen, kind_of
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar, refuse
 from millpond.compiler.draft import (
     PARAMETER,
     UNBOUND,
@@ -28,6 +28,7 @@ from millpond.compiler.draft import (
     Use,
 )
 from millpond.compiler.ir.patterns import Sites, assigned_inside, head_of, is_merged
+from millpond.compiler.obstacles import Bars
 from millpond.compiler.plan.routing import hashes_alike
 from millpond.program import Element
 
@@ -36,8 +37,7 @@ THE_KEY: Identity = ("single",)
 
 def classify(draft: Draft) -> Draft:
     """Classify the state accesses of every method."""
-    methods = (replace(method, stops=tuple(_Classifier(method, draft.elements).stops())) for method in draft.methods)
-    return replace(draft, methods=tuple(methods))
+    return draft.each(lambda method: replace(method, stops=tuple(_Classifier(method, draft.elements).stops())))
 
 
 def identity_of(key: ast.expr, top: int, method: Method) -> Identity:
@@ -147,8 +147,13 @@ class _Classifier:
         if not self.method.gathered:
             self._check_early_key(top, statement)
         if (sites or merges) and not self._reaching.before[self._reaching.heads[top]]:
-            raise refuse(
-                "MP124", "this statement can never run", self.method.source, statement, expected="code that is reached"
+            raise bar(
+                Bars.SIGHT,
+                "MP124",
+                "this statement can never run",
+                self.method.source,
+                statement,
+                expected="code that is reached",
             )
         if merges:
             return self._merge(top, merges[0])
@@ -173,7 +178,8 @@ class _Classifier:
                 for part in ast.walk(value):
                     before = self._reaching.at(top).get(part.id, ()) if isinstance(part, ast.Name) else ()
                     if any(definition.point == UNBOUND for definition in before):
-                        raise refuse(
+                        raise bar(
+                            Bars.CUT,
                             "MP160",
                             f"`{self.method.source.text(part)}` may have no value where the method may be cut",
                             self.method.source,
@@ -186,7 +192,8 @@ class _Classifier:
         source = self.method.source
         for use in keyed[1:]:
             if use.identity != keyed[0].identity:
-                raise refuse(
+                raise bar(
+                    Bars.CUT,
                     "MP136",
                     "one statement touches state under two keys",
                     self.method.source,
@@ -204,7 +211,8 @@ class _Classifier:
         writes = any(entry.writes or (entry.shares and changeable) for entry in table)
         if site.everywhere:
             if any(entry.writes for entry in table):
-                raise refuse(
+                raise bar(
+                    Bars.SIGHT,
                     "MP141",
                     "each() changes all instances",
                     self.method.source,

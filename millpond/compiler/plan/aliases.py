@@ -15,12 +15,12 @@ from millpond.compiler.analysis.mutability import can_travel
 from millpond.compiler.analysis.objs import COLUMN, STATE, Obj, Objs
 from millpond.compiler.analysis.points_to import PointsTo
 from millpond.compiler.analysis.values import is_states
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.ir.jumps import leading_to, reached
 from millpond.compiler.ir.model import Instr, Op
 from millpond.compiler.ir.patterns import VIEWS
-from millpond.errors import ProgramError
+from millpond.compiler.obstacles import Bars, ObstacleError
 from millpond.state.codec.typenames import type_text
 
 _CHANGING: Final = (Op.SET_ITEM, Op.SET_ATTRIBUTE, Op.DELETE, Op.AUGMENT, Op.METHOD)
@@ -28,11 +28,14 @@ _CHANGING: Final = (Op.SET_ITEM, Op.SET_ATTRIBUTE, Op.DELETE, Op.AUGMENT, Op.MET
 
 def check_aliases(draft: Draft) -> Draft:
     """Refuse what a cut would tear apart."""
-    for method in draft.methods:
-        _check_asked(method)
-        for piece in method.pieces[1:]:
-            _Cut(method, piece).check()
-    return draft
+    return draft.each(_checked)
+
+
+def _checked(method: Method) -> Method:
+    _check_asked(method)
+    for piece in method.pieces[1:]:
+        _Cut(method, piece).check()
+    return method
 
 
 def _check_asked(method: Method) -> None:
@@ -41,7 +44,8 @@ def _check_asked(method: Method) -> None:
         for at in places if obj.asked else ():
             one = values.flat.instrs[at]
             if one.op in _CHANGING:
-                raise refuse(
+                raise bar(
+                    Bars.CUT,
                     "MP161",
                     f"{_called(values.flat.root(one.args[0]))} is changed, and may be an object of self.{obj.name}",
                     method.source,
@@ -78,8 +82,10 @@ class _Cut:
         return self._values.within(tops, self._piece.inputs)
 
     def _changed(self, name: str) -> bool:
-        mine = Obj(COLUMN, name).root
-        return any(obj.root == mine for obj in self._after.changed)
+        mine, after = Obj(COLUMN, name).root, self._after
+        # Stored in another place, it may be changed there.
+        places = {place for place, objs in after.stored() if any(obj.root == mine for obj in after.reach(objs))}
+        return any(obj.root == mine or (is_states(obj) and obj.name in places) for obj in after.changed)
 
     def check(self) -> None:
         """Check the variables that the cut carries."""
@@ -87,11 +93,13 @@ class _Cut:
             self._check_travels(name)
             self._check_state(name)
 
-    def _refuse(self, code: str, summary: str, name: str, expected: str, hint: str) -> ProgramError:
+    def _refuse(self, code: str, summary: str, name: str, expected: str, hint: str) -> ObstacleError:
         source = self._method.source
         there = source.place(self._method.body[self._piece.start])
         node = self._values.origin(name) or self._method.body[self._piece.start]
-        return refuse(code, summary, source, node, expected=expected, found=self._piece.reason, hint=hint, also=[there])
+        return bar(
+            Bars.CUT, code, summary, source, node, expected=expected, found=self._piece.reason, hint=hint, also=[there]
+        )
 
     def _check_travels(self, name: str) -> None:
         for one in self._values.sources(name, self._tops):

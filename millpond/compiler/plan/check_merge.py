@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar, refuse
 from millpond.compiler.draft import Definition, Kind, Method, Stop
 from millpond.compiler.ir.jumps import successors
+from millpond.compiler.obstacles import Bars
 
 
 def check_merge(method: Method) -> None:
@@ -45,7 +46,8 @@ def _check_stop(method: Method, stop: Stop, asked: Stop | None) -> None:
                 expected="merged(values, function) after values = each(self.state).method(...)",
             )
     elif asked is not None:
-        raise refuse(
+        raise bar(
+            Bars.SIGHT,
             "MP145",
             "state is touched between each() and merged()",
             method.source,

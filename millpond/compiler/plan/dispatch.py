@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from millpond.compiler.analysis.liveness import live_until
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import (
     UNBOUND,
     Access,
@@ -28,16 +28,14 @@ from millpond.compiler.draft import (
     as_written,
 )
 from millpond.compiler.ir.jumps import successors
+from millpond.compiler.obstacles import Bars
 from millpond.compiler.plan.access import THE_KEY, definitions_in, identity_of, routable
 from millpond.program import Element
 
 
 def dispatch(draft: Draft) -> Draft:
     """Cut every method into its tasks."""
-    methods = tuple(
-        replace(method, pieces=_Cutter(method, draft.levels, draft.elements).pieces()) for method in draft.methods
-    )
-    return replace(draft, methods=methods)
+    return draft.each(lambda method: replace(method, pieces=_Cutter(method, draft.levels, draft.elements).pieces()))
 
 
 def locals_of(method: Method) -> frozenset[str]:
@@ -239,7 +237,8 @@ class _Cutter:
             known = name in self._method.reaching.at(cut.start)
             if known and identity_of(variable, cut.start, self._method) == identity:
                 return name
-        raise refuse(
+        raise bar(
+            Bars.CUT,
             "MP139",
             "the variable that held this key has another value by now",
             self._method.source,
@@ -258,7 +257,8 @@ class _Cutter:
         for name in sorted(carried & (caught | {key})):
             # Others travel without a value; these would have to be missing in ways that a message can't tell.
             if self._is_loose(cut, name):
-                raise refuse(
+                raise bar(
+                    Bars.CUT,
                     "MP160",
                     f"`{as_written(name)}` may have no value where the method is cut",
                     method.source,

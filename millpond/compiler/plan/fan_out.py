@@ -20,8 +20,7 @@ from millpond.program import Element
 
 def find_fan_outs(draft: Draft) -> Draft:
     """Find the loops of every method that can be fanned out."""
-    methods = tuple(replace(method, fan_outs=_Finder(method, draft.elements).fan_outs()) for method in draft.methods)
-    return replace(draft, methods=methods)
+    return draft.each(lambda method: replace(method, fan_outs=_Finder(method, draft.elements).fan_outs()))
 
 
 def why_dependent(method: Method, loop: Loop, elements: Mapping[str, Element]) -> str:

@@ -10,11 +10,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.front.callees import is_helper, is_static, read_helper
 from millpond.compiler.front.inlining.helpers import is_own
-from millpond.compiler.plan.stratify import OrderError
-from millpond.errors import ProgramError
+from millpond.compiler.obstacles import Bars, ObstacleError
 from millpond.program.semantics.rows import ABORT
 
 ABORTS = "it may abort, which undoes all that it changed"
@@ -33,10 +33,10 @@ def gather(draft: Draft) -> Draft:
     touched = {method.name: touched_by(draft, method) for method in methods}
     _close(why, touched)
     gathered = tuple(_exact(replace(method, gathered=why.get(method.name, ""))) for method in methods)
-    for method in gathered:
-        if method.gathered:
-            _check(draft, method)
-    return replace(draft, methods=gathered)
+    # One at a time: with one of them run in sequence, others may no longer have to be gathered.
+    found = ((method.name, _partial(draft, method)) for method in gathered if method.gathered)
+    first = next(((name, obstacle) for name, obstacle in found if obstacle), None)
+    return replace(draft, methods=gathered, obstacles=dict([first] if first else []))
 
 
 def _exact(method: Method) -> Method:
@@ -85,39 +85,18 @@ def _own_names(tree: ast.AST, self_name: str) -> Iterator[str]:
     yield from (node.attr for node in ast.walk(tree) if is_own(node, self_name))
 
 
-def _check(draft: Draft, method: Method) -> None:
-    touched = touched_by(draft, method)
-    for element, node in touched.items():
+def _partial(draft: Draft, method: Method) -> ObstacleError | None:
+    """What keeps a method from being gathered: a partial element, which is at no one place."""
+    for element, node in touched_by(draft, method).items():
         if draft.elements[element].partial:
-            raise OrderError(
+            return bar(
+                Bars.KEYS,
                 "MP180",
                 f"{method.name} touches self.{element}, which is partial, and would have to run gathered",
-                places=(method.source.place(node),),
+                method.source,
+                node,
                 expected="partitioned elements in a gathered method",
                 found=f"self.{element} = Partial(...); {method.gathered}",
                 hint=f"declare self.{element} as Partitioned(...), or touch it in another entry point",
-                entries=(method.name,),
             )
-
-
-def describe(error: ProgramError) -> str:
-    """Why an entry point is run gathered: what keeps it from being ordered."""
-    lines = list(dict.fromkeys(place.line for place in error.places))
-    told = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
-    return f"{error.summary} ({told})" if lines else error.summary
-
-
-def _sentences(first: str | None, second: str) -> str:
-    return second if first is None else f"{first}. {second}"
-
-
-def both(error: ProgramError, refusal: ProgramError) -> ProgramError:
-    """The error of a program that can't be ordered, with why it can't be gathered either."""
-    return ProgramError(
-        error.code,
-        error.summary,
-        places=tuple(dict.fromkeys((*error.places, *refusal.places))),
-        expected=error.expected,
-        found=_sentences(error.found, f"It can't run gathered: {refusal.code} {refusal.summary}"),
-        hint=_sentences(error.hint, f"To run it gathered: {refusal.hint}"),
-    )
+    return None

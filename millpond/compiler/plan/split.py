@@ -30,15 +30,16 @@ EVERY_TURN = "every turn of the loop is sent to its own key"
 
 def split(draft: Draft) -> Draft:
     """Find the moves of every method."""
-    methods = []
     found: list[Constraint] = []
-    for method in draft.methods:
+
+    def started(method: Method) -> Method:
         check_merge(method)
-        started = replace(method, start=_start(method, draft.elements))
-        methods.append(started)
+        begun = replace(method, start=_start(method, draft.elements))
         if not method.relaxed:
-            found += _constraints(started, draft.elements)
-    return replace(draft, methods=tuple(methods), constraints=tuple(found))
+            found.extend(_constraints(begun, draft.elements))
+        return begun
+
+    return replace(draft.each(started), constraints=tuple(found))
 
 
 @dataclass(frozen=True, slots=True)

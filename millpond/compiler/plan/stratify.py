@@ -1,7 +1,7 @@
 """Levels: the one step at which each element is met, so that every key sees its accesses in input order.
 
 Needs: Draft.constraints.
-Leaves: Draft.levels: the longest path to each element. A cycle that takes a step has no levels and is refused.
+Leaves: Draft.levels: the longest path to each element. A cycle that takes a step has no levels: it is an obstacle.
 """
 
 from __future__ import annotations
@@ -9,33 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millpond.compiler.draft import Constraint, Draft
+from millpond.compiler.obstacles import Bars, ObstacleError
 from millpond.compiler.plan.split import AFTER_MERGE, TURNS
-from millpond.errors import ProgramError, SourcePlace
-
-
-class OrderError(ProgramError):
-    """The visits of some entry points can't be ordered; `entries` are their names."""
-
-    def __init__(
-        self,
-        code: str,
-        summary: str,
-        *,
-        places: tuple[SourcePlace, ...] = (),
-        expected: str | None = None,
-        found: str | None = None,
-        hint: str | None = None,
-        entries: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(code, summary, places=places, expected=expected, found=found, hint=hint)
-        self.entries = entries
 
 
 def stratify(draft: Draft) -> Draft:
-    """Give every element its level."""
+    """Give every element its level, or say which entry points keep it from having one."""
     for constraint in draft.constraints:
         if constraint.source == constraint.target:
-            raise _visited_twice(constraint)
+            return replace(draft, obstacles={constraint.entry: _visited_twice(constraint)})
     levels = dict.fromkeys(draft.elements, 0)
     raised_by: dict[str, Constraint] = {}
     last = None
@@ -44,7 +26,8 @@ def stratify(draft: Draft) -> Draft:
         if last is None:
             break
     if last is not None:
-        raise _no_order(_cycle(last, raised_by))
+        cycle = _cycle(last, raised_by)
+        return replace(draft, obstacles=dict.fromkeys((constraint.entry for constraint in cycle), _no_order(cycle)))
     return replace(draft, levels=levels)
 
 
@@ -75,53 +58,53 @@ def _cycle(last: Constraint, raised_by: dict[str, Constraint]) -> list[Constrain
     return trail[seen.index(at) :][::-1]
 
 
-def _visited_twice(constraint: Constraint) -> OrderError:
+def _visited_twice(constraint: Constraint) -> ObstacleError:
     if constraint.why == AFTER_MERGE:
-        return OrderError(
+        return ObstacleError(
             "MP152",
             f"{constraint.entry} touches self.{constraint.target} again after each() has read all instances",
+            bars=Bars.ORDER,
             places=constraint.places,
             expected="one visit to an element in a method",
             found=constraint.why,
             hint="do what you need to do to it before each(), or in another entry point",
-            entries=(constraint.entry,),
         )
     if constraint.why.startswith(TURNS):
-        return OrderError(
+        return ObstacleError(
             "MP155",
             f"{constraint.entry} visits self.{constraint.target} once for every turn of a loop",
+            bars=Bars.ORDER,
             places=constraint.places,
             expected="turns that do not depend on each other, so that all can be sent to their keys at once",
             found=constraint.why,
             hint="do what ties the turns together before or after the loop, or mark the entry point "
             "@entry(relaxed=True)",
-            entries=(constraint.entry,),
         )
-    return OrderError(
+    return ObstacleError(
         "MP150",
         f"{constraint.entry} visits self.{constraint.target} twice",
+        bars=Bars.ORDER,
         places=constraint.places,
         expected="all accesses of a method to an element under one key",
         found=constraint.why,
         hint="give the key a name once and use it for both; if they are two keys, use two entry points, or give up "
         "exactness with @entry(relaxed=True)",
-        entries=(constraint.entry,),
     )
 
 
-def _no_order(cycle: list[Constraint]) -> OrderError:
+def _no_order(cycle: list[Constraint]) -> ObstacleError:
     names = list(dict.fromkeys(f"self.{constraint.target}" for constraint in cycle))
     places = tuple(dict.fromkeys(place for constraint in cycle for place in constraint.places))
     told = "; ".join(
         f"{constraint.entry}: self.{constraint.source} before self.{constraint.target}" for constraint in cycle
     )
-    return OrderError(
+    return ObstacleError(
         "MP151",
         f"{' and '.join(names)} are visited in orders that disagree",
+        bars=Bars.ORDER,
         places=places,
         expected="one order of the state elements that every method keeps",
         found=told,
         hint="swap the accesses in one of them, keep both under the same key so that no move lies between them, or "
         "give up exactness with @entry(relaxed=True)",
-        entries=tuple(dict.fromkeys(constraint.entry for constraint in cycle)),
     )

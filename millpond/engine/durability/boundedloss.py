@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from millpond.checkpoint.commit.checkpoint import Checkpoint
+from millpond.checkpoint.commit.checkpoint import Checkpoint, ComputeEpoch
 from millpond.checkpoint.commit.saver import PREFIX, Saved, Saver
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import EpochDeltas, Loss, Manifest
-from millpond.checkpoint.records.offers import Lost
+from millpond.checkpoint.records.offers import Lost, Upkeep
 from millpond.checkpoint.records.saves import saves_of
 from millpond.checkpoint.records.work import Changed, EpochOutcome, EpochWork, Parent
 from millpond.checkpoint.recovery import read_changes
@@ -42,6 +42,9 @@ IDLE_SECONDS = 0.05
 """The thread looks at the clock no more often than that while no epoch comes."""
 
 _CLOCK = SystemClock()
+
+RunUpkeep = Callable[[Upkeep, ComputeEpoch], None]
+"""Runs an epoch that changes the state as a whole."""
 
 
 def bounded_loss_settings(program: CompiledProgram, durability: Level | BoundedLoss) -> dict[str, BoundedLoss]:
@@ -245,7 +248,7 @@ class BoundedLossRun:
         self,
         unsynced: UnsyncedStorage,
         checkpoint: Checkpoint,
-        publish: Callable[[Manifest], None],
+        upkeep: RunUpkeep,
         tell: Callable[[Loss], None],
     ) -> None:
         """Make durable what the last run left near its host, and tell what of it is lost."""
@@ -254,7 +257,7 @@ class BoundedLossRun:
             self.close()
         self.loss = None
         if self.settings or may_be_lost(checkpoint.head):
-            self.loss = settle(unsynced, checkpoint, publish)
+            self.loss = settle(unsynced, checkpoint, upkeep)
         if self.loss is not None:
             tell(self.loss)
 
@@ -289,7 +292,7 @@ def _after(head: Manifest, epoch: int) -> list[EpochDeltas]:
     return [delta for delta in head.deltas if delta.epoch > epoch]
 
 
-def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[Manifest], None]) -> Loss | None:
+def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, upkeep: RunUpkeep) -> Loss | None:
     """Make durable what is near; return what is lost, once the checkpoint says so too.
 
     A snapshot that was finished and that no manifest names yet may hold it: then nothing is.
@@ -316,7 +319,7 @@ def settle(storage: UnsyncedStorage, checkpoint: Checkpoint, publish: Callable[[
             storage.forget_unsynced(name)
         return work
 
-    checkpoint.run_epoch(Lost(), compute, publish, partitions=1)
+    upkeep(Lost(), compute)
     crashpoint("loss.reported")
     for name in lost:
         storage.forget_unsynced(name)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from millpond.checkpoint.records.deltas import delta_parts, elements_in, write_changes
+from millpond.checkpoint.records.deltas import delta_parts, write_changes
 from millpond.checkpoint.records.work import UnsyncedChanges, UnsyncedFile, pack_events
 from millpond.crashpoints import crashpoint
 from millpond.state.changes import Changes
-from millpond.state.local.storekey import element_of
+from millpond.state.local.storekey import elements_in
 from millpond.state.units import Ints
 from millpond.storage.composed.unsynced import unsynced_of
 from millpond.storage.contract import Storage
@@ -43,8 +43,8 @@ def set_apart(changed: Changes, bounded: Iterable[int]) -> tuple[Changes, Change
     """Divide sorted changes into those that a commit keeps and those of elements with bounded loss, by index."""
     chosen = frozenset(bounded)
     kept, apart = Changes([], []), Changes([], [])
-    for start, end in elements_in(changed.keys):
-        into = apart if element_of(changed.keys[start]) in chosen else kept
+    for element, start, end in elements_in(changed.keys):
+        into = apart if element in chosen else kept
         into.keys.extend(changed.keys[start:end])
         into.values.extend(changed.values[start:end])
     return kept, apart

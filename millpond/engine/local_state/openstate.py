@@ -138,10 +138,10 @@ def _restore(
         store.rebuild(wanted, (), ours)
         return
     missing = _missed(store_version, parent, groups) if store_version.whole == ours else None
-    begun = _CLOCK.ticks()
-    if store_version.origin is not None and missing is not None:
+    begun, origin = _CLOCK.ticks(), store_version.origin
+    if origin is not None and missing is not None:
         _advance(store, store_version, wanted, storage, missing, ours)
-        if store_version.origin.epoch < wanted.epoch - 1:
+        if origin.epoch < wanted.epoch - 1:
             # The partition was elsewhere meanwhile.
             store.note_restored(Restored(wanted.epoch, _CLOCK.ticks() - begun, had_copy=True))
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,37 +12,25 @@ from rich.console import Console
 from rich.progress import Progress
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint, Parent
-from millpond.checkpoint.records.manifest import Elements, Manifest, elements_mark
-from millpond.checkpoint.records.offers import Evolved, Rescaled
+from millpond.checkpoint.records.manifest import Elements
 from millpond.checkpoint.records.work import EpochWork
 from millpond.checkpoint.upkeep.evolving import plan_evolution
 from millpond.checkpoint.upkeep.rescale import Rescale, check_rescale
 from millpond.checkpoint.upkeep.rewriting import Evolving
-from millpond.checkpoint.upkeep.scratch import Tell
+from millpond.checkpoint.upkeep.scratch import Scratch
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.schema import element_schemas
 from millpond.errors import EpochError
 from millpond.keygroups import Layout
-from millpond.storage.contract import Storage
 
 
 class Instances:
     """How many instances of partial state a run has; a number that the checkpoint can't get is refused at once."""
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        program: CompiledProgram,
-        wanted: int | None,
-        local_root: str,
-        *,
-        shown: bool | None,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, program: CompiledProgram, wanted: int | None) -> None:
         self._checkpoint = checkpoint
         self._program = program
         self._wanted = wanted
-        self._local_root = local_root
-        self._shown = shown
         if self.change is not None:
             key_groups = checkpoint.genesis.key_groups
             check_rescale(program.elements, key_groups, checkpoint.instances, self.change)
@@ -77,22 +65,13 @@ class Instances:
         divided = fresh.aligned and any(len({wanted[group] for group in atom}) > 1 for atom in fresh.atoms)
         return fresh if divided else fresh.with_owners(wanted)
 
-    def rescale(self, storage: Storage, publish: Callable[[Manifest], None]) -> None:
-        """Give the checkpoint the number that was asked for, in an epoch of its own, unless it has it.
+    @property
+    def due(self) -> Rescale | None:
+        """What gives the checkpoint the number that was asked for; None if it has it.
 
-        Nothing may be left of the last batch: its messages are for the instances that were.
+        Nothing may be left of the last batch then: its messages are for the instances that were.
         """
-        wanted = self.change
-        if wanted is None:
-            return
-        with upkeep_bars(self._program.name, f"moving to {wanted} instances", self._shown) as (reading, writing):
-            rescale = Rescale(self._program.elements, wanted, Path(self._local_root), reading, writing)
-            self._checkpoint.run_epoch(
-                Rescaled(wanted),
-                lambda parent: rescale.compute(storage, parent),
-                publish,
-                partitions=1,
-            )
+        return None if self.change is None else Rescale(self._program.elements, self.change)
 
 
 def check_instances(parent: Parent, layout: Layout) -> None:
@@ -108,14 +87,15 @@ def check_instances(parent: Parent, layout: Layout) -> None:
 
 
 @contextmanager
-def upkeep_bars(name: str, doing: str, shown: bool | None) -> Iterator[tuple[Tell, Tell]]:
+def shown_scratch(name: str, doing: str, folder: Path, *, shown: bool | None) -> Iterator[Scratch]:
     """Show two bars on a terminal, for reading and for writing state, which go away at the end; or as `shown` says."""
     console = Console(stderr=True)
     hidden = not (console.is_terminal if shown is None else shown)
     with Progress(console=console, transient=True, disable=hidden) as bars:
         read = bars.add_task(f"{name}: reading state", total=None)
         write = bars.add_task(f"{name}: {doing}", total=None)
-        yield (
+        yield Scratch(
+            folder,
             lambda done, total: bars.update(read, completed=done, total=total),
             lambda done, total: bars.update(write, completed=done, total=total),
         )
@@ -124,13 +104,8 @@ def upkeep_bars(name: str, doing: str, shown: bool | None) -> Iterator[tuple[Tel
 class Schemas:
     """The elements of a program on a checkpoint; what can't be brought over is refused at once."""
 
-    def __init__(
-        self, checkpoint: Checkpoint, program: CompiledProgram, local_root: str, *, shown: bool | None
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, program: CompiledProgram) -> None:
         self._checkpoint = checkpoint
-        self._name = program.name
-        self._local_root = local_root
-        self._shown = shown
         self._expiring = {name for name, element in program.elements.items() if element.ttl is not None}
         head = checkpoint.head
         self._wanted = plan_evolution(
@@ -159,18 +134,10 @@ class Schemas:
         """The checkpoint's elements by index, once they are the program's; none before that."""
         return () if self.change else self._checkpoint.elements
 
-    def evolve(self, storage: Storage, publish: Callable[[Manifest], None]) -> None:
-        """Give the checkpoint the program's elements, in an epoch of its own, unless it has them."""
-        if not self.change:
-            return
-        with upkeep_bars(self._name, "bringing state elements over", self._shown) as (reading, writing):
-            evolving = Evolving(self._wanted, Path(self._local_root), reading, writing)
-            self._checkpoint.run_epoch(
-                Evolved(elements_mark(self._wanted.elements)),
-                lambda parent: self._timed(evolving.compute(storage, parent)),
-                publish,
-                partitions=1,
-            )
+    @property
+    def due(self) -> Evolving | None:
+        """What gives the checkpoint the program's elements; None if it has them."""
+        return Evolving(self._wanted, self._timed) if self.change else None
 
     def _timed(self, work: EpochWork) -> EpochWork:
         """Return the work with its times; what was over of an element counts only if its entries still expire."""

@@ -90,6 +90,7 @@ class Delivery:
         self.outbox = Outbox()
         self.counters: Counter[str] = Counter()
         self.highest_us: dict[str, int] = {}
+        self.heard: set[str] = set()
 
     def bad_row(self, bad: BadRow) -> None:
         """Count a bad row, and keep it for the dead letters if the feed has them."""
@@ -99,11 +100,17 @@ class Delivery:
 
     def count_bad(self, feed: int) -> None:
         """Count a bad row of a feed that has no dead letters."""
-        self.counters[f"bad.{self._plan.feeds[feed].name}"] += 1
+        self._count("bad", feed, 1)
+
+    def _count(self, kind: str, feed: int, rows: int) -> None:
+        if rows:
+            name = self._plan.feeds[feed].name
+            self.counters[f"{kind}.{name}"] += rows
+            self.heard.add(name)
 
     def late_rows(self, late: LateRows) -> None:
         """Count late rows, and keep them for the sink that takes them in place of the entry point."""
-        self.counters[f"late.{self._plan.feeds[late.feed].name}"] += late.table.num_rows
+        self._count("late", late.feed, late.table.num_rows)
         self._tell_time(late.feed, late.highest_us)
         self._late.append(late)
 
@@ -118,9 +125,7 @@ class Delivery:
         feed = self._plan.feeds[work.feed]
         assert feed.time is not None, feed.name
         self._tell_time(work.feed, int(happened.max()))
-        late = int((happened < self._watermark.bound_us(feed.time)).sum())
-        if late:
-            self.counters[f"late.{feed.name}"] += late
+        self._count("late", work.feed, int((happened < self._watermark.bound_us(feed.time)).sum()))
 
     def pack(self, work: Work, rows: Picked, results: list[Any], lane: int | None) -> Parcel:
         """Make of the results of some rows of a work, in the order in which they ran, what leaves the task.
@@ -173,7 +178,7 @@ class Delivery:
         """Let a parcel leave: replies to their files, messages to the outbox."""
         work, name = parcel.work, self._plan.feeds[parcel.work.feed].name
         if parcel.fed is not None:
-            self.counters[f"fed.{name}"] += parcel.fed
+            self._count("fed", work.feed, parcel.fed)
             self._note_times(work, parcel.rows)
         if parcel.aborted is not None:
             self.counters[f"aborted.{name}"] += parcel.aborted

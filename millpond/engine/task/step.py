@@ -257,7 +257,9 @@ class StepRun:
             moved=moved,
             outputs=outputs,
             counters=counters,
-            times=TaskTimes.joined([TaskTimes(state.soonest_us, delivery.highest_us), *self.timers]),
+            times=TaskTimes.joined(
+                [TaskTimes(state.soonest_us, delivery.highest_us, tuple(sorted(delivery.heard))), *self.timers]
+            ),
             raised=tuple(self.raised),
             incomplete=intake.incomplete,
             pending=pending,
@@ -295,9 +297,8 @@ class StepRun:
         """Run the rows; say whether they ran key by key, which is much faster: each value is touched in one go."""
         with self._timed("prefetch"):
             ranks = [state.prefetch(one) for one in work]
-        with self._timed("ties"):
-            mark_ties(self.plan, work)
         with self._timed("sort"):
+            mark_ties(self.plan, work)
             order, owners, rows = merge_order(self.plan, work)
         left_out = self._leave_out(work, delivery) if self.epoch.excluded else None
         alone = by_key and len(work) == 1 and state.by_key_alone(work[0].task)

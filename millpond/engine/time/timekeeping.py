@@ -8,11 +8,11 @@ only tells which feeds are idle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from millpond.checkpoint.records.manifest import Manifest
+from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.records.offers import Ticked
 from millpond.checkpoint.records.times import EventTimes, Times
 from millpond.checkpoint.records.work import EpochWork
@@ -24,8 +24,6 @@ from millpond.program.semantics.epoch_time import FireUntil, now_us
 from millpond.state.cascade import Cascade, Round, Turn
 from millpond.state.timers import TimersType
 from millpond.windowing.element import WindowsType
-
-_ROWS: Final = ("fed.", "bad.", "late.")
 
 
 class Left(NamedTuple):
@@ -77,8 +75,8 @@ class Firing:
 class Timekeeper:
     """Chooses the times of a checkpoint's epochs, and notes them in what is committed."""
 
-    def __init__(self, program: CompiledProgram, head: Callable[[], Manifest | None]) -> None:
-        self._head = head
+    def __init__(self, program: CompiledProgram, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
         self._ttls = {name: element.ttl for name, element in program.elements.items() if element.ttl is not None}
         self.handlers = tuple(name for name, e in program.elements.items() if isinstance(e.type, TimersType))
         types = {name: element.type for name, element in program.elements.items()}
@@ -165,7 +163,7 @@ class Timekeeper:
     @property
     def last(self) -> Times:
         """The times of the last committed epoch."""
-        head = self._head()
+        head = self._checkpoint.head
         return Times() if head is None else head.times
 
     @property
@@ -186,7 +184,7 @@ class Timekeeper:
 
     def owed(self) -> int | None:
         """Return the time at which timers of the last epoch are still to fire: its end is not over before they did."""
-        head = self._head() if self.handlers else None
+        head = self._checkpoint.head if self.handlers else None
         if head is None or head.pending:
             return None
         last = self.last
@@ -212,7 +210,7 @@ class Timekeeper:
             # What feeds itself goes as far as rows say, and then once more: so a stream and a bounded run agree.
             end = whole
             whole = replace(whole, until_us=natural_us(event, self._feeds, moment), closing=False, end=end)
-        head = self._head()
+        head = self._checkpoint.head
         if moment != last.now_us or last.turn is None or head is None or not isinstance(head.offer, Ticked):
             return whole
         ending, number = last.turn % 2, last.turn // 2
@@ -257,9 +255,8 @@ class Timekeeper:
         event: EventTimes | None = None
         reached: int | None = moment
         if self.by_event:
-            fed = {name for name in self._feeds if any(work.counters.get(kind + name) for kind in _ROWS)}
             held = None if soonest is None else soonest - self._cascade.lag_us
-            heard = Heard(work.observed.highest_us, fed, held, goes_on=bool(work.pending), ends=ends)
+            heard = Heard(work.observed.highest_us, work.observed.heard, held, goes_on=bool(work.pending), ends=ends)
             event = advanced(last.event, self._feeds, moment, heard)
             reached = event.horizon_us
         times = Times(

@@ -26,18 +26,23 @@ def refusal(error: Any, doing: str, topic: str) -> SinkError:
     """Return the coded error for one of Kafka."""
     codes = client("confluent_kafka", "kafka").KafkaError
     if error.code() in {codes._FENCED, codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH}:  # noqa: SLF001
-        return SinkError(
-            "MP801",
-            f"another driver publishes to topic {topic} for this checkpoint",
-            expected="one running job for each checkpoint",
-            found=f"Kafka has fenced this one: {scrubbed(error.str())}",
-            hint="stop one of the two; nothing was published twice, and the epoch is committed",
-        )
+        return overtaken(topic, f"Kafka has fenced this one: {scrubbed(error.str())}")
     return SinkError(
         "MP800",
         f"Kafka can't {doing} topic {topic}",
         found=f"{error.name()}: {scrubbed(error.str())}"[:300],
         hint="the epoch is committed; the next start publishes it before anything else",
+    )
+
+
+def overtaken(topic: str, found: str) -> SinkError:
+    """Return the error of a driver that another one has overtaken."""
+    return SinkError(
+        "MP801",
+        f"another driver publishes to topic {topic} for this checkpoint",
+        expected="one running job for each checkpoint",
+        found=found,
+        hint="stop one of the two; nothing was published twice, and the epoch is committed",
     )
 
 

@@ -14,7 +14,7 @@ from millpond.errors import SinkError
 from millpond.sinks.kafka.refusals import number_told
 from millpond.sinks.kafka.tokenlog import make_topic, tokens_out
 from millpond.sinks.kafka.topicrecords import Records
-from millpond.sinks.kafka.writers import Topic, Writer, slot_of, slot_of_large, write_apart, write_plainly
+from millpond.sinks.kafka.writers import Topic, Writer, slot_of_large, slots_of, write_apart, write_plainly
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import Sink, SinkDescription, Staged, StagedFile
 from millpond.sinks.tokens import Token
@@ -29,6 +29,7 @@ class KafkaSink(Sink):
         self._writers: dict[str, Writer] = {}
         self._out: dict[str, set[str]] = {}
         self._read_to: int | None = None
+        self._begun: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"kafka({self._topic.servers!r}, {self._topic.name!r})"
@@ -39,18 +40,17 @@ class KafkaSink(Sink):
         return SinkDescription(place, exactly_once=self._exactly_once)
 
     def publish(self, token: Token, staged: Staged) -> None:
-        """Write small files in one transaction here, and large ones from tasks of Spark, where there is one."""
-        by_slot: dict[int, list[StagedFile]] = {}
-        for file in staged.files:
-            by_slot.setdefault(slot_of(file), []).append(file)
+        """Write a small epoch in one transaction here, and large files from tasks of Spark, where there is one."""
+        by_slot = slots_of(staged.files, again=token.epoch <= self._begun.get(token.writer, -1))
         small = by_slot.pop(0, [])
         since = 0
         if not self._exactly_once:
             jobs = [partial(write_plainly, self._topic, files) for files in (small, *by_slot.values()) if files]
         else:
             since = self._known()
+            known = frozenset(self._topic.tokens_of(token.writer, self._out))
             jobs = [
-                partial(write_apart, self._topic, token.writer, slot, files, self._out_of(token, slot), since)
+                partial(write_apart, self._topic, token.writer, slot, files, known, since)
                 for slot, files in by_slot.items()
             ]
             if small:
@@ -62,13 +62,15 @@ class KafkaSink(Sink):
 
     def recover(self, token: Token, files: Sequence[Token]) -> Collection[Token]:
         """End what a driver that died left open, and tell which files are out."""
+        self._begun[token.writer] = token.epoch
         if not self._exactly_once:
             return ()
         self._known()
         self._writers[token.writer] = Writer(self._topic, token.writer, 0)
         for slot in sorted({slot_of_large(file) for file in files}):
             Writer(self._topic, token.writer, slot)
-        out = self._read()
+        self._read()
+        out = self._topic.tokens_of(token.writer, self._out)
         return [file for file in files if str(file) in out]
 
     def _write_here(self, token: Token, files: Sequence[StagedFile]) -> None:
@@ -76,18 +78,15 @@ class KafkaSink(Sink):
         if own is None:
             own = self._writers[token.writer] = Writer(self._topic, token.writer, 0)
             self._read()
-        known = self._out.get(own.key, set())
+        known = self._topic.tokens_of(token.writer, self._out)
         if missing := [file for file in files if str(file.token) not in known]:
-            tokens = {text for text in known if Token.parse(text).epoch == token.epoch}
+            tokens = {text for text in self._out.get(own.key, ()) if Token.parse(text).epoch == token.epoch}
             try:
                 own.write(missing, tokens)
             except SinkError:
                 del self._writers[token.writer]
                 raise
             self._out[own.key] = tokens | {str(file.token) for file in missing}
-
-    def _out_of(self, token: Token, slot: int) -> frozenset[str]:
-        return frozenset(self._out.get(self._topic.token_key(token.writer, slot), ()))
 
     def _known(self) -> int:
         """Return up to where tokens are known; their topic is there after that."""
@@ -96,12 +95,11 @@ class KafkaSink(Sink):
             self._read_to = 0
         return self._read_to
 
-    def _read(self) -> set[str]:
+    def _read(self) -> None:
         out, self._read_to = tokens_out(
             self._topic.client_options, self._topic.tokens, self._known(), self._topic.timeout_s
         )
         self._out |= out
-        return {token for tokens in self._out.values() for token in tokens}
 
 
 def kafka(

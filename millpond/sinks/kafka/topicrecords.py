@@ -2,10 +2,12 @@
 
 >>> import pyarrow as pa
 >>> rows = pa.table({"user": ["a", None], "reply": [1.5, 2.0]})
->>> [(record.key, record.value) for record in Records(key="user").of(rows)]
-[(b'a', b'{"user":"a","reply":1.5}'), (None, b'{"user":null,"reply":2.0}')]
->>> [record.value for record in Records(value="user").of(rows)]
-[b'a', None]
+>>> [some] = Records(key="user").of(rows)
+>>> some.keys, some.values
+([b'a', None], [b'{"user":"a","reply":1.5}', b'{"user":null,"reply":2.0}'])
+>>> [some] = Records(value="user").of(rows)
+>>> some.keys, some.values
+(None, [b'a', None])
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ _BATCH_ROWS = 10_000
 """Rows that are Python objects at a time."""
 
 
-class Record(NamedTuple):
-    """A record of Kafka that is about to be sent."""
+class RecordColumns(NamedTuple):
+    """Records of Kafka that are about to be sent, as columns: an object for each record takes longer than its JSON."""
 
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None] | None
+    headers: Sequence[list[tuple[str, bytes | None]]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +47,23 @@ class Records:
     value: str | tuple[str, ...] | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
-    def of(self, table: pa.Table) -> Iterator[Record]:
-        """Return a record for each row, in their order."""
+    def of(self, table: pa.Table) -> Iterator[RecordColumns]:
+        """Return the records of all rows, in their order, some thousands at a time."""
         self._check(table.column_names)
         encode = msgspec.json.Encoder(decimal_format="string").encode
         for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-            keys = [None] * batch.num_rows if self.key is None else _raw(_column(batch, self.key))
-            headers = [(name, _raw(_column(batch, column))) for name, column in self.headers]
+            keys = None if self.key is None else _raw(batch.column(self.key), encode)
             if isinstance(self.value, str):
-                values: Sequence[bytes | None] = _raw(_column(batch, self.value))
+                values: Sequence[bytes | None] = _raw(batch.column(self.value), encode)
             else:
                 values = _objects(batch, self.value or batch.schema.names, encode)
-            for at, (key, value) in enumerate(zip(keys, values, strict=True)):
-                yield Record(key, value, [(name, column[at]) for name, column in headers] or None)
+            yield RecordColumns(values, keys, self._headers(batch, encode))
+
+    def _headers(self, batch: pa.RecordBatch, encode: Any) -> Sequence[list[tuple[str, bytes | None]]] | None:
+        if not self.headers:
+            return None
+        named = [[(name, value) for value in _raw(batch.column(column), encode)] for name, column in self.headers]
+        return [list(row) for row in zip(*named, strict=True)]
 
     def _check(self, columns: Sequence[str]) -> None:
         value = (self.value,) if isinstance(self.value, str) else self.value or ()
@@ -70,10 +76,6 @@ class Records:
                 found=", ".join(missing),
                 hint="`keep` of feed() says which columns stay beside the reply",
             )
-
-
-def _column(batch: pa.RecordBatch, name: str) -> list[Any]:
-    return batch.column(name).to_pylist()  # type: ignore[no-any-return]
 
 
 def _objects(batch: pa.RecordBatch, names: Sequence[str], encode: Any) -> list[bytes]:
@@ -94,19 +96,28 @@ def _texts(column: pa.Array, encode: Any) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_integer(column.type):
+    kind = column.type
+    if pa.types.is_integer(kind):
         return pc.fill_null(column.cast(pa.string()), "null")
-    return pa.array([encode(value) for value in column.to_pylist()], pa.binary()).cast(pa.string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_nested(kind):
+        texts = [encode(value) for value in column.to_pylist()]
+    else:
+        # No comma is in the JSON of what is neither text nor a collection.
+        texts = encode(column.to_pylist())[1:-1].split(b",") if len(column) else []
+    return pa.array(texts, pa.binary()).cast(pa.string())
 
 
-def _raw(values: Sequence[Any]) -> list[bytes | None]:
+def _raw(column: pa.Array, encode: Any) -> list[bytes | None]:
     """Return bytes as they are and text in UTF-8; all else as JSON."""
-    encode = msgspec.json.Encoder(decimal_format="string").encode
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
+        return column.cast(pa.string()).cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
     return [
         value
         if value is None or isinstance(value, bytes)
         else value.encode()
         if isinstance(value, str)
         else encode(value)
-        for value in values
+        for value in column.to_pylist()
     ]

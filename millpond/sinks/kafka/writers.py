@@ -7,26 +7,28 @@ so whoever finds its token missing after that is the only one who can write it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from millpond.crashpoints import crashpoint
 from millpond.errors import SinkError
-from millpond.sinks.kafka.refusals import as_text, refusal, speaking
+from millpond.sinks.kafka.refusals import as_text, overtaken, refusal, speaking
 from millpond.sinks.kafka.tokenlog import record_of, tokens_out
-from millpond.sinks.kafka.topicrecords import Record, Records
+from millpond.sinks.kafka.topicrecords import RecordColumns, Records
 from millpond.sinks.missing import client
 from millpond.sinks.protocol import StagedFile
 from millpond.sinks.tokens import Token
 
-SPREAD_ROWS = 10_000
+SMALL_ROWS = 10_000
 """Files of fewer rows are written together by the driver: a transaction of their own costs more than their rows."""
+
+DRIVER_ROWS = 100_000
+"""Epochs of up to so many rows are written by the driver: a job of Spark with new producers takes as long (0.3 s)."""
 
 SLOTS = 16
 """Transactional ids for larger files; a file is written under one of them that follows from its name."""
-
-_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,13 @@ class Topic:
         return {"bootstrap.servers": self.servers, "log_level": 2, **self.options}
 
     def token_key(self, writer: str, slot: int) -> str:
-        """Return the key of a writer's tokens; several topics may keep theirs in one."""
+        """Return the key of a slot's tokens; several topics may keep theirs in one."""
         return f"{self.name}:{writer}:{slot}"
+
+    def tokens_of(self, writer: str, out: Mapping[str, Collection[str]]) -> set[str]:
+        """Return the tokens of a writer, of all its slots: the last epoch that each has written."""
+        keys = {self.token_key(writer, slot) for slot in range(SLOTS + 1)} & out.keys()
+        return {text for key in keys for text in out[key]}
 
     def producer(self, **more: Any) -> Any:
         """Return a producer that is made for throughput."""
@@ -67,9 +74,18 @@ def slot_of_large(file: Token) -> int:
     return 1 + zlib.crc32(file.file.encode()) % SLOTS
 
 
-def slot_of(file: StagedFile) -> int:
-    """Return the slot of a file: 0 for all small ones."""
-    return 0 if file.rows < SPREAD_ROWS else slot_of_large(file.token)
+def slots_of(files: Sequence[StagedFile], *, again: bool) -> dict[int, list[StagedFile]]:
+    """Return the files of each slot; slot 0 is that of the driver.
+
+    Of an epoch that comes `again` after a start, a large file has its own slot, however few rows are left: a task of
+    the driver before may still begin to write it there, and whoever has the same slot fences it or finds its token.
+    """
+    by_slot: dict[int, list[StagedFile]] = {}
+    here = not again and sum(file.rows for file in files) <= DRIVER_ROWS
+    for file in files:
+        slot = 0 if here or file.rows < SMALL_ROWS else slot_of_large(file.token)
+        by_slot.setdefault(slot, []).append(file)
+    return by_slot
 
 
 class Writer:
@@ -119,12 +135,16 @@ def write_apart(
 
     Returns up to where the log was read, or an error, as text.
     """
+    epoch = files[0].token.epoch
     try:
         own = Writer(topic, writer, slot)
         out, end = tokens_out(topic.client_options, topic.tokens, since, topic.timeout_s)
-        found = out.get(own.key, known)
+        if any(Token.parse(text).epoch > epoch for text in out.get(own.key, ())):
+            # Another driver has gone on since, and only the tokens of its last epoch are there.
+            raise overtaken(topic.name, f"tokens of a later epoch than {epoch}")
+        found = known | topic.tokens_of(writer, out)
         if missing := [file for file in files if str(file.token) not in found]:
-            own.write(missing, {text for text in found if Token.parse(text).epoch == files[0].token.epoch})
+            own.write(missing, {text for text in out.get(own.key, known) if Token.parse(text).epoch == epoch})
     except SinkError as error:
         return as_text(error)
     return str(end)
@@ -148,22 +168,20 @@ def write_plainly(topic: Topic, files: Sequence[StagedFile]) -> str:
 
 def send(producer: Any, topic: Topic, file: StagedFile, delivered: Any = None) -> None:
     """Hand the rows of a file to a producer."""
-    batch: list[Record] = []
-    for record in topic.records.of(file.read()):
-        batch.append(record)
-        if len(batch) == _BATCH:
-            _send(producer, topic.name, batch, delivered)
-            batch = []
-    _send(producer, topic.name, batch, delivered)
+    for records in topic.records.of(file.read()):
+        _send(producer.produce, producer.poll, topic.name, records, delivered)
+        producer.poll(0)
 
 
-def _send(producer: Any, topic: str, batch: Sequence[Record], delivered: Any) -> None:
-    for record in batch:
-        headers = {} if record.headers is None else {"headers": record.headers}
+def _send(
+    produce: Callable[..., None], poll: Callable[[float], int], topic: str, records: RecordColumns, delivered: Any
+) -> None:
+    keys = repeat(None) if records.keys is None else records.keys
+    headers = repeat([]) if records.headers is None else records.headers
+    for value, key, header in zip(records.values, keys, headers):  # noqa: B905 - what repeats has no end
         while True:
             try:
-                producer.produce(topic, record.value, record.key, on_delivery=delivered, **headers)
+                produce(topic, value, key, on_delivery=delivered, headers=header)
                 break
             except BufferError:
-                producer.poll(0.1)
-    producer.poll(0)
+                poll(0.1)

@@ -1,4 +1,7 @@
-"""Feeds: a DataFrame for an entry point, checked against it before any query starts."""
+"""Feeds: a DataFrame for an entry point, checked against it before any query starts.
+
+With event time, a column of a feed tells when its rows happened, and late rows may have a sink of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import BinaryType
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from millpond.checkpoint.commit.checkpoint import Checkpoint
 from millpond.checkpoint.commit.refusal import sources_changed
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram
 from millpond.engine.arrowtypes import arrow_type
-from millpond.engine.plan import DEAD_LETTERS, BadRows, FeedPlan, Order, SinkPlan
+from millpond.engine.plan import DEAD_LETTERS, LATE, BadRows, FeedPlan, Order, SinkPlan
 from millpond.engine.publish.replies import ABORTED, REPLY
 from millpond.engine.task.intake import UNPARSED
-from millpond.errors import EpochError, FeedError
+from millpond.engine.time.declared import EventTime, Expression
+from millpond.engine.time.eventtime import FIRST_US, LAST_US, FeedTime
+from millpond.engine.time.laterows import EVENT_TIME, LATE_BY
+from millpond.errors import EpochError, EventTimeError, FeedError
 from millpond.keygroups import Layout
 from millpond.sinks.protocol import Sink
 from millpond.spark.exchange.route import RowOrder, Shape, feed_frame, row_order
@@ -29,6 +37,9 @@ OnBadRow = Literal["fail", "skip"] | Sink
 """What happens to a bad row: fail, skip and count, or a dead-letter sink."""
 
 _ARROW = " -> "
+
+_EVER_US = LAST_US - FIRST_US
+"""No two moments lie farther apart: more is for ever, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,7 @@ def make_feed(
     on_bad_row: OnBadRow,
     name: str | None,
     outputs: Path,
+    time: EventTime | None = None,
     unfolds: bool = False,
 ) -> Feed:
     """Check a feed and describe it; replies that it `unfolds` are lists of rows, whose columns are told elsewhere."""
@@ -116,13 +128,14 @@ def make_feed(
         dead_letters=sink_plan(f"{feed}.{DEAD_LETTERS}", dead, outputs),
         unparsed=_has_unparsed(compiled, frame),
     )
-    return Feed(number, frame, compiled, plan, casts, order, to, dead)
+    made = Feed(number, frame, compiled, plan, casts, order, to, dead)
+    return made if time is None else _with_event_time(made, time, outputs)
 
 
 def _has_unparsed(compiled: CompiledEntry, frame: DataFrame) -> bool:
     """Say whether the source tells which records it could not read; a parameter of that name is a parameter."""
     kinds = {field.name: field.dataType for field in frame.schema.fields}
-    return isinstance(kinds.get(UNPARSED), BinaryType) and UNPARSED not in dict(compiled.point.parameters)
+    return isinstance(kinds.get(UNPARSED), T.BinaryType) and UNPARSED not in dict(compiled.point.parameters)
 
 
 def _policy(on_bad_row: OnBadRow) -> BadRows:
@@ -229,3 +242,56 @@ def check_sources(checkpoint: Checkpoint, sources: tuple[str, ...], *, adopt: bo
 def _feed_name(signature: str) -> str:
     """Return the name of the feed that a signature belongs to, wherever it was declared."""
     return signature.partition(" ")[2].partition(_ARROW)[0]
+
+
+def _with_event_time(feed: Feed, time: EventTime, outputs: Path) -> Feed:
+    """Return a feed whose rows have event times."""
+    name = feed.plan.name
+    if time.late is not None:
+        check_sink(time.late)
+        _check_late_columns(feed)
+    idle_us = time.idle_us
+    known = FeedTime(
+        disorder_us=min(time.disorder_us, _EVER_US),
+        lateness_us=min(time.lateness_us, _EVER_US),
+        idle_us=None if idle_us is None else min(idle_us, _EVER_US),
+    )
+    plan = replace(feed.plan, time=known, late=sink_plan(f"{name}.{LATE}", time.late, outputs))
+    return replace(feed, plan=plan, time=_micros(feed.frame, name, time.column), late=time.late)
+
+
+def _micros(frame: DataFrame, feed: str, time: str | Expression) -> Column:
+    """Event times in microseconds since 1970."""
+    column = F.col(f"`{time}`") if isinstance(time, str) else time
+    if not isinstance(column, Column):
+        raise _no_time(feed, repr(time)[:60])
+    try:
+        kind = frame.select(column).schema.fields[0].dataType
+    except AnalysisException as error:
+        raise _no_time(feed, str(error).partition("\n")[0][:200]) from error
+    if not isinstance(kind, T.TimestampType):
+        raise _no_time(feed, kind.simpleString())
+    return F.unix_micros(column)
+
+
+def _no_time(feed: str, found: str) -> EventTimeError:
+    return EventTimeError(
+        "MP634",
+        f"feed `{feed}` can't have this for its event time",
+        expected="a column, or an expression, that is a timestamp",
+        found=found,
+        hint='make one of it: EventTime(F.timestamp_millis("ms")), or EventTime(F.col("ts").cast("timestamp"))',
+    )
+
+
+def _check_late_columns(feed: Feed) -> None:
+    names = {name for name, _ in feed.entry.point.parameters} | {name for name, _ in feed.plan.keep}
+    taken = sorted(names & {EVENT_TIME, LATE_BY})
+    if taken:
+        raise EventTimeError(
+            "MP636",
+            f"feed `{feed.plan.name}` has names that the columns of late rows need",
+            expected=f"no parameter and no kept column named `{EVENT_TIME}` or `{LATE_BY}`",
+            found=", ".join(taken),
+            hint="rename the parameter or the column",
+        )

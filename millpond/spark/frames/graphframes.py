@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from millpond.compiler.front.methods import check_methods
 from millpond.engine.arrowtypes import arrow_type, to_arrow
 from millpond.engine.options import Durability, Tuning
 from millpond.engine.time.declared import EventTime
@@ -212,6 +213,7 @@ def _kind(
         return SnapshotKind(must_be_ready(what), vertex, directed=directed, growing=growing)
     if until is None or growing:
         raise _unfit("until=fixpoint() for a class derived from Vertex, and no growing=True", what.__name__)
+    check_methods(what, Vertex)
     return VertexKind(what, until, synchrony, vertex=vertex, directed=directed)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -15,9 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from millpond.engine.arrowtypes import arrow_type, reader, to_arrow
+from millpond.engine.options import Tuning
 from millpond.errors import LoopError
 from millpond.loops.combining import shard_of
-from millpond.loops.kinds import bounds_of
+from millpond.loops.exchanged import PAIRS, TOKENS, exchanged_program, steps_of
+from millpond.loops.kinds import LoopKind, bounds_of
 from millpond.loops.lanes import Kind, Packed
 from millpond.loops.program import TURNS, loop_program
 from millpond.sinks.protocol import Sink
@@ -118,6 +120,34 @@ def loop_job(
     job = start.job(program, rows.frame.sparkSession)
     arrival.feed(job, "add", rows.fed(), TIME)
     return job.on_timer(TURNS, to=to, rows=schema)
+
+
+def spread_job(
+    rows: LoopRows,
+    arrival: Arrival,
+    kind: LoopKind,
+    window: Any,
+    schema: pa.Schema,
+    to: Sink,
+    start: Start,
+    budget: int | None,
+) -> Job:
+    """Make a job that iterates each window of a stream over all partitions."""
+    if arrival.time.lateness_us:
+        raise LoopError(
+            "MP869",
+            "windows that are spread over partitions can't begin anew",
+            expected="an EventTime without lateness=, with more disorder= if rows come late",
+            found=f"lateness={arrival.time.lateness!r}",
+            hint="without spread=True, windows whose rows change begin anew",
+        )
+    program = exchanged_program(kind, window, budget=budget)
+    tuning = start.tuning or Tuning()
+    # The tokens of a window are few, but move much: an epoch of them is none for a single task.
+    tuned = replace(tuning, steps=max(tuning.steps, steps_of(budget)), small_epoch=min(tuning.small_epoch, PAIRS - 1))
+    job = replace(start, tuning=tuned).job(program, rows.frame.sparkSession)
+    arrival.feed(job, "add", rows.fed(), TIME)
+    return job.on_timer(TOKENS, to=to, rows=schema)
 
 
 def loop_frame(rows: LoopRows, kind: Kind, window: Any, schema: pa.Schema, partitions: int | None) -> DataFrame:

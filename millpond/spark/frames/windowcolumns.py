@@ -67,19 +67,15 @@ class _Query:
     """The windows of one query, and the last moment at which one of them ends."""
 
     def __init__(self, plan: WindowPlan, name: str) -> None:
-        window = plan.queries[name]
-        assert isinstance(window, Session | Periodic), "what else has a form over columns"
         self._plan = plan
         self.name = name
-        self._window = window
         self._windows = self._start()
         self._last: int | None = None
 
     @property
     def live(self) -> int:
         """How many slices or sessions are kept."""
-        windows = self._windows
-        return windows.live_sessions if isinstance(windows, ColumnSessions) else windows.live_slices
+        return self._windows.live
 
     def add(self, keys: Array, times: Array, columns: Mapping[str, Any]) -> None:
         """Add rows."""
@@ -92,32 +88,19 @@ class _Query:
         """Return all windows, some keys at a time."""
         if self._last is None:
             return
-        if isinstance(self._window, Session):
-            last = self._last + self._window.gap
-        else:
-            grid = self._window.grid
-            last = grid.end(grid.newest(self._last))
+        last = self._windows.last_end(self._last)
         state = self._windows.export()
         arrays = state["arrays"]
-        for low, high in _pieces(arrays["keys"], self._weights(arrays)):
+        for low, high in _pieces(arrays["keys"], self._windows.closing(arrays)):
             piece = self._start()
             piece.restore({**state, "arrays": {name: array[low:high] for name, array in arrays.items()}})
             yield piece.close(last)
 
     def _start(self) -> ColumnWindows | ColumnSessions:
-        make = ColumnSessions if isinstance(self._window, Session) else ColumnWindows
-        return make(self._window, self._plan.aggregates)
-
-    def _weights(self, arrays: Mapping[str, Array]) -> Array:
-        """Return how many windows close because of each entry of the state."""
-        if isinstance(self._window, Session):
-            return np.ones(len(arrays["keys"]), np.int64)
-        grid: Any = self._window.grid  # One that cuts columns.
-        numbers = arrays["slices"] >> 1
-        weights = np.full(len(numbers), grid.whole + grid.rest, np.int64)
-        same = arrays["keys"][1:] == arrays["keys"][:-1]
-        weights[1:][same] = np.minimum(weights[1:], numbers[1:] - numbers[:-1])[same]
-        return weights
+        window = self._plan.queries[self.name]
+        assert isinstance(window, Session | Periodic), "what else has a form over columns"
+        make = ColumnSessions if isinstance(window, Session) else ColumnWindows
+        return make(window, self._plan.aggregates)
 
 
 def _pieces(keys: Array, weights: Array) -> Iterator[tuple[int, int]]:

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import collections
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import getattr_static
+from threading import RLock
 from typing import Any, Final, get_args, get_origin
 
 import msgspec
 from msgspec import inspect
 
 from millpond.state.codec.classes import UNRESOLVED, is_plain_object, object_fields
+from millpond.state.codec.nesting import types_in
 
 DICTS: Final = (collections.defaultdict, collections.OrderedDict, collections.Counter)
 """Kinds of dicts that come back as what they were."""
@@ -51,8 +55,49 @@ encode: Final = msgspec.msgpack.Encoder(enc_hook=_encode_hook).encode
 
 
 def decoder(hint: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Return what decodes values of a type."""
-    return msgspec.msgpack.Decoder(hint, dec_hook=_decode_hook)
+    """Return what decodes values of a type; the `__post_init__` of a dataclass is not run again."""
+    completed = (part.cls for part in types_within(type_info(hint)) if isinstance(part, inspect.DataclassType))
+    with _uncompleted([kind for kind in completed if hasattr(kind, _COMPLETING)]):
+        return msgspec.msgpack.Decoder(hint, dec_hook=_decode_hook)
+
+
+_COMPLETING: Final = "__post_init__"
+_DESCRIBED: Final = "__msgspec_cache__"
+"""Where msgspec keeps what it found out about a class, its `__post_init__` among that."""
+
+_completing = RLock()
+
+
+class _OfObjectsAlone:
+    """A method that objects have and their class does not show: who makes objects meanwhile sees no difference."""
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+
+    def __get__(self, made: Any, kind: type) -> Any:
+        if made is None:
+            raise AttributeError(_COMPLETING)
+        return self._method.__get__(made, kind)
+
+
+@contextmanager
+def _uncompleted(kinds: list[type]) -> Iterator[None]:
+    """Let msgspec, which calls `__post_init__` for what it decodes, look at classes without seeing theirs."""
+    with _completing:
+        before = [(kind, name, vars(kind).get(name)) for kind in kinds for name in (_COMPLETING, _DESCRIBED)]
+        methods = [_OfObjectsAlone(getattr_static(kind, _COMPLETING)) for kind in kinds]
+        try:
+            for kind, method in zip(kinds, methods, strict=True):
+                setattr(kind, _COMPLETING, method)
+                if _DESCRIBED in vars(kind):
+                    delattr(kind, _DESCRIBED)
+            yield
+        finally:
+            for kind, name, member in before:
+                if member is not None:
+                    setattr(kind, name, member)
+                elif name in vars(kind):
+                    delattr(kind, name)
 
 
 def object_parts(value: Any) -> dict[str, Any]:
@@ -163,6 +208,18 @@ def same_factory(told: collections.defaultdict[Any, Any], value: collections.def
 
 
 # --- what a type is made of
+
+
+def types_within(hint: inspect.Type) -> list[inspect.Type]:
+    """Return all types that a type is made of; a class may mention itself."""
+    seen: dict[int, inspect.Type] = {}
+    waiting = [hint]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen[id(part)] = part
+            waiting += types_in(part)
+    return list(seen.values())
 
 
 def type_info(hint: Any) -> inspect.Type:

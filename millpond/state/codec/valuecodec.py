@@ -21,9 +21,9 @@ from msgspec import inspect
 
 from millpond.errors import StateError
 from millpond.keygroups import INT_MAX, INT_MIN
-from millpond.state.codec.adapted import decoder, encode, same_factory, type_info
+from millpond.state.codec.adapted import decoder, encode, same_factory, type_info, types_within
 from millpond.state.codec.canonical import UNFIT, canonical_set, encode_canonical
-from millpond.state.codec.nesting import NESTED_MAX, field_names, nests_without_end, too_deep, types_in
+from millpond.state.codec.nesting import NESTED_MAX, field_names, nests_without_end, too_deep
 from millpond.state.codec.shown import shown
 from millpond.state.codec.typenames import type_text
 
@@ -295,22 +295,11 @@ def _has_items(value: Any, allowed: tuple[frozenset[type], ...]) -> bool:
 
 def _kinds(hint: inspect.Type) -> set[type]:
     """Return the kinds of all types that a type is made of; a class may mention itself."""
-    return {type(part) for part in _types_within(hint)}
+    return {type(part) for part in types_within(hint)}
 
 
 def _holds_ordered(hint: inspect.Type) -> bool:
-    return any(getattr(part, "cls", None) is collections.OrderedDict for part in _types_within(hint))
-
-
-def _types_within(hint: inspect.Type) -> list[inspect.Type]:
-    seen: dict[int, inspect.Type] = {}
-    waiting = [hint]
-    while waiting:
-        part = waiting.pop()
-        if id(part) not in seen:
-            seen[id(part)] = part
-            waiting += types_in(part)
-    return list(seen.values())
+    return any(getattr(part, "cls", None) is collections.OrderedDict for part in types_within(hint))
 
 
 def has_nan(key: Any) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, Self, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 from millpond.errors import StateError
 from millpond.state.codec.keycodec import KeyCodec
@@ -285,15 +285,6 @@ class Checked(Map[Any, Any]):
         if key not in self:
             self[key] = default
         return self[key]
-
-    def update(self, *others: Any, **named: Any) -> None:
-        """Put many entries in."""
-        for key, value in dict(*others, **named).items():
-            self[key] = value
-
-    def __ior__(self, other: Any) -> Self:
-        self.update(other)
-        return self
 
     def clear(self) -> None:
         """Remove all entries."""

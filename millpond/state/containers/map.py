@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from millpond.errors import StateError
 from millpond.state.codec.keyforms import in_key_order
@@ -54,6 +54,15 @@ class Map(dict[K, V]):
     def copy(self) -> dict[K, V]:
         """Return the entries as a dict, in the order of the keys."""
         return self._ordered()
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Put many entries in."""
+        for key, value in dict(*others, **named).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Self:
+        self.update(other)
+        return self
 
     def __or__(self, other: Any) -> Any:
         return self._ordered() | other

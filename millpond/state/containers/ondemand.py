@@ -187,11 +187,6 @@ class JournaledMap(OnDemandMap[Any, Any]):
         self.source.note(key)
         return super().pop(key, *default)
 
-    def update(self, *others: Any, **named: Any) -> None:
-        """Put many entries in."""
-        for key, value in dict(*others, **named).items():
-            self[key] = value
-
     def clear(self) -> None:
         """Remove all entries."""
         self.source.note_all()

@@ -39,19 +39,9 @@ import msgspec
 from millpond.errors import StateError
 from millpond.state.changes import Changes
 from millpond.state.local.ownfolders import make_private, refuse_links
-from millpond.state.local.storecheck import (
-    DATA,
-    LOCK,
-    SUM_BYTES,
-    damage_in,
-    is_short,
-    is_whole,
-    size_of,
-    summed,
-    summed_all,
-)
+from millpond.state.local.storecheck import DATA, LOCK, SUM_BYTES, damage_in, is_whole, summed, summed_all
 from millpond.state.local.storekey import ELEMENTS_MAX, element_of, group_of, store_prefix
-from millpond.state.local.storeuse import StoreUse, mark_damaged, set_aside
+from millpond.state.local.storeuse import StoreUse, mark_damaged, set_aside, size_of
 from millpond.state.local.storeversion import Ranges, Stamp, StoreVersion, groups_in, ranges_of
 from millpond.state.local.storeview import DAMAGES, KEY_BYTES_MAX, StoreView, damaged, long_place
 
@@ -150,7 +140,8 @@ class LocalStore:
         self.path = path
         self._boot = boot_id()
         self._pid = os.getpid()
-        self._views: WeakSet[StoreView] = WeakSet()
+        self.views: WeakSet[StoreView] = WeakSet()
+        """The readings that are open in this process."""
         try:
             self._open_patiently()
         except (lmdb.Error, OSError) as error:
@@ -233,7 +224,7 @@ class LocalStore:
     def is_gone(self) -> bool:
         """Return whether the store must be opened again: it was removed, or cut off, which would kill its readers."""
         self._mend_lock()
-        if self._use.is_over() or is_short(self.path, self._env.info()["last_pgno"], self._page_bytes):
+        if self._use.is_over() or self._use.is_short(self._env.info()["last_pgno"], self._page_bytes):
             return True
         return self._use.was_touched() and self._is_damaged()
 
@@ -273,13 +264,6 @@ class LocalStore:
             except lmdb.MapResizedError:
                 self._resize(0)
 
-    def note_view(self, view: StoreView, *, is_open: bool) -> None:
-        """Know which readings are open in this process."""
-        if is_open:
-            self._views.add(view)
-        else:
-            self._views.discard(view)
-
     def read_store_version(self, txn: lmdb.Transaction) -> StoreVersion:
         """Return where the store stands within a transaction."""
         raw = self._noted(txn, _STAMP)
@@ -313,10 +297,10 @@ class LocalStore:
         Of those, each writes other entries, and until the last one the store is moving: whoever finds it so applies
         all of them again, also while another process still does. False if the store no longer stands at `before`.
         """
-        assert before.origin is not None
-        pieces = list(_pieces(deltas))
+        origin, pieces = before.origin, list(_pieces(deltas))
+        assert origin is not None
         for number, piece in enumerate(pieces, 1):
-            moving = StoreVersion(None, before.held, before.whole, (before.origin, after))
+            moving = StoreVersion(None, before.held, before.whole, (origin, after))
             now = before if number == 1 else moving
             then = moving if number < len(pieces) else StoreVersion(after, before.held, before.whole)
             if not self._write(partial(self._move, now, then, piece)):
@@ -462,7 +446,7 @@ class LocalStore:
         So a file that is shorter than that was cut off, and is not mapped.
         """
         last = self._env.info()["last_pgno"]
-        if is_short(self.path, last, self._page_bytes):
+        if self._use.is_short(last, self._page_bytes):
             with suppress(OSError):
                 os.truncate(self.path / DATA, (last + 1) * self._page_bytes)
 
@@ -474,7 +458,7 @@ class LocalStore:
 
     def _resize(self, map_bytes: int) -> None:
         """Change the size of the map, 0 for what another process made it: no reading may be open here meanwhile."""
-        views = list(self._views)
+        views = list(self.views)
         for view in views:
             view.pause()
         self._env.set_mapsize(map_bytes)

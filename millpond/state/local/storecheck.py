@@ -78,19 +78,6 @@ def damage_in(folder: Path) -> str | None:
     return None
 
 
-def is_short(folder: Path, last_page: int, page_bytes: int) -> bool:
-    """Return whether the file of an open store is shorter than what LMDB may read of it."""
-    return size_of(folder / DATA) < (last_page + 1) * page_bytes
-
-
-def size_of(path: Path) -> int:
-    """Return how long a file is; nothing if there is none."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 class _Walk:
     """One look through a file."""
 

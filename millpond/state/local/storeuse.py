@@ -127,6 +127,10 @@ class StoreUse:
         """Return whether the store's file was changed by somebody who did not note it, or is being changed now."""
         return os.pread(self._held, _CHANGED.size, 0) != self._state()
 
+    def is_short(self, last_page: int, page_bytes: int) -> bool:
+        """Return whether the store's file is shorter than what LMDB may read of it."""
+        return size_of(self.path / DATA) < (last_page + 1) * page_bytes
+
     def _state(self) -> bytes:
         try:
             found = os.stat(self.path / DATA)  # noqa: PTH116 - many times in an epoch
@@ -137,6 +141,14 @@ class StoreUse:
     def close(self) -> None:
         """Use it no more."""
         os.close(self._held)
+
+
+def size_of(path: Path) -> int:
+    """Return how long a file is; nothing if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def set_aside(path: Path, found: str) -> None:

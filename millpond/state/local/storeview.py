@@ -79,7 +79,7 @@ class StoreView:
         self._store = store
         self._damage: StateError | None = None
         self._begin()
-        store.note_view(self, is_open=True)
+        store.views.add(self)
 
     def _begin(self) -> None:
         store = self._store
@@ -144,7 +144,7 @@ class StoreView:
 
     def close(self) -> None:
         """End the reading, so that the store may reuse its pages."""
-        self._store.note_view(self, is_open=False)
+        self._store.views.discard(self)
         self._txn.abort()
 
     @property

@@ -38,7 +38,7 @@ class FileStorage:
 
     def put(self, name: str, data: bytes) -> PutOutcome:
         """Store `data` under a free name, durable on return."""
-        path = self._path_of(check_name(name))
+        path = self._path_of(name)
         self._durable.check(name)
         self._durable.make_folder(self._root / STAGING)
         self._durable.make_folder(path.parent)
@@ -65,7 +65,7 @@ class FileStorage:
 
     def get(self, name: str) -> bytes:
         """Return the bytes under a name."""
-        path = self._path_of(check_name(name))
+        path = self._path_of(name)
         self._refuse_links(path.parent)
         try:
             with coded("read", name, FileNotFoundError):
@@ -75,7 +75,7 @@ class FileStorage:
 
     def get_parts(self, name: str, spans: Sequence[Span]) -> Sequence[bytes]:
         """Return the bytes under a name from one place to another, for each pair of places."""
-        path = self._path_of(check_name(name))
+        path = self._path_of(name)
         self._refuse_links(path.parent)
         try:
             with coded("read", name, FileNotFoundError):
@@ -85,7 +85,7 @@ class FileStorage:
 
     def contains(self, name: str) -> bool:
         """Say whether there is something under a name."""
-        path = self._path_of(check_name(name))
+        path = self._path_of(name)
         self._refuse_links(path)
         with coded("look up", name):
             entry = self._door.entry(path)
@@ -99,26 +99,24 @@ class FileStorage:
 
     def delete(self, name: str) -> None:
         """Take a name away if it is there."""
-        path = self._path_of(check_name(name))
+        path = self._path_of(name)
         self._refuse_links(path.parent)
         with suppress(FileNotFoundError), coded("delete", name, FileNotFoundError):
             self._door.unlink(path)
 
     def _path_of(self, name: str) -> Path:
-        return self._root / name
+        return self._root / check_name(name)
 
     def _write(self, staged: Path, data: bytes, name: str) -> None:
         with coded("write", name):
             descriptor = self._door.create(staged)
-        try:
-            with coded("write", name):
+            try:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[self._door.write(descriptor, rest) :]
-            with self._durable.syncing(name):
-                self._door.sync(descriptor)
-        finally:
-            with coded("close", name):
+                with self._durable.syncing(name):
+                    self._door.sync(descriptor)
+            finally:
                 self._door.close(descriptor)
 
     def _read_parts(self, path: Path, spans: Sequence[Span]) -> Sequence[bytes]:

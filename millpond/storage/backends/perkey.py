@@ -50,7 +50,7 @@ class PerKeyStorage(FileStorage):
         return inside(prefix, map(key_of_file, self._walk(self._root)))
 
     def _path_of(self, name: str) -> Path:
-        return self._root / file_of_key(name)
+        return self._root / file_of_key(check_name(name))
 
 
 def not_for_checkpoints(url: str) -> StorageError:

@@ -16,7 +16,7 @@ so that tasks and merges in the background, which open the storage by it, place 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -205,12 +205,22 @@ def _no_elements(expected: str, url: str) -> StorageError:
     )
 
 
-def unknown_elements(named: Iterable[str], known: Iterable[str]) -> StorageError:
-    """Return the error for an address that names elements that there are not."""
-    return StorageError(
-        "MP360",
-        "the checkpoint's address names state elements that the program does not have",
-        expected=f"some of {', '.join(sorted(known)) or 'none'}",
-        found=", ".join(sorted(named)),
-        hint="a root that has no element any more stands there without a name and =",
-    )
+def tell_elements(storage: Storage, names: Sequence[str | None]) -> None:
+    """Tell a storage that is chosen by element which number each element has; None where one was dropped."""
+    below = bottom(storage)
+    if isinstance(below, ElementsStorage):
+        below.know(names)
+
+
+def check_elements(storage: Storage, known: Collection[str]) -> None:
+    """Refuse an address that gives a place to elements that there are not."""
+    below = bottom(storage)
+    unknown = set(below.names) - set(known) if isinstance(below, ElementsStorage) else set()
+    if unknown:
+        raise StorageError(
+            "MP360",
+            "the checkpoint's address names state elements that the program does not have",
+            expected=f"some of {', '.join(sorted(known)) or 'none'}",
+            found=", ".join(sorted(unknown)),
+            hint="a root that has no element any more stands there without a name and =",
+        )

@@ -10,23 +10,21 @@ import numpy as np
 from millpond.lengths import Length
 from millpond.windowing.aggregates.aggregates import Aggregate
 from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
-from millpond.windowing.columns.corrections import RETRACT, Allowed, exported, joined, restored
+from millpond.windowing.columns.corrections import RETRACT, OverColumns, joined
 from millpond.windowing.columns.intake import (
     Closed,
-    Intake,
     Late,
     chosen_of,
-    forms_of,
     not_columnar,
     pack,
     start_states,
 )
 from millpond.windowing.kinds.driven import Session
-from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.kinds import Window, described
 from millpond.windowing.kinds.periodic import NO_TIME
 
 
-class ColumnSessions:
+class ColumnSessions(OverColumns):
     """Open sessions of many keys; the state is a few arrays, sorted by key and begin.
 
     Rows less than `gap` apart belong together, as in `session`. A row is late if it belongs to no open session and its
@@ -53,24 +51,12 @@ class ColumnSessions:
         lateness: Length = NO_TIME,
         corrections: str = RETRACT,
     ) -> None:
-        self._allowed = Allowed.of(lateness, corrections)
+        super().__init__(aggregates, lateness, corrections)
         if not isinstance(window, Session):
             raise not_columnar("sessions; other windows over time by `ColumnWindows`", described(window))
         self._gap = window.gap
-        self._forms = forms_of(aggregates)
-        self._intake = Intake(self._forms)
-        self._watermark: int | None = None
-        self._horizon: int | None = None  # The watermark less the lateness.
-        empty = np.zeros(0, np.int64)
-        self._keys, self._first, self._last, self._rows = empty, empty, empty, empty
+        self._first = self._last = self._rows = np.zeros(0, np.int64)
         self._emitted = self._replaces = np.zeros(0, np.bool_)  # Emitted as they are; replacing emitted ones.
-        self._replaced: list[Closed] = []  # What was emitted of sessions that have changed since the last close.
-        self._states: dict[str, State] | None = None  # None until the types of columns are known.
-
-    @property
-    def live_sessions(self) -> int:
-        """How many sessions are kept, over all keys: the open ones, and those that rows may still change."""
-        return len(self._keys)
 
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
         """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; return the late ones."""
@@ -92,8 +78,7 @@ class ColumnSessions:
 
     def close(self, watermark: int) -> Closed:
         """Close the sessions that end at the watermark or before; each is emitted once, sorted by key and begin."""
-        if self._watermark is not None and watermark < self._watermark:
-            raise backwards("watermark", self._watermark, watermark)
+        self._check_forward(watermark)
         self._watermark, self._horizon = watermark, self._allowed.horizon(self._horizon, watermark)
         ends = self._last + self._gap
         done = (ends <= watermark) & ~self._emitted
@@ -107,27 +92,28 @@ class ColumnSessions:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
-        own = {"keys": self._keys, "first": self._first, "last": self._last, "rows": self._rows}
-        state = self._intake.exported(self._watermark, own, self._states)
+        state = self._exported({"first": self._first, "last": self._last, "rows": self._rows})
         if self._allowed.lateness:
             state["arrays"] |= {"told": self._emitted, "replaces": self._replaces}
-            state |= {"horizon": self._horizon, "replaced": exported(self._replaced, self._forms)}
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up a state that was exported, or the part of one that belongs to some keys."""
+        self._restore(state)
         arrays = state["arrays"]
-        self._watermark = self._horizon = state["watermark"]
-        if self._watermark is not None:
-            self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
-        self._keys, self._first = arrays["keys"], arrays["first"]
-        self._last, self._rows = arrays["last"], arrays["rows"]
+        self._first, self._last, self._rows = arrays["first"], arrays["last"], arrays["rows"]
         none = np.zeros(len(self._keys), np.bool_)
         self._emitted, self._replaces = arrays.get("told", none), arrays.get("replaces", none)
-        self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
-        self._states = self._intake.restored(self._forms, state)
         if self._horizon is not None:
             self._keep(~self._emitted | (self._last + self._gap > self._horizon))
+
+    def last_end(self, time: int) -> int:
+        """Return the end of a session whose last row has this time."""
+        return time + self._gap
+
+    def closing(self, arrays: Mapping[str, Array]) -> Ints:
+        """Return 1 for each session."""
+        return np.ones(len(arrays["keys"]), np.int64)
 
     def _keep(self, kept: Bools) -> None:
         self._emitted, self._replaces = self._emitted[kept], self._replaces[kept]

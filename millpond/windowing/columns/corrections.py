@@ -1,4 +1,6 @@
-"""Results that were emitted and no longer hold, because rows came after them and within the allowed lateness.
+"""What windows over columns have in common: their aggregates, the watermark, and results that no longer hold.
+
+Those were emitted, and rows came after them and within the allowed lateness.
 
 >>> Allowed.of("5 s", REPLACE).horizon(None, watermark=12_000_000)
 7000000
@@ -15,8 +17,10 @@ import numpy as np
 from millpond.errors import WindowError
 from millpond.lengths import Length, length_us
 from millpond.spelling import check_unit
-from millpond.windowing.aggregates.forms import Array, Bools, Ints
-from millpond.windowing.columns.intake import Closed
+from millpond.windowing.aggregates.aggregates import Aggregate
+from millpond.windowing.aggregates.forms import Array, Bools, Ints, State
+from millpond.windowing.columns.intake import Closed, Intake, forms_of
+from millpond.windowing.kinds.kinds import backwards
 
 RETRACT = "retract"
 REPLACE = "replace"
@@ -56,6 +60,43 @@ class Allowed:
         stays[now[same]], goes[was[same]] = False, False
         retracted = old.where(goes).sorted() if self.corrections == RETRACT else None
         return replace(new.where(stays), corrected=corrected[stays], retracted=retracted)
+
+
+class OverColumns:
+    """Windows of many keys on columns, all of whose state is arrays with an entry for each slice or session."""
+
+    def __init__(self, aggregates: Mapping[str, Aggregate], lateness: Length, corrections: str) -> None:
+        self._allowed = Allowed.of(lateness, corrections)
+        self._forms = forms_of(aggregates)
+        self._intake = Intake(self._forms)
+        self._watermark: int | None = None
+        self._horizon: int | None = None  # The watermark less the lateness.
+        self._replaced: list[Closed] = []  # What was emitted of windows that have changed since the last close.
+        self._states: dict[str, State] | None = None  # None until the types of columns are known.
+        self._keys: Ints = np.zeros(0, np.int64)
+
+    @property
+    def live(self) -> int:
+        """How many slices or sessions are kept, over all keys: the open ones, and those that rows may still change."""
+        return len(self._keys)
+
+    def _check_forward(self, watermark: int) -> None:
+        if self._watermark is not None and watermark < self._watermark:
+            raise backwards("watermark", self._watermark, watermark)
+
+    def _exported(self, own: Mapping[str, Array]) -> dict[str, Any]:
+        """Return a state with arrays of its own; with a lateness also what is to be corrected."""
+        state = self._intake.exported(self._watermark, {"keys": self._keys, **own}, self._states)
+        if self._allowed.lateness:
+            state |= {"horizon": self._horizon, "replaced": exported(self._replaced, self._forms)}
+        return state
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._keys, self._watermark, self._horizon = state["arrays"]["keys"], state["watermark"], None
+        if self._watermark is not None:
+            self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
+        self._states = self._intake.restored(self._forms, state)
+        self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
 
 
 def matches(old: Closed, new: Closed) -> tuple[Ints, Ints]:

@@ -21,16 +21,14 @@ import numpy as np
 
 from millpond.lengths import Length
 from millpond.windowing.aggregates.aggregates import Aggregate
-from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows, State
+from millpond.windowing.aggregates.forms import Array, Bools, Ints, Rows
 from millpond.windowing.columns.blocks import Coarse, Runs, narrow_results, sliding_results
-from millpond.windowing.columns.corrections import RETRACT, Allowed, exported, joined, restored
+from millpond.windowing.columns.corrections import RETRACT, OverColumns, joined
 from millpond.windowing.columns.intake import (
     NUMBER_MAX,
     Closed,
-    Intake,
     Late,
     chosen_of,
-    forms_of,
     not_columnar,
     pack,
     sliced,
@@ -39,7 +37,7 @@ from millpond.windowing.columns.intake import (
 from millpond.windowing.columns.ordering import ranges, unique_pairs, without
 from millpond.windowing.kinds.driven import Session
 from millpond.windowing.kinds.grids import SlicedGrid
-from millpond.windowing.kinds.kinds import Window, backwards, described
+from millpond.windowing.kinds.kinds import Window, described
 from millpond.windowing.kinds.periodic import NO_TIME, TIME, Periodic
 
 DENSE_CELLS_MIN = 1 << 22
@@ -52,7 +50,7 @@ NARROW = 2
 """Below so many times the slices of a window, the windows that close are few."""
 
 
-class ColumnWindows:
+class ColumnWindows(OverColumns):
     """Tumbling, sliding and calendar windows of many keys; the state is a few arrays, sorted by key and slice.
 
     >>> import numpy as np
@@ -76,24 +74,13 @@ class ColumnWindows:
         lateness: Length = NO_TIME,
         corrections: str = RETRACT,
     ) -> None:
-        self._allowed = Allowed.of(lateness, corrections)
+        super().__init__(aggregates, lateness, corrections)
         self._grid = _sliced_grid(window)
-        self._forms = forms_of(aggregates)
-        self._intake = Intake(self._forms)
-        self._watermark: int | None = None
-        self._horizon: int | None = None  # The watermark less the lateness.
         self._open_from: int | None = None  # The first window that is not closed.
         self._kept_from: int | None = None  # The first window that a row can still change.
         empty = np.zeros(0, np.int64)
-        self._keys, self._slices, self._rows = empty, empty, empty
+        self._slices = self._rows = empty
         self._touched = (empty, empty)  # Keys and numbers of emitted windows that rows changed since the last close.
-        self._replaced: list[Closed] = []  # What was emitted of them.
-        self._states: dict[str, State] | None = None  # None until the types of columns are known.
-
-    @property
-    def live_slices(self) -> int:
-        """How many slices are kept, over all keys."""
-        return len(self._keys)
 
     def add(self, keys: Any, times: Any, columns: Mapping[str, Any]) -> Late:
         """Add rows: codes of their keys (0, 1, 2, …), times in microseconds, columns by name; return the late ones."""
@@ -122,8 +109,7 @@ class ColumnWindows:
 
     def close(self, watermark: int) -> Closed:
         """Close the windows that end at the watermark or before; each is emitted once, sorted by key and begin."""
-        if self._watermark is not None and watermark < self._watermark:
-            raise backwards("watermark", self._watermark, watermark)
+        self._check_forward(watermark)
         opening = self._oldest(watermark)
         horizon = self._allowed.horizon(self._horizon, watermark)
         keeping = opening if horizon == watermark else self._oldest(horizon)
@@ -140,26 +126,33 @@ class ColumnWindows:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state: the watermark, and arrays by name; with a lateness also what is to be corrected."""
-        own = {"keys": self._keys, "slices": self._slices, "rows": self._rows}
-        state = self._intake.exported(self._watermark, own, self._states)
+        state = self._exported({"slices": self._slices, "rows": self._rows})
         if self._allowed.lateness:
-            touched = {"keys": self._touched[0], "windows": self._touched[1]}
-            state |= {"horizon": self._horizon, "touched": touched, "replaced": exported(self._replaced, self._forms)}
+            state["touched"] = {"keys": self._touched[0], "windows": self._touched[1]}
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up a state that was exported, or the part of one that belongs to some keys."""
-        arrays = state["arrays"]
-        self._watermark = state["watermark"]
-        self._open_from = self._kept_from = self._horizon = None
-        if self._watermark is not None:
-            self._horizon = self._allowed.horizon(state.get("horizon", self._watermark), self._watermark)
+        self._restore(state)
+        self._open_from = self._kept_from = None
+        if self._watermark is not None and self._horizon is not None:
             self._open_from, self._kept_from = self._oldest(self._watermark), self._oldest(self._horizon)
-        self._keys, self._slices, self._rows = arrays["keys"], arrays["slices"], arrays["rows"]
-        self._states = self._intake.restored(self._forms, state)
+        self._slices, self._rows = state["arrays"]["slices"], state["arrays"]["rows"]
         touched = state.get("touched", {"keys": np.zeros(0, np.int64), "windows": np.zeros(0, np.int64)})
         self._touched = (touched["keys"], touched["windows"])
-        self._replaced = restored(state["replaced"], self._forms) if "replaced" in state else []
+
+    def last_end(self, time: int) -> int:
+        """Return the end of the last window that a row of this time belongs to."""
+        last: int = self._grid.end(self._grid.newest(time))
+        return last
+
+    def closing(self, arrays: Mapping[str, Array]) -> Ints:
+        """Return how many windows close because of each slice: those that no earlier one of its key is in."""
+        numbers = arrays["slices"] >> 1
+        weights = np.full(len(numbers), self._grid.whole + self._grid.rest, np.int64)
+        same = arrays["keys"][1:] == arrays["keys"][:-1]
+        weights[1:][same] = np.minimum(weights[1:], numbers[1:] - numbers[:-1])[same]
+        return weights
 
     def _oldest(self, point: int) -> int:
         return min(max(self._grid.oldest(point), -NUMBER_MAX), NUMBER_MAX)

@@ -308,7 +308,7 @@ class Tree(Program):
     reports = Partitioned(Map[str, set[str]])
 
     def _below(self, person: str) -> set[str]:
-        return {person}.union(*(self._below(one) for one in sorted(self.reports.get(person, set()))))
+        return {person}.union(*(self._below(one) for one in self.reports.get(person, set())))
 
     @entry
     def hire(self, person: str, boss: str) -> bool:

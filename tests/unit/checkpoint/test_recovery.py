@@ -16,6 +16,7 @@ from millpond.checkpoint.records.manifest import (
     manifest_hash,
     manifest_name,
 )
+from millpond.checkpoint.records.naming import HEADS
 from millpond.checkpoint.records.offers import Batch
 from millpond.checkpoint.recovery import (
     advance_files,
@@ -178,14 +179,32 @@ def test_a_manifest_under_another_epochs_name_is_refused():
     assert refused(storage).code == "MP413"
 
 
-def test_a_manifest_of_another_timeline_is_refused():
+def timelines():
+    """Two checkpoints that begin with the same genesis and go on with other epochs."""
     storage, other = small_checkpoint(), MemoryStorage()
     swap(other, "genesis", storage.get("genesis"))
     checkpoint = Checkpoint.open(other, open_ledger(storage).genesis.elements)
     for batch in range(4):
         checkpoint.run_epoch(Batch("q", batch), lambda parent: EpochWork((), (), {}), lambda m: None, partitions=1)
+    return storage, other
+
+
+def test_a_manifest_of_another_timeline_is_refused():
+    storage, other = timelines()
     swap(storage, manifest_name(4), other.get(manifest_name(4)))
     assert refused(storage).code == "MP413"
+
+
+@pytest.mark.parametrize("epoch", [3, 4])
+def test_a_manifest_that_follows_another_one_is_refused_where_no_head_tells_it(epoch):
+    storage, other = timelines()
+    swap(storage, manifest_name(epoch), other.get(manifest_name(epoch)))
+    # As in a checkpoint whose epochs were committed before heads were noted; and a head tells nothing of the parent.
+    for name in storage.list(HEADS) if epoch == 4 else ():
+        storage.delete(name)
+    error = refused(storage)
+    assert error.code == "MP413"
+    assert "a parent with hash" in str(error)
 
 
 def test_a_manifest_of_another_checkpoint_is_refused():

@@ -12,6 +12,7 @@ from millpond.errors import ProgramError
 from tests.golden.programs import load, program_in
 
 FRAME = """
+import operator
 from dataclasses import dataclass
 from collections import deque
 
@@ -45,6 +46,9 @@ def check(tmp_path, body, helper="sorted(items)"):
 
 
 SEEN = [
+    "return operator.sub(*numbers)",
+    "return set.difference(*({x} for x in given))",
+    "return words.index(*(x for x in given))",
     "for x in given:\n    words.append(x)",
     "for x in {1, 2}:\n    words.append(x)",
     "for x in set(words):\n    pass",
@@ -98,6 +102,11 @@ SEEN = [
     "with open(key):\n    return list(given)",
 ]
 UNSEEN = [
+    "return {key}.union(*({x, key} for x in given))",
+    "return set(words).difference(*([x] for x in given))",
+    "return set.union(*(set(words) | {x} for x in given))",
+    "return max(*numbers), min(*(x + 1 for x in numbers))",
+    "return {key}.union(*given)",
     "for x in sorted(given):\n    words.append(x)",
     "for x in sorted(set(words) | given):\n    pass",
     "for x in sorted([w.lower() for w in given]):\n    pass",

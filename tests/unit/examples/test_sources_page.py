@@ -1,10 +1,10 @@
-"""The blocks of docs/SOURCES.md that need no Spark run as they stand; those that do are Python at least."""
+"""The blocks of docs/SOURCES.md that need no Spark run as they stand; tests on Spark run those that a comment names."""
 
 from __future__ import annotations
 
-from tests.unit.examples.readme import BLOCK, ROOT
+from tests.unit.examples.readme import BLOCK
+from tests.unit.examples.sources_page import NAMED, TEXT
 
-TEXT = (ROOT / "docs" / "SOURCES.md").read_text(encoding="utf-8")
 BLOCKS = [code for _, code in BLOCK.findall(TEXT)]
 
 
@@ -18,3 +18,7 @@ def test_the_blocks_without_spark_run_and_keep_what_they_claim():
 def test_the_blocks_with_spark_are_python():
     for code in BLOCKS:
         compile(code, "SOURCES.md", "exec")
+
+
+def test_every_named_block_is_run_by_a_test():
+    assert set(NAMED) == {"json", "csv", "delta", "iceberg", "enrichment"}

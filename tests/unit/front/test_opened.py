@@ -262,3 +262,15 @@ def test_no_spark_is_loaded(folder):
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "6 []\n"
+
+
+def test_polars_and_duckdb_take_state_as_arrow(town):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    names = town["log"]
+    assert polars.from_arrow(names.to_arrow()).rows() == list(names.items())
+    assert sorted(polars.DataFrame(names).rows()) == sorted(names.items())
+    visits = town["visits"]
+    many = duckdb.from_arrow(visits.reader()).filter("value > 1").fetchall()
+    assert many
+    assert sorted(many) == sorted((key, value) for key, value in visits.items() if value > 1)
+    assert names.to_pandas().to_dict("list") == {"key": list(names.keys()), "value": list(names.values())}

@@ -25,6 +25,7 @@ from functools import _lru_cache_wrapper
 from typing import Any, Final, NoReturn
 
 from millpond.compiler.analysis.outside.may_alias import MayAlias
+from millpond.compiler.analysis.outside.opening import is_home, is_own_class, opened_function, own_function
 from millpond.compiler.analysis.outside.things import (
     BY_AUGMENTING,
     BY_FUNCTIONS,
@@ -37,30 +38,30 @@ from millpond.compiler.analysis.outside.things import (
     Value,
     as_lambda,
     as_load,
-    bare,
     changes_argument,
     class_attributes,
     defaults_of,
+    getter_of,
+    given_to,
     is_changer,
     join,
     made_by,
     member_of,
+    members_named,
     merged,
     new_object,
     referenced,
     stored_by,
     value_of,
+    written_defaults,
 )
 from millpond.compiler.analysis.record_types import classes_in
 from millpond.compiler.analysis.types import returned
 from millpond.compiler.diagnostics import refuse
-from millpond.compiler.draft import Draft, Method, Source
-from millpond.compiler.front.callees import is_helper, is_static, read_helper
+from millpond.compiler.draft import Draft, Source
+from millpond.compiler.front.callees import is_helper, is_static
 from millpond.compiler.front.inlining.helpers import is_own
 from millpond.compiler.front.scope import MISSING, Scope, arguments_of, bound_by, outer_names
-from millpond.compiler.front.source import parse_function, parse_lambda, scope_of
-from millpond.errors import ProgramError
-from millpond.program import ProgramBase
 
 _TURNS: Final = 2
 """How often a loop is run: what its first turn leaves, the second one meets."""
@@ -137,12 +138,8 @@ class _Frame:
         self, tree: ast.FunctionDef | ast.Lambda, args: Sequence[Value], named: Mapping[str, Value], env: Env
     ) -> Value:
         """Run a function that the method itself defines, and say what it may return."""
-        parameters = {argument.arg: NOTHING for argument in arguments_of(tree.args)}
-        names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
-        inner = {**env, **parameters, **dict(zip(names, args, strict=False))}
-        if tree.args.vararg is not None:
-            inner[tree.args.vararg.arg] = Value(holds=join(*args[len(names) :]).all)
-        inner |= {name: value for name, value in named.items() if name in parameters}
+        written = {name: self._value(default, env) for name, default in written_defaults(tree).items()}
+        inner = {**env, **given_to(tree, args, named, written)}
         if isinstance(tree, ast.Lambda):
             return self._value(tree.body, inner)
         before, self.result = self.result, NOTHING
@@ -324,6 +321,8 @@ class _Frame:
         match node:
             case None | ast.Constant():
                 return NOTHING
+            case ast.Name(id=name) if name == self.self_name:
+                return self._own()
             case ast.Name(id=name):
                 self._functions_of(node, env)
                 return env.get(name, NOTHING) if name in self.bound or name in env else self._global(node)
@@ -393,6 +392,8 @@ class _Frame:
         given = self._special(whole, (node.attr, "__getattr__"), properties=True)
         if not is_own(node, self.self_name):
             given = join(given, self._by_kinds(whole, (node.attr, "__getattr__"), [], {}))
+        elif (getter := getter_of(self.draft.program, node.attr)) is not None:
+            given = join(given, self._enter(getter, [], {}, first=self._own()))
         return join(given, found if found.all else whole.part(node.attr))
 
     def _dict(self, node: ast.Dict, env: Env) -> Value:
@@ -415,7 +416,7 @@ class _Frame:
 
     def _call(self, node: ast.Call, env: Env) -> Value:
         self.at = node
-        args = [self._value(one, env) for one in node.args]
+        args = self._arguments(node.args, env)
         named = {k.arg or "": self._value(k.value, env) for k in node.keywords}
         every = join(*args, *named.values())
         for one in (*node.args, *(k.value for k in node.keywords)):
@@ -425,6 +426,10 @@ class _Frame:
             return self._method_call(node, node.func, args, named, env)
         if meaning is MISSING:
             return self._call_value(node.func, args, named, env)
+        if meaning is super or (meaning is type and len(args) == 1):
+            return self._classes_of(node)
+        if meaning is getattr and len(args) > 1:
+            return join(self._named_attribute(node, env), *args[2:])
         if (meaning is functools.partial or meaning is operator.call) and node.args:
             # What it is for is to be called with these.
             first = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
@@ -439,6 +444,31 @@ class _Frame:
             self._special(every, BY_FUNCTIONS)
         return self._result(meaning, args, named)
 
+    def _arguments(self, written: list[ast.expr], env: Env) -> list[Value]:
+        args = [self._value(one, env) for one in written]
+        spread = [place for place, one in enumerate(written) if isinstance(one, ast.Starred)]
+        if spread:
+            # Where the parts of it end, and what follows begins, is not known.
+            args[spread[0] :] = [join(*args[spread[0] :])] * _PARAMETERS_MAX
+        return args
+
+    def _own(self) -> Value:
+        """What the program itself has: the attributes of its class, but for its state."""
+        return new_object(self.draft.program, frozenset(self.draft.elements))
+
+    def _classes_of(self, node: ast.Call) -> Value:
+        """The classes that `type(x)` and `super()` may give: the program, or any that objects may be of."""
+        own = not node.args or (isinstance(node.args[0], ast.Name) and node.args[0].id == self.self_name)
+        return join(*(value_of(kind, kind.__name__) for kind in (*self.kinds, *[self.draft.program] * own)))
+
+    def _named_attribute(self, node: ast.Call, env: Env) -> Value:
+        """What `getattr` gives: an attribute by its name, or any of them."""
+        match node.args:
+            case [owner, ast.Constant(value=str(name)), *_]:
+                return self._value(ast.copy_location(ast.Attribute(owner, name, ast.Load()), node), env)
+        whole = self._value(node.args[0], env)
+        return join(whole.part(), whole.any_attribute())
+
     def _result(self, meaning: Any, args: list[Value], named: Mapping[str, Value]) -> Value:
         """What a call of an object of outside may give."""
         if isinstance(meaning, functools.partial):
@@ -452,7 +482,9 @@ class _Frame:
             return self._called(Value(frozenset((Thing.of(holder, meaning.__name__),))), meaning.__name__, every)
         if isinstance(meaning, operator.methodcaller):
             return self._called(args[0] if args else NOTHING, str(meaning.__reduce__()[1][0]), every)
-        if isinstance(meaning, operator.itemgetter | operator.attrgetter):
+        if isinstance(meaning, operator.attrgetter):
+            return join(*(every.attribute_of(path) for path in meaning.__reduce__()[1]))
+        if isinstance(meaning, operator.itemgetter):
             return join(every.part(), every.part().part())
         if isinstance(meaning, types.MethodWrapperType) and meaning.__name__ == "__call__":
             return self._result(meaning.__self__, args, named)
@@ -478,7 +510,7 @@ class _Frame:
     def _constructed(self, kind: type, args: list[Value], named: Mapping[str, Value]) -> Value:
         """What a new object leads to: its arguments, defaults, and what the code of one's own class gives it."""
         kept = made_by(kind, join(*args, *named.values()))
-        if not self._is_home(kind.__module__):
+        if not is_home(kind.__module__, self.draft.program):
             return kept
         names = [*getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))]
         given = {*names[: len(args)], *named}
@@ -509,7 +541,7 @@ class _Frame:
 
     def meet(self, meaning: Any) -> None:
         """Note a class that objects may be of from now on."""
-        if isinstance(meaning, type) and self._is_home(meaning.__module__) and not issubclass(meaning, ProgramBase):
+        if is_own_class(meaning, self.draft.program):
             self.kinds[meaning] = None
 
     def _by_kinds(
@@ -523,18 +555,13 @@ class _Frame:
     ) -> Value:
         """Look into members of all classes that were met: of which class an object is, is not known."""
         found = []
-        for kind in list(self.kinds):
-            for name in names:
-                member = member_of(kind, name)
-                code = getattr(member, "fset" if setting else "fget", None) or getattr(member, "func", member)
-                if setting and code is member:
-                    continue
-                own = self._own_function(code)
-                if own is not None and own.__code__.co_filename != "<string>":
-                    found.append(self._enter(own, args, named, first=self._receiver(kind, member, owner)))
-                getter = self._own_function(member_of(type(member), "__get__"))
-                if getter is not None:
-                    found.append(self._enter(getter, [], {}, first=NOTHING))
+        for kind, member, code in members_named(list(self.kinds), names, setting=setting):
+            own = self._own_function(code)
+            if own is not None and own.__code__.co_filename != "<string>":
+                found.append(self._enter(own, args, named, first=self._receiver(kind, member, owner)))
+            getter = self._own_function(member_of(type(member), "__get__"))
+            if getter is not None:
+                found.append(self._enter(getter, [], {}, first=NOTHING))
         return join(*found)
 
     def _receiver(self, kind: type, member: Any, owner: Value) -> Value | None:
@@ -545,6 +572,15 @@ class _Frame:
             return value_of(kind, kind.__name__)
         fitting = frozenset(one for one in owner.is_ if isinstance(one.value, kind))
         return join(Value(fitting, owner.holds), new_object(kind))
+
+    def _by_super(self, name: str, args: list[Value], named: Mapping[str, Value]) -> Value:
+        """Look into a method by `super()`: that of any base."""
+        found = []
+        for kind in [self.draft.program] if self.self_name else list(self.kinds):
+            first = self._own() if kind is self.draft.program else new_object(kind)
+            methods = (self._own_function(vars(base).get(name)) for base in kind.__mro__[1:])
+            found += [self._enter(own, args, named, first=first) for own in methods if own is not None]
+        return join(*found)
 
     def _is_class_of(self, node: ast.expr) -> bool:
         """Whether an expression is the class of something: `type(x)` or `x.__class__`."""
@@ -572,10 +608,14 @@ class _Frame:
         if every.all:
             self._into(callee.value, every, env)
         results = [owner.given_by(callee.attr, every), self._by_kinds(owner, (callee.attr,), args, named)]
+        if isinstance(callee.value, ast.Call) and self._meaning(callee.value.func) is super:
+            results.append(self._by_super(callee.attr, args, named))
         if callee.attr == "__call__":
             results += [self._result(thing.value, args, named) for thing in owner.is_ if callable(thing.value)]
         for thing, own in written.items():
-            if isinstance(thing.method(callee.attr), _lru_cache_wrapper):
+            if isinstance(thing.value, type):
+                results.append(self._result(getattr(thing.value, callee.attr, MISSING), args, named))
+            elif isinstance(thing.method(callee.attr), _lru_cache_wrapper):
                 results.append(self._result(thing.method(callee.attr), args, named))
             elif own is not None:
                 results.append(self._enter(own, args, named, first=Value(frozenset((thing,)))))
@@ -610,6 +650,8 @@ class _Frame:
         found, every = self._value(callee, env), join(*args, *named.values())
         self._special(found, ("__call__",))
         results = [self._result(thing.value, args, named) for thing in found.is_ if callable(thing.value)]
+        # A class that is called gives a new object, and not itself.
+        found = Value(frozenset(thing for thing in found.is_ if not isinstance(thing.value, type)), found.holds)
         if every.all:
             results += [self._run_mentioned(one, [every] * _PARAMETERS_MAX, {}) for one in list(self.mentioned)]
         return join(every, found, Value(holds=every.all), *results)
@@ -668,21 +710,7 @@ class _Frame:
         return meaning
 
     def _own_function(self, meaning: Any) -> Any:
-        """A function that can be looked into: of the program's own package, or a helper of the program."""
-        if isinstance(meaning, ast.Attribute):
-            return meaning
-        function = getattr(meaning, "__func__", meaning)
-        while isinstance(function, types.FunctionType) and hasattr(function, "__wrapped__"):
-            if self._is_home(str(function.__globals__.get("__name__"))):
-                return bare(function)
-            function = function.__wrapped__
-        if isinstance(function, types.FunctionType) and self._is_home(function.__module__):
-            return function
-        return None
-
-    def _is_home(self, module: str) -> bool:
-        """Whether a module is of the program's own package."""
-        return module.partition(".")[0] == self.draft.program.__module__.partition(".")[0]
+        return own_function(meaning, self.draft.program)
 
     def _enter(
         self,
@@ -705,41 +733,16 @@ class _Frame:
     def _look_into(
         self, function: Any, args: list[Value], named: Mapping[str, Value], first: Value | None, *, making: bool
     ) -> Value:
-        opened = self._open(function)
+        opened = opened_function(function, self.draft.program)
         if opened is None:
             return join(*args, *named.values(), *referenced(function))
-        tree, frame = opened
-        names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
-        env = {argument.arg: NOTHING for argument in arguments_of(tree.args)}
-        env |= defaults_of(function, tree)
-        if names and (frame.self_name or first is not None):
-            frame.made_name = names[0] if making else ""
-            env[names.pop(0)] = first or NOTHING
-        rest = join(*args[len(names) :])
-        env |= dict(zip(names, args, strict=False))
-        if tree.args.vararg is not None:
-            env[tree.args.vararg.arg] = Value(holds=rest.all)
-        env |= {name: value for name, value in named.items() if name in env}
-        found = frame.run(tree.body, env)
+        tree, scope, source, own = opened
+        frame = _Frame(self.draft, scope, source, own, self.known, self.mentioned, self.running, self.kinds)
+        if frame.self_name or first is not None:
+            args = [first or NOTHING, *args]
+            frame.made_name = next((one.arg for one in arguments_of(tree.args)), "") if making else ""
+        found = frame.run(tree.body, given_to(tree, args, named, defaults_of(function, tree)))
         return join(found, frame.made)
-
-    def _open(self, function: Any) -> tuple[ast.FunctionDef, _Frame] | None:
-        try:
-            if isinstance(function, ast.Attribute):
-                helper: Method = read_helper(self.draft.program, function.attr)
-                own = "" if is_static(self.draft.program, function.attr) else helper.self_name
-                return helper.tree, self._inner_frame(helper.scope, helper.source, own)
-            parse = parse_lambda if function.__name__ == "<lambda>" else parse_function
-            source, tree = parse(function, function.__qualname__)
-        except (ProgramError, OSError, TypeError):
-            # What can't be read can't be looked into.
-            return None
-        if isinstance(tree, ast.AsyncFunctionDef):
-            return None
-        return tree, self._inner_frame(scope_of(function, tree), source, "")
-
-    def _inner_frame(self, scope: Scope, source: Source, self_name: str) -> _Frame:
-        return _Frame(self.draft, scope, source, self_name, self.known, self.mentioned, self.running, self.kinds)
 
     # --- what names stand for
 

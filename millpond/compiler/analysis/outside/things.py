@@ -18,7 +18,7 @@ import itertools
 import operator
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper, cached_property
 from typing import Any, Final, get_origin
@@ -27,6 +27,7 @@ import numpy as np
 
 from millpond.compiler.analysis.effects import PLAIN, effect_of
 from millpond.compiler.analysis.mutability import field_of, is_frozen, items_of
+from millpond.compiler.front.scope import arguments_of
 
 _CODE: Final = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, enum.Enum),
@@ -201,8 +202,12 @@ class Thing:
         """The function that a property of its class runs; None if there is no such property."""
         if not self._is_there or isinstance(self.value, _CODE):
             return None
-        found = next((vars(base)[name] for base in type(self.value).__mro__ if name in vars(base)), None)
-        return found.fget if isinstance(found, property) else getattr(found, "func", None)
+        return getter_of(type(self.value), name)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of what it is known to have as attributes."""
+        return list(_attributes(self.value)) if self._is_there else []
 
     @property
     def shown(self) -> str:
@@ -230,7 +235,8 @@ def _attributes(value: Any) -> dict[str, Any]:
     if isinstance(value, ClassAttributes):
         return value.held
     if isinstance(value, type):
-        return {name: held for base in reversed(value.__mro__) for name, held in vars(base).items()}
+        held_by_all = {name: held for base in reversed(value.__mro__) for name, held in vars(base).items()}
+        return {**held_by_all, "__dict__": held_by_all, "__mro__": value.__mro__, "__bases__": value.__bases__}
     held = getattr(value, "__dict__", None)
     if not isinstance(held, dict):
         return {}
@@ -281,6 +287,15 @@ class Value:
             return self
         inside = (thing.attribute(attribute) if attribute else thing.children for thing in self.is_)
         return Value(frozenset(part for parts in inside for part in parts) | self.holds, self.holds)
+
+    def any_attribute(self) -> Value:
+        """What an attribute of it may be whose name is not known."""
+        every = (thing.attribute(name) for thing in self.is_ for name in thing.names)
+        return Value(frozenset(part for parts in every for part in parts))
+
+    def attribute_of(self, path: str) -> Value:
+        """What an attribute of it may be, and an attribute of that: `a.b`."""
+        return functools.reduce(Value.part, path.split("."), self)
 
     def given_by(self, method: str, given: Value) -> Value:
         """What a method of it may give: a part, what it was given, or something new that holds these."""
@@ -351,6 +366,9 @@ def as_lambda(meaning: Any, node: ast.Call) -> ast.Lambda | None:
         # A name that is not known may be that of a method that changes anything.
         name = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else "clear"
         body = ast.Call(ast.Attribute(given, name, ast.Load()), node.args[1:], node.keywords)
+    elif meaning is operator.attrgetter and node.args and all(map(_is_text, node.args)):
+        paths = [_path(given, path) for path in node.args]
+        body = paths[0] if len(paths) == 1 else ast.Tuple(paths, ast.Load())
     elif (meaning is operator.itemgetter or meaning is operator.attrgetter) and first is not None:
         # Whichever part it is.
         body = ast.Subscript(given, ast.Constant(0), ast.Load())
@@ -358,6 +376,16 @@ def as_lambda(meaning: Any, node: ast.Call) -> ast.Lambda | None:
         return None
     made = ast.Lambda(ast.arguments([], [ast.arg("given")], None, [], [], None, []), body)
     return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _path(owner: ast.expr, path: ast.expr) -> ast.expr:
+    for name in str(ast.literal_eval(path)).split("."):
+        owner = ast.Attribute(owner, name, ast.Load())
+    return owner
 
 
 def as_load(target: ast.expr) -> ast.expr:
@@ -375,10 +403,25 @@ def member_of(kind: type, name: str) -> Any:
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
-def new_object(kind: type) -> Value:
+def members_named(kinds: Iterable[type], names: Iterable[str], *, setting: bool) -> Iterator[tuple[type, Any, Any]]:
+    """What stands under some names in classes, and the function that is run by naming it, or by setting it."""
+    for kind, name in itertools.product(kinds, names):
+        member = member_of(kind, name)
+        code = getattr(member, "fset" if setting else "fget", None) or getattr(member, "func", member)
+        if not setting or code is not member:
+            yield kind, member, code
+
+
+def getter_of(kind: type, name: str) -> Any:
+    """The function that a property of a class runs; None if there is no such property."""
+    found = member_of(kind, name)
+    return found.fget if isinstance(found, property) else getattr(found, "func", None)
+
+
+def new_object(kind: type, own: frozenset[str] = frozenset()) -> Value:
     """An object of a class that is no object of outside: it has what its class has, but for what is its own."""
-    own = {*getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ())), *stored_by(vars(kind).get("__init__"))}
-    by_class = class_attributes(kind, frozenset(own))
+    fields = getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))
+    by_class = class_attributes(kind, own.union(fields, stored_by(vars(kind).get("__init__"))))
     return Value(frozenset((Thing.of(by_class, kind.__name__),))) if by_class.held else NOTHING
 
 
@@ -409,6 +452,31 @@ def stored_by(function: Any) -> Iterator[str]:
     """The attributes that a function sets, of whatever."""
     if isinstance(function, types.FunctionType):
         yield from (one.argval for one in dis.get_instructions(function) if one.opname == "STORE_ATTR")
+
+
+def given_to(
+    tree: ast.FunctionDef | ast.Lambda, args: Sequence[Value], named: Mapping[str, Value], defaults: Env
+) -> Env:
+    """What parameters stand for in a call; "" names what comes as `**x`, whose names are not known."""
+    names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+    spread = named.get("", NOTHING).part()
+    env = dict.fromkeys((argument.arg for argument in arguments_of(tree.args)), NOTHING)
+    env |= {name: join(defaults.get(name, NOTHING), spread) for name in env if name not in named}
+    env |= dict(zip(names, args, strict=False))
+    if tree.args.vararg is not None:
+        env[tree.args.vararg.arg] = Value(holds=join(*args[len(names) :]).all)
+    if tree.args.kwarg is not None:
+        others = (value for name, value in named.items() if name and name not in env)
+        env[tree.args.kwarg.arg] = Value(holds=join(spread, *others).all)
+    return env | {name: value for name, value in named.items() if name in env}
+
+
+def written_defaults(tree: ast.FunctionDef | ast.Lambda) -> dict[str, ast.expr]:
+    """The defaults of the parameters of a function inside a method, as they are written."""
+    names = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
+    late = dict(zip(names[::-1], tree.args.defaults[::-1], strict=False))
+    only = zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True)
+    return late | {argument.arg: default for argument, default in only if default is not None}
 
 
 def defaults_of(function: Any, tree: ast.FunctionDef) -> Env:

@@ -26,6 +26,7 @@ from millpond.compiler.analysis.sets.uses import (
     SEEING_MEMBERS,
     SEEING_METHODS,
     Use,
+    commutes,
     is_package_own,
     plain_function,
     shows,
@@ -164,6 +165,8 @@ class _Walk:
                 self._check_comprehension(node, known, blind=blind or isinstance(node, ast.SetComp))
             case ast.Starred(value=value, ctx=ast.Load()) if not blind and is_set(self.reading.hint(value, known)):
                 raise self._refuse(value)
+            case ast.Starred(value=value, ctx=ast.Load()):
+                self._check(value, known, blind=blind)
             case ast.YieldFrom(value=value) if is_set(self.reading.hint(value, known)):
                 raise self._refuse(value)
             case ast.FormattedValue(value=value) if self._held(value, known):
@@ -211,7 +214,9 @@ class _Walk:
                 given = item_of(given)
             if is_set(given) and not inside and use not in (Use.OWN, Use.KEEPS):
                 raise self._refuse(argument)
-            self._check(argument, known, blind=inside)
+            # The members of a set as arguments: which is the first may matter, though none tells its own order.
+            spread = isinstance(argument, ast.Starred) and not commutes(meaning)
+            self._check(argument, known, blind=inside and not spread)
         if use is Use.UNLESS_KEYED:
             self._check_keyed(node, known)
         self.reading.learn(node, known)

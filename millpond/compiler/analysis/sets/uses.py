@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from millpond.compiler.front.scope import MISSING
+
 
 class Use(Enum):
     """What becomes of the order of a set, or of an iterator over one, that a function is given."""
@@ -39,6 +41,7 @@ _BLIND: Final = (
     *(operator.ior, operator.iand, operator.ixor, operator.isub, operator.is_, operator.is_not),
     *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
 )
+_COMMUTE: Final = (min, max, set.union, frozenset.union, set.intersection, frozenset.intersection)
 _UNLESS_KEYED: Final = (sorted, min, max, heapq.nlargest, heapq.nsmallest)
 _ADDS: Final = (sum, math.prod)
 _KEEPS: Final = (copy.copy, copy.deepcopy, dataclasses.replace, typing.cast, types.SimpleNamespace, print)
@@ -106,6 +109,11 @@ _TABLE: Final = (
 def use_of_member(name: str) -> Use:
     """What a method of a set does with its order, and with that of its arguments."""
     return Use.SEES if name in SEEING_MEMBERS or not hasattr(set, name) else Use.BLIND
+
+
+def commutes(meaning: Any) -> bool:
+    """Whether a function that is blind to the order of sets is so to that of its arguments, as methods of sets are."""
+    return meaning is MISSING or any(meaning is known for known in _COMMUTE)
 
 
 def shows(meaning: Any) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from millpond.compiler.analysis.mutability import is_frozen
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Source
 from millpond.compiler.front.inlining.helpers import Helper
+from millpond.compiler.obstacles import Bars
 from millpond.errors import ProgramError
 
 _CONSTANTS: Final = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
@@ -111,7 +112,8 @@ class _Matching:
         return name, late[name]
 
     def _refuse(self, found: str, node: ast.AST) -> ProgramError:
-        return refuse(
+        return bar(
+            Bars.SIGHT,
             "MP128",
             f"this call does not fit the parameters of `{self._helper.name}`",
             self._source,
@@ -125,7 +127,8 @@ class _Matching:
         tree = self._signature
         last = dict(zip(self._by_place[::-1], tree.defaults[::-1], strict=False))
         named = dict(zip((argument.arg for argument in tree.kwonlyargs), tree.kw_defaults, strict=True))
-        return refuse(
+        return bar(
+            Bars.SIGHT,
             "MP129",
             f"the default of `{name}` is one object for all calls, and may be changed",
             self._helper.method.source,

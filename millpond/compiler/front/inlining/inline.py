@@ -12,7 +12,7 @@ import copy
 from dataclasses import replace
 from typing import Any, Final
 
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar, refuse
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.front.inlining.arguments import Arguments, is_constant, match_arguments
 from millpond.compiler.front.inlining.bound import loosely_bound
@@ -25,6 +25,7 @@ from millpond.compiler.front.scope import MISSING
 from millpond.compiler.ir.hoist import FreshNames
 from millpond.compiler.ir.order import is_bare
 from millpond.compiler.ir.patterns import is_each
+from millpond.compiler.obstacles import Bars
 from millpond.errors import ProgramError
 
 CALLS_MAX: Final = 200
@@ -34,11 +35,12 @@ CALLS_MAX: Final = 200
 def inline(draft: Draft) -> Draft:
     """Write out the helpers that touch state in every entry point that calls them."""
     helpers = Helpers(draft)
-    methods = []
-    for method in draft.methods:
+
+    def written_out(method: Method) -> Method:
         touching = helpers.touching(method)
-        methods.append(_Inliner(helpers, method, touching).run() if touching else method)
-    return replace(draft, methods=tuple(methods))
+        return _Inliner(helpers, method, touching).run() if touching else method
+
+    return draft.each(written_out)
 
 
 class _Inliner:
@@ -214,7 +216,8 @@ class _Inliner:
         try:
             return without_returns(body, self._fresh, self._is_idle, call, wanted=wanted)
         except LostReturnError as error:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP173",
                 f"a return of `{helper.name}` can't be followed",
                 self._source,
@@ -229,7 +232,8 @@ class _Inliner:
     def _check_call(self, call: ast.Call, helper: Helper) -> None:
         self._written += 1
         if helper.name in self._stack:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP127",
                 f"`{helper.name}` touches state and calls itself"
                 + (f" through `{self._stack[-1]}`" if self._stack[-1] != helper.name else ""),
@@ -239,7 +243,8 @@ class _Inliner:
                 hint="write a loop, or read what is needed first and let a helper without state recur over it",
             )
         if self._written > CALLS_MAX:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP172",
                 f"`{self._method.name}` calls helpers that touch state more than {CALLS_MAX} times",
                 self._source,
@@ -248,7 +253,8 @@ class _Inliner:
                 hint="every call is written out: let helpers take and return values, and touch state in few places",
             )
         if helper.outliving is not None and self._evaluation.loops:
-            raise refuse(
+            raise bar(
+                Bars.SIGHT,
                 "MP174",
                 f"a function or generator of `{helper.name}` may be used after the call, which is in a loop",
                 helper.method.source,
@@ -263,7 +269,8 @@ class _Inliner:
         for node in ast.walk(tree):
             if self._is_touching(node) and id(node) not in called:
                 assert isinstance(node, ast.Attribute)
-                raise refuse(
+                raise bar(
+                    Bars.SIGHT,
                     "MP171",
                     f"`{node.attr}` touches state and is used without being called",
                     self._source,
@@ -274,7 +281,8 @@ class _Inliner:
 
     def _misplaced(self, node: ast.AST, where: str, hint: str) -> ProgramError:
         assert isinstance(node, ast.Call)
-        return refuse(
+        return bar(
+            Bars.SIGHT,
             "MP170",
             f"a helper that touches state can't be called {where}",
             self._source,

@@ -21,10 +21,7 @@ from millpond.program import Element
 
 def find_key_sets(draft: Draft) -> Draft:
     """Plan how the keys of every gathered method are found."""
-    methods = (
-        replace(method, keys=_plan(method, draft.elements)) if method.gathered else method for method in draft.methods
-    )
-    return replace(draft, methods=tuple(methods))
+    return draft.each(lambda method: replace(method, keys=_plan(method, draft.elements)) if method.gathered else method)
 
 
 def slice_of(method: Method, elements: Mapping[str, Element]) -> Slice:

@@ -13,11 +13,12 @@ from typing import Final
 
 from millpond.compiler.analysis.hints import Hints
 from millpond.compiler.analysis.objects import Objects
-from millpond.compiler.diagnostics import refuse
+from millpond.compiler.diagnostics import bar
 from millpond.compiler.draft import Method, Site
 from millpond.compiler.front.scope import Names
 from millpond.compiler.ir.hoist import FreshNames
 from millpond.compiler.ir.patterns import Sites, consumed_parts
+from millpond.compiler.obstacles import Bars
 from millpond.errors import ProgramError
 from millpond.program import Element
 
@@ -183,7 +184,8 @@ class Notes:
     def _follows_state(self, site: Site, key: ast.expr, taint: Taint) -> ProgramError:
         source = self._method.source
         shown = source.text(key)
-        return refuse(
+        return bar(
+            Bars.KEYS,
             "MP181",
             f"self.{site.element}[{shown}] follows from {_short(source.text(taint.node))}",
             source,
@@ -276,7 +278,8 @@ class Notes:
         if not isinstance(node, ast.GeneratorExp):
             return notes
         if id(node) not in self._at_once and any(id(part) in self.sites for part in ast.walk(node)):
-            raise refuse(
+            raise bar(
+                Bars.KEYS,
                 "MP183",
                 "this generator touches state at a time that is not known",
                 self._method.source,

@@ -11,7 +11,6 @@ from millpond.checkpoint.records.deltas import (
     check_changes,
     decode_changes,
     encode_changes,
-    group_span,
     kind_of,
     merge_segments,
     within,
@@ -49,12 +48,6 @@ def test_written_changes_are_read_back_with_their_range(mapping):
     file = write_changes(storage, FrameKind.DELTA, Changes(keys, values), mark="test")
     assert file.entries == len(keys)
     assert read_changes(storage, file, FrameKind.DELTA) == (keys, values)
-
-
-@given(changes)
-def test_the_span_of_groups_is_that_of_all_keys(mapping):
-    groups = [group_of(key) for key in mapping] or [0]
-    assert group_span(sorted(mapping)) == (min(groups), max(groups))
 
 
 @given(changes, st.integers(1, 5))

@@ -103,8 +103,13 @@ def test_rows_are_late_below_the_watermark_less_the_lateness_and_never_before_th
 
 
 def test_tasks_tell_their_highest_times_by_feed_and_the_first_timer():
-    told = [TaskTimes(None, {"a.b": 5}), TaskTimes(7, {"a.b": 9}), TaskTimes(3), TaskTimes(None, {"c": -4})]
-    assert TaskTimes.joined(told) == TaskTimes(3, {"a.b": 9, "c": -4})
+    told = [
+        TaskTimes(None, {"a.b": 5}, ("d", "a.b")),
+        TaskTimes(7, {"a.b": 9}),
+        TaskTimes(3),
+        TaskTimes(None, {"c": -4}, ("c",)),
+    ]
+    assert TaskTimes.joined(told) == TaskTimes(3, {"a.b": 9, "c": -4}, ("a.b", "c", "d"))
     assert TaskTimes.joined([]) == TaskTimes()
 
 

@@ -17,6 +17,8 @@ ROWS = {
     "small": pa.array([255, None, 0], pa.uint8()),
     "x": [0.5, None, 1e300],
     "yes": [True, None, False],
+    "none": pa.nulls(3),
+    "big": pa.array(["a,b", None, ","], pa.large_string()),
     "t": ['a "quoted" \\ é\n', None, ""],
     'odd "name"': ["x", None, "y"],
     "many": [[1, None], None, []],
@@ -25,7 +27,7 @@ ROWS = {
 
 
 def values(records, rows):
-    return [json.loads(record.value) for record in records.of(pa.table(rows))]
+    return [json.loads(value) for some in records.of(pa.table(rows)) for value in some.values]
 
 
 def test_json_says_what_the_row_says():
@@ -57,9 +59,18 @@ def test_rows_of_many_batches_come_in_their_order():
 
 
 def test_keys_are_raw_or_json():
-    table = pa.table({"k": ["a", None], "n": [1, 2]})
-    assert [record.key for record in Records(key="k").of(table)] == [b"a", None]
-    assert [record.key for record in Records(key="n").of(table)] == [b"1", b"2"]
+    table = pa.table({"k": ["ä", None], "n": [1, None], "x": [0.5, float("nan")], "raw": [b"\xff", None]})
+    assert [some.keys for some in Records(key="k").of(table)] == [["ä".encode(), None]]
+    assert [some.keys for some in Records(key="n").of(table)] == [[b"1", None]]
+    assert [some.keys for some in Records(key="x").of(table)] == [[b"0.5", b"null"]]
+    assert [some.keys for some in Records(key="raw").of(table)] == [[b"\xff", None]]
+    assert [some.keys for some in Records().of(table)] == [None]
+
+
+def test_headers_are_columns_of_their_names():
+    table = pa.table({"n": [1, 2], "trace": ["t", None]})
+    (some,) = Records(value="n", headers=(("a", "trace"), ("b", "n"))).of(table)
+    assert some == ([b"1", b"2"], None, [[("a", b"t"), ("b", b"1")], [("a", None), ("b", b"2")]])
 
 
 def test_a_column_that_is_not_there_is_refused():

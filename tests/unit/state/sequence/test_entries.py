@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import random
+from functools import partial
 
 import pytest
 
@@ -198,3 +199,62 @@ def overlay_of(declared, fill):
     fill(first.container)
     keys, values = first.changes()
     return SequenceOverlay(element, 3, DictBase(dict(zip(keys, values, strict=True))), GROUPS).container
+
+
+def by_variable(value):
+    kept = value
+    return lambda: kept
+
+
+def by_generator(value):
+    def walk(one):
+        yield
+        yield one
+
+    waiting = walk(value)
+    next(waiting)
+    return lambda: next(waiting)
+
+
+def by_iterator(value):
+    walked = iter(value)
+    return lambda: walked.__reduce__()[1][0]
+
+
+def by_exception(value):
+    error = ValueError(value)
+    return lambda: error.args[0]
+
+
+def by_default(value):
+    return lambda kept=value: kept
+
+
+HOLDERS = {
+    "a variable": by_variable,
+    "a list": lambda value: [value].pop,
+    "a dict": lambda value: partial({"x": value}.get, "x"),
+    "a generator": by_generator,
+    "an iterator": by_iterator,
+    "an exception": by_exception,
+    "a default": by_default,
+    "a bound method": lambda value: partial(getattr, value.append, "__self__"),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_list_that_somebody_else_has_is_copied_and_one_that_nobody_has_is_not(holder):
+    one = overlay(Map[str, list[int]], {})
+    entries = one.entries
+    # Often, so that what the interpreter makes of code that runs often is tried, too.
+    for turn in range(3000):
+        one.container["k"] = [turn]
+        before = id(one.container["k"])
+        entries.end_row()
+        assert id(one.container["k"]) == before
+        held = HOLDERS[holder](one.container["k"])
+        one.container["k"].append(0)
+        entries.end_row()
+        one.container["k"].append(1)
+        assert held() == [turn, 0]
+        assert one.container["k"] == [turn, 0, 1]

@@ -53,6 +53,21 @@ def test_a_put_leaves_nothing_staged(tmp_path):
     assert list((tmp_path / STAGING).iterdir()) == []
 
 
+def test_one_who_puts_a_name_while_another_has_staged_it_wins_and_both_contents_stay_whole(tmp_path):
+    outcomes = []
+
+    class LateDoor(Door):
+        """Lets another writer put the name between the sync of what was staged and its link."""
+
+        def link(self, staged, path):
+            outcomes.append(FileStorage(tmp_path).put("a", b"the other"))
+            super().link(staged, path)
+
+    outcomes.append(FileStorage(tmp_path, LateDoor()).put("a", b"late"))
+    assert outcomes == [PutOutcome.WON, PutOutcome.PRESENT]
+    assert FileStorage(tmp_path).get("a") == b"the other"
+
+
 def test_a_link_to_a_file_is_never_read(tmp_path):
     (tmp_path / "secret").write_bytes(b"s")
     storage = FileStorage(tmp_path / "c")

@@ -163,7 +163,7 @@ def test_times_whose_windows_have_too_large_numbers_are_refused(time):
     windows = ColumnWindows(w.tumbling("1 us"), {"n": w.count()})
     with pytest.raises(WindowError, match="MP628"):
         windows.add([0], [time], {})
-    assert windows.live_slices == 0
+    assert windows.live == 0
 
 
 def test_the_last_numbers_are_told():
