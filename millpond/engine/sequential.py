@@ -305,7 +305,7 @@ class _AtWork(NamedTuple):
         """Return the method of an entry point, as it is written."""
         return function
 
-    def prefetch(self, keys: object) -> None:
+    def read_ahead(self, keys: object) -> None:
         """Read nothing: all is at hand."""
 
     def endings(self, names: object) -> tuple[()]:  # noqa: ARG002

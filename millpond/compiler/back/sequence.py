@@ -265,7 +265,7 @@ def row_function(
         method = _calling(point, at_work.method(name, point.function, codes))
         if asks or begins is not None:
             method = _begun(name, method, begins, asks=asks)
-        at_work.prefetch([(element, columns[place]) for element, place in keys])
+        at_work.read_ahead([(element, columns[place]) for element, place in keys])
         given = (repeat(own, len(columns[0])),) if bare else (repeat(own), *columns)
         ends = at_work.endings(looks)
         if flat and not ends:

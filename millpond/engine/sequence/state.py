@@ -150,10 +150,10 @@ class SequenceState(WorkingState):
             del self._given[name], vars(self.program)[name]
         self._helpers.clear()
 
-    def prefetch(self, keys: Iterable[tuple[str, Iterable[Any]]]) -> None:
+    def read_ahead(self, keys: Iterable[tuple[str, Iterable[Any]]]) -> None:
         """Read the entries of some keys at once, by element."""
         for name, units in keys:
-            self._direct[name].prefetch(units)
+            self._direct[name].read_ahead(units)
 
     def endings(self, names: Collection[str]) -> list[Ending]:
         """Return what ends a row, for some elements alone; those that expire end with every one."""

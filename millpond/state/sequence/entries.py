@@ -320,7 +320,7 @@ def _references(others: int) -> int:
     """Count what refers to a value that is in a dict, in a variable of whoever asks, and in some others."""
     held: dict[str, list[int]] = {"a": []}
     elsewhere = [held["a"]] * others
-    value: Any = _get(held, "a", elsewhere)
+    value: Any = held.get("a", elsewhere)
     return getrefcount(value)
 
 

@@ -1,7 +1,7 @@
 """The overlay of an element for rows in sequence: all of it, wherever it lies, read when it is touched.
 
 What entries were at the last known point is noted when they are first touched, so that rows can be undone at any time.
-Until a row has raised, an overlay is `quick`: nothing is noted of single rows then, and all since that point are undone.
+Until a row has raised, an overlay is `quick`: no row is noted by itself then, and all since that point are undone.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class SequenceOverlay:
         if value is not MISSING and unit not in self.entries.held:
             self.entries.held[unit] = value
 
-    def prefetch(self, units: Iterable[Any]) -> None:
+    def read_ahead(self, units: Iterable[Any]) -> None:
         """Read entries at once that rows may touch, as far as they were not asked for."""
         fresh = [unit for unit in dict.fromkeys(units) if unit not in self._before]
         if not fresh:
@@ -279,12 +279,14 @@ class SequenceOverlay:
         elif isinstance(entries, Hidden):
             for unit in entries.met:
                 kept = point.get(unit)
-                if kept is None and unit not in self._removed and before.get(unit) is not None:
-                    entries.held[unit] = decode(before[unit])
-                elif kept is None:
+                if kept is not None and self._copies:
+                    entries.held[unit] = kept.copy()
+                    continue
+                data = before.get(unit) if kept is None and unit not in self._removed else kept
+                if data is None:
                     entries.held.pop(unit, None)
                 else:
-                    entries.held[unit] = kept.copy() if self._copies else decode(kept)
+                    entries.held[unit] = decode(data)
             entries.met.clear()
         else:
             read_since = islice(before.items(), self._asked_then, None)
