@@ -14,6 +14,7 @@ from millpond.compiler.analysis.reaching import find_reaching
 from millpond.compiler.analysis.sets.order import check_set_order
 from millpond.compiler.analysis.sets.sights import find_set_sights
 from millpond.compiler.analysis.values import find_values
+from millpond.compiler.analysis.whole import find_renewed
 from millpond.compiler.back.codegen import generate
 from millpond.compiler.back.sequence import check_sequence
 from millpond.compiler.compiled import CompiledProgram
@@ -68,6 +69,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     check_aliases,
     find_key_sets,
     find_owned,
+    find_renewed,
     generate,
 )
 """Every pass takes a draft and leaves a draft with more in it; its module says what it needs and leaves."""

@@ -299,12 +299,21 @@ class _AtWork(NamedTuple):
     """A program whose rows are ended by its journal."""
 
     program: Any
-    ends: tuple[()] = ()
     begins: None = None
 
     def method(self, name: str, function: Callable[..., Any], codes: object) -> Callable[..., Any]:  # noqa: ARG002
         """Return the method of an entry point, as it is written."""
         return function
+
+    def read_ahead(self, keys: object) -> None:
+        """Read nothing: all is at hand."""
+
+    def endings(self, names: object) -> tuple[()]:  # noqa: ARG002
+        """Return nothing: the journal ends a row."""
+        return ()
+
+    def end_rows(self) -> None:
+        """Leave it to the journal to end a row."""
 
 
 class _Instance:

@@ -159,6 +159,8 @@ class PointsTo:
 
     def runs_code(self, one: Instr) -> bool:
         """Whether an operator may call a method of a class that is not Python's own, on an object that counts."""
+        if one.name in ("is", "is not"):
+            return False
         known = (get_origin(kind) or kind for name in one.args if self.of(name) for kind in [self._kind(name)])
         return any(kind not in KINDS for kind in known)
 

@@ -450,16 +450,24 @@ def together(found: Sequence[Type]) -> Type:
 
 def joined(hints: list[Any]) -> Any:
     """One hint for what may be of several."""
-    different = [hint for hint in dict.fromkeys(hints) if hint is not None]
+    told = [hint for hint in hints if hint is not None]
+    every = [part for hint in told for part in (get_args(hint) if get_origin(hint) in _UNIONS else (hint,))]
+    if UNKNOWN in every:
+        return UNKNOWN
+    alike: dict[Any, list[Any]] = {}
+    for hint in dict.fromkeys(every):
+        kind = get_origin(hint)
+        alike.setdefault(kind if kind in _FILLED else hint, []).append(hint)
+    different = [same[0] if len(same) == 1 else _of_parts(kind, same) for kind, same in alike.items()]
     if not different:
         return None
-    if UNKNOWN in different:
-        return UNKNOWN
-    kinds = {get_origin(hint) for hint in different}
-    if len(different) > 1 and len(kinds) == 1 and kinds <= {*_FILLED}:
-        parts = zip(*(get_args(hint) for hint in different), strict=True)
-        return types.GenericAlias(kinds.pop(), tuple(joined(list(part)) for part in parts))
     return different[0] if len(different) == 1 else Union[tuple(different)]  # noqa: UP007
+
+
+def _of_parts(kind: Any, alike: list[Any]) -> Any:
+    """One hint for containers of one kind."""
+    parts = zip(*map(get_args, alike), strict=True)
+    return types.GenericAlias(kind, tuple(joined(list(part)) for part in parts))
 
 
 def part_of(hint: Any, step: str | int) -> Any:

@@ -19,7 +19,7 @@ from millpond.compiler.analysis.mutability import is_frozen
 from millpond.compiler.analysis.outside.check import check_outside
 from millpond.compiler.analysis.sets.order import check_set_order
 from millpond.compiler.analysis.values import find_values
-from millpond.compiler.back.direct import DirectCode, direct_code
+from millpond.compiler.back.direct import Sure, TwoCodes, direct_codes
 from millpond.compiler.compiled import CompiledEntry, CompiledTask, Done
 from millpond.compiler.diagnostics import refuse
 from millpond.compiler.draft import Draft, Method
@@ -40,6 +40,7 @@ from millpond.state.copying import copied
 
 _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
 IN_SEQUENCE: Final = "rows in sequence work on its own objects"
+_EXACT: Final = (int, str, bytes, bool)
 _SETTERS: Final = (setattr, delattr, vars, object.__setattr__, object.__delattr__)
 
 
@@ -237,8 +238,9 @@ def sequence_entry(draft: Draft, method: Method) -> CompiledEntry:
         collects="",
         inputs=method.parameters,
         accesses=_accesses(draft, method),
-        function=row_function(draft.program, method.point, draft.elements),
+        function=row_function(draft.program, method.point, draft.elements, frozenset(method.renews)),
         last=True,
+        renews=frozenset(method.renews),
     )
     aborts = not method.point.timer and ABORT in names_in_reach(draft.program, method.point.function)
     point = replace(method.point, relaxed=False)
@@ -256,40 +258,77 @@ def _accesses(draft: Draft, method: Method) -> tuple[Access, ...]:
 
 
 def row_function(
-    program: type[ProgramBase], point: EntryPoint, elements: Mapping[str, Element] | None = None
+    program: type[ProgramBase],
+    point: EntryPoint,
+    elements: Mapping[str, Element] | None = None,
+    renews: frozenset[str] = frozenset(),
 ) -> Callable[..., None]:
     """The function that runs rows on a program whose state is at hand: `f(out, at_work, *columns)`.
 
     What it works on has the program, what ends a row, and what begins one where that is needed. Accesses to `elements`
-    that are plain enough reach their entries directly.
+    that are plain enough reach their entries directly; places of those that it `renews` are looked at when a row ends.
     """
-    name = point.name
+    name, elements = point.name, elements or {}
     named = names_in_reach(program, point.function)
     asks = not AMBIENT.isdisjoint(named)
     bare = not point.parameters
-    codes = {one: code for one in sorted(named) if (code := _helper_code(program, one, elements or {}))}
-    if elements and (own := direct_code(as_function(point.function), elements)) is not None:
+    nests = any(is_entry(program, one) for other in program.entries().values() for one in _reach(program, other))
+    looks = sorted(renews)
+    codes = {one: code for one in sorted(named) if (code := _helper_codes(program, one, elements, nests=nests))}
+    sure = Sure({} if nests else _sure_columns(point), frozenset(elements) - renews, nests)
+    if elements and (own := direct_codes(as_function(point.function), elements, sure)) is not None:
         codes[name] = own
+    keys = _key_columns(point, codes.get(name))
+    flat = not point.yields and (not point.replies or point.returns in _FLAT)
 
     def run(out: list[Any], at_work: Any, *columns: list[Any]) -> None:
-        append, own, ends, begins = out.append, at_work.program, at_work.ends, at_work.begins
+        append, own, begins = out.append, at_work.program, at_work.begins
         method = _calling(point, at_work.method(name, point.function, codes))
         if asks or begins is not None:
             method = _begun(name, method, begins, asks=asks)
+        at_work.read_ahead([(element, columns[place]) for element, place in keys])
         given = (repeat(own, len(columns[0])),) if bare else (repeat(own), *columns)
-        only, end = ends[0] if len(ends) == 1 else ((), None)
-        for reply in map(method, *given):
-            if type(reply) not in _FLAT and reply is not Done:
-                reply = copied(reply)  # noqa: PLW2901
-            if end is None:
-                for touched, end_row in ends:
-                    if touched:
-                        end_row()
-            elif only:
-                end()
-            append(reply)
+        ends = at_work.endings(looks)
+        if flat and not ends:
+            # Of a row that raises, what those before it gave is there.
+            out.extend(map(method, *given))
+        else:
+            only, end = ends[0] if len(ends) == 1 else ((), None)
+            for reply in map(method, *given):
+                if type(reply) not in _FLAT and reply is not Done:
+                    reply = copied(reply)  # noqa: PLW2901
+                if end is None:
+                    for touched, end_row in ends:
+                        if touched:
+                            end_row()
+                elif only:
+                    end()
+                append(reply)
+        at_work.end_rows()
 
     return run
+
+
+def _reach(program: type[ProgramBase], point: EntryPoint) -> set[str]:
+    return names_in_reach(program, point.function)
+
+
+def _sure_columns(point: EntryPoint) -> dict[str, type]:
+    """The columns whose values are of exactly the type that is declared; a default may be of any."""
+    if point.timer or point.yields:
+        return {}
+    parameters = inspect.signature(point.function).parameters
+    return {
+        name: hint
+        for name, hint in point.parameters
+        if hint in _EXACT and parameters[name].default is inspect.Parameter.empty
+    }
+
+
+def _key_columns(point: EntryPoint, codes: TwoCodes | None) -> list[tuple[str, int]]:
+    """The elements of which columns are keys, and the places of the columns."""
+    places = {name: place for place, (name, _) in enumerate(point.parameters)}
+    return [] if codes is None else [(element, places[column]) for element, column in codes.quick.keys]
 
 
 def as_function(member: Callable[..., Any]) -> types.FunctionType:
@@ -298,12 +337,14 @@ def as_function(member: Callable[..., Any]) -> types.FunctionType:
     return member
 
 
-def _helper_code(program: type[ProgramBase], name: str, elements: Mapping[str, Element]) -> DirectCode | None:
-    """The code of a method of the user's own with direct accesses, if calls of it run what is written, and no more."""
+def _helper_codes(
+    program: type[ProgramBase], name: str, elements: Mapping[str, Element], *, nests: bool
+) -> TwoCodes | None:
+    """The codes of a method of the user's own with direct accesses, if calls of it run what is written, and no more."""
     member = inspect.getattr_static(program, name, None)
     if not elements or not isinstance(member, types.FunctionType) or not is_helper(program, name):
         return None
-    return direct_code(member, elements) if helper_function(program, name) is member else None
+    return direct_codes(member, elements, Sure(nests=nests)) if helper_function(program, name) is member else None
 
 
 def _begun(name: str, method: Callable[..., Any], begins: Any, *, asks: bool) -> Callable[..., Any]:

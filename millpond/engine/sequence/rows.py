@@ -37,8 +37,8 @@ class SequenceRows:
         rows_count = sum(map(len, work))
         self._delivery.counters[IN_SEQUENCE] += rows_count
         # What rows before did is sure: none of these is undone any more.
-        for overlay in state.overlays if self.count else ():
-            overlay.begin()
+        if self.count:
+            state.know()
         self.count += rows_count
         order, owners, rows = merge_order(self._plan, list(work))
         reach = Reach([], state.overlays)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
 from millpond.checkpoint.records.work import Changed
-from millpond.compiler.back.direct import DirectCode
+from millpond.compiler.back.direct import TwoCodes
 from millpond.compiler.back.sequence import as_function
 from millpond.compiler.plan.routing import argument_hash
 from millpond.crashpoints import crashpoint
@@ -74,7 +74,7 @@ class SequenceJournal(Journal):
 class SequenceState(WorkingState):
     """All elements of a program, each entry read when it is touched, and the `program` whose attributes they are.
 
-    `ends` is what ends a row, `begins` what begins one: if there is partial state, the instance that it meets.
+    `begins` is what begins a row: if there is partial state, the instance that it meets.
     """
 
     def prepare(self, epoch: EpochPlan, base: Spilled) -> None:
@@ -94,6 +94,7 @@ class SequenceState(WorkingState):
         self.program = object.__new__(shipped)
         self._instances: dict[str, list[Any]] = {}
         self._overlays: list[SequenceOverlay] = []
+        self._by_name: dict[str, list[SequenceOverlay]] = {}
         containers: dict[str, Any] = {}
         for name, element in self._plan.program.elements.items():
             if name.endswith(DUE):
@@ -108,28 +109,77 @@ class SequenceState(WorkingState):
         self._given = {**containers, JOURNAL: self._journal}
         self._direct = {name: one for name, held in containers.items() if (one := self._reachable(held)) is not None}
         vars(self.program).update(self._given)
-        self.ends: list[Ending] = [one.ending for one in self._overlays if one.ending is not None]
         self.begins = self._meet if self._instances else None
         self._methods: dict[str, Callable[..., Any]] = {}
+        self._helpers: set[str] = set()
+        self._quick = True
+        for overlay in self._lasting():
+            overlay.quick = True
         self._points = {name: entry.point for name, entry in self._plan.program.entries.items()}
 
-    def method(self, name: str, function: Callable[..., Any], codes: Mapping[str, DirectCode]) -> Callable[..., Any]:
+    def method(self, name: str, function: Callable[..., Any], codes: Mapping[str, TwoCodes]) -> Callable[..., Any]:
         """Return the method of an entry point over the state at hand; `codes` are those of it and of its helpers."""
+        if self._quick and not all(overlay.quick for overlay in self._lasting()):
+            self._note_rows()
         if name not in self._methods:
             reached = {name: overlay.reached for name, overlay in self._direct.items()}
-            for one, code in codes.items():
+            for one, both in codes.items():
+                code = both.quick if self._quick else both.noting
                 if one == name:
                     function = code.bound(as_function(function), reached)
                 elif one not in self._given:
                     helper = inspect.getattr_static(type(self.program), one)
                     self._given[one] = types.MethodType(code.bound(helper, reached), self.program)
+                    self._helpers.add(one)
             vars(self.program).update(self._given)
             self._methods[name] = function
         return self._methods[name]
 
+    def know(self) -> None:
+        """Know entries as they are now: what rows before did is sure."""
+        for overlay in self._overlays:
+            overlay.begin()
+        if self._quick and any(overlay.is_large for overlay in self._lasting()):
+            self._note_rows()
+
+    def _note_rows(self) -> None:
+        """Note from now on what each row changes."""
+        self._quick = False
+        for overlay in self._lasting():
+            overlay.note_rows()
+        self._methods.clear()
+        for name in self._helpers:
+            del self._given[name], vars(self.program)[name]
+        self._helpers.clear()
+
+    def read_ahead(self, keys: Iterable[tuple[str, Iterable[Any]]]) -> None:
+        """Read the entries of some keys at once, by element."""
+        for name, units in keys:
+            self._direct[name].read_ahead(units)
+
+    def endings(self, names: Collection[str]) -> list[Ending]:
+        """Return what ends a row, for some elements alone; those that expire end with every one."""
+        return [
+            one.ending
+            for name, overlays in self._by_name.items()
+            for one in overlays
+            if one.ending is not None and (name in names or isinstance(one, SequenceAged))
+        ]
+
+    def end_rows(self) -> None:
+        """Make values of what is left to be looked at when some rows have ended, since nobody could tell before."""
+        for overlay in self._overlays:
+            if overlay.ending is not None and overlay.ending[0]:
+                overlay.ending[1]()
+
+    def _lasting(self) -> Iterator[SequenceOverlay]:
+        """Return the overlays of what does not expire."""
+        return (overlay for overlay in self._overlays if not isinstance(overlay, SequenceAged))
+
     def _add(self, name: str, group: int | None) -> Any:
         overlay = self._make_whole(name, group)
         self._overlays.append(overlay)
+        self._by_name.setdefault(name, []).append(overlay)
         if isinstance(overlay.container, Windows):
             overlay.container.clock = adding_now_us(overlay.container.place)
             overlay.container.know(self._plan.windows_since(name))
@@ -212,17 +262,20 @@ class SequenceState(WorkingState):
     def put_down(self) -> None:
         """Put down what changed, and read all again when it is touched.
 
-        What expires stays: in event time, rows of another time see more of it than a checkpoint keeps.
+        What expires in event time stays: rows of another time see more of it than a checkpoint keeps.
         """
-        lasting = [overlay for overlay in self._overlays if not isinstance(overlay, SequenceAged)]
-        self._spilled.put(Changes.sorted(overlay.changes() for overlay in lasting))
-        for overlay in lasting:
+        going = [overlay for overlay in self._overlays if not self._stays(overlay)]
+        self._spilled.put(Changes.sorted(overlay.changes() for overlay in going))
+        for overlay in going:
             overlay.forget()
+
+    def _stays(self, overlay: SequenceOverlay) -> bool:
+        return self._plan.event_time and isinstance(overlay, SequenceAged)
 
     def _put_all_down(self) -> None:
         self.put_down()
-        aged = [overlay for overlay in self._overlays if isinstance(overlay, SequenceAged)]
-        self._spilled.put(Changes.sorted(overlay.changes() for overlay in aged))
+        left = filter(self._stays, self._overlays)
+        self._spilled.put(Changes.sorted(overlay.changes() for overlay in left))
 
     def save_by_home(self, storage: Storage, mark: str, rows: int) -> Changed:
         """Write what changed, files for each partition that owns some of it; what was put down by the portion."""

@@ -2,6 +2,8 @@
 
 They are a `Map` in every operation, also where C code asks. What a row may leave with an object in two places, or of a
 type that does not fit, is touched: it becomes a value when the row ends, as in plain Python.
+
+The entries lie in a plain dict beside, `held`, which Python reaches faster than a dict with operations of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import datetime
 import enum
 import uuid
 from collections.abc import Callable, Iterator
-from itertools import islice
 from sys import getrefcount
 from typing import Any, Final, Protocol
 
@@ -26,7 +27,9 @@ from millpond.state.containers.vector import Vector
 
 
 class Asked(Protocol):
-    """What entries are read from, and what notes how they were."""
+    """What entries are read from, and what notes how they were; if it is `quick`, rows are undone all at once."""
+
+    quick: bool
 
     def ask(self, unit: Any) -> None:
         """Read an entry that was not asked for."""
@@ -53,12 +56,6 @@ _FLOOR: Final = _Floor()
 UNREAD: Final = object()
 """Says of an entry that it was neither read nor written: it was what the base has."""
 
-_get = dict.get
-_getitem = dict.__getitem__
-_setitem = dict.__setitem__
-_contains = dict.__contains__
-
-
 _EXACT: Final = frozenset((int, str, bytes, bool, datetime.date, uuid.UUID))
 
 
@@ -76,6 +73,7 @@ class Entries(Map[Any, Any]):
     """
 
     source: Asked
+    held: dict[Any, Any]
     keys_codec: KeyCodec
     values_codec: ValueCodec
     exact: type | None
@@ -84,28 +82,28 @@ class Entries(Map[Any, Any]):
     asked: dict[Any, bytes | None]
     noted: dict[Any, Any]
 
-    __slots__ = ("allowed", "asked", "exact", "keys_codec", "noted", "source", "touched", "values_codec")
+    __slots__ = ("allowed", "asked", "exact", "held", "keys_codec", "noted", "source", "touched", "values_codec")
 
     def end_row(self) -> None:
         """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
         renew = self.values_codec.renew
         try:
             for key in self.touched:
-                if _contains(self, key):
-                    _setitem(self, key, renew(_getitem(self, key)))
+                if key in self.held:
+                    self.held[key] = renew(self.held[key])
         finally:
             self.touched.clear()
 
     # --- the raw dict
 
-    def units(self) -> Iterator[Any]:
-        """Return the keys of the entries that are held, in the order in which they came."""
-        return islice(dict.__iter__(self), 1, None)
+    def begin(self) -> None:
+        """Hold nothing, and let C code that looks into the dict itself find that it must ask."""
+        self.held = {}
+        dict.__setitem__(self, _FLOOR, None)
 
-    def empty(self) -> None:
-        """Hold nothing."""
-        dict.clear(self)
-        _setitem(self, _FLOOR, None)
+    def _ordered(self) -> dict[Any, Any]:
+        held = self.held
+        return {key: held[key] for key in self}
 
     def _meet(self, key: Any) -> None:
         """Check a key, and read its entry if that was not done before."""
@@ -116,7 +114,7 @@ class Entries(Map[Any, Any]):
 
     def _note_all(self) -> None:
         self.source.ask_all()
-        for key in list(self.units()):
+        for key in list(self.held):
             self.source.note(key)
 
     # --- what a dict does
@@ -126,25 +124,25 @@ class Entries(Map[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         self._meet(key)
-        value = _get(self, key, MISSING)
+        value = self.held.get(key, MISSING)
         return self._absent(key) if value is MISSING else value
 
     def __contains__(self, key: object) -> bool:
         self._meet(key)
-        return _contains(self, key)
+        return key in self.held
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the entry, or `default`."""
         self._meet(key)
-        return _get(self, key, default)
+        return self.held.get(key, default)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if type(key) is not self.exact or not (_contains(self, key) or key in self.asked):
+        if type(key) is not self.exact or not (key in self.held or key in self.asked):
             self.keys_codec.check(key)
         self.source.note(key)
         if type(value) not in self.allowed:
             self.touched[key] = None
-        _setitem(self, key, value)
+        self.held[key] = value
 
     def __delitem__(self, key: Any) -> None:
         self.pop(key)
@@ -160,20 +158,20 @@ class Entries(Map[Any, Any]):
         # Read first, so that what the base has is known, and a tombstone is written for it.
         self._meet(key)
         self.source.note(key)
-        return dict.pop(self, key, *default)
+        return self.held.pop(key, *default)
 
     def clear(self) -> None:
         """Remove all entries."""
         self._note_all()
-        self.empty()
+        self.held.clear()
 
     def __iter__(self) -> Iterator[Any]:
         self.source.ask_all()
-        return iter(in_key_order(self.units()))
+        return iter(in_key_order(self.held))
 
     def __len__(self) -> int:
         self.source.ask_all()
-        return dict.__len__(self) - 1
+        return len(self.held)
 
     def __eq__(self, other: object) -> bool:
         return self._ordered() == (other._ordered() if isinstance(other, Map) else other)
@@ -220,9 +218,16 @@ class Numbers(Entries, Vector[Any]):
 
 
 class Hidden(Entries):
-    """Entries whose values are changed in place, by their container alone: whatever is read may be changed."""
+    """Entries whose values are changed in place, by their container alone: whatever is read may be changed.
 
-    __slots__ = ()
+    What was met since the last known point is `met`, if rows are undone all at once. Else `coded` is what entries were
+    as bytes, as far as that is known and not what the base has; of those that are gone it says nothing.
+    """
+
+    coded: dict[Any, bytes]
+    met: dict[Any, None]
+
+    __slots__ = ("coded", "met")
 
     def __getitem__(self, key: Any) -> Any:
         self._meet(key)
@@ -233,7 +238,7 @@ class Hidden(Entries):
         """Return the entry, or `default`."""
         self._meet(key)
         self.source.note(key)
-        return _get(self, key, default)
+        return self.held.get(key, default)
 
     def _ordered(self) -> dict[Any, Any]:
         self._note_all()
@@ -243,24 +248,24 @@ class Hidden(Entries):
 class Objects(Hidden):
     """Entries whose values are handed out and can be changed: whatever is read is touched, too.
 
-    `coded` is what entries were as bytes when the row ended that touched them last; of those that are gone it says
-    nothing.
+    `coded` is what entries were when the row ended that touched them last.
     """
 
-    coded: dict[Any, bytes]
-
-    __slots__ = ("coded",)
+    __slots__ = ()
 
     def end_row(self) -> None:
         """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
-        renew, coded = self.values_codec.renew_coded, self.coded
+        renew, coded, held = self.values_codec.renew_coded, self._coding(), self.held
         try:
             for key in self.touched:
-                if _contains(self, key):
-                    value, coded[key] = renew(_getitem(self, key))
-                    _setitem(self, key, value)
+                if key in held:
+                    held[key], coded[key] = renew(held[key])
         finally:
             self.touched.clear()
+
+    def _coding(self) -> dict[Any, bytes]:
+        """Return where it is put what entries are when a row ends."""
+        return {} if self.source.quick else self.coded
 
     def __getitem__(self, key: Any) -> Any:
         value = Hidden.__getitem__(self, key)
@@ -293,17 +298,17 @@ class Lists(Objects):
     def end_row(self) -> None:
         """Make a value of what is in each place that was touched; one that does not fit its type is refused."""
         encode, kind, items = self.flat
-        coded = self.coded
+        coded, held = self._coding(), self.held
         try:
             for key in self.touched:
-                value: Any = _get(self, key, MISSING)
+                value: Any = held.get(key, MISSING)
                 if value is MISSING:
                     continue
                 coded[key] = data = encode(value)
                 if type(value) is not kind or not items.issuperset(map(type, value)):
                     self.values_codec.check(value)
                 if getrefcount(value) > _ALONE:
-                    _setitem(self, key, self.values_codec.decode(data))
+                    held[key] = self.values_codec.decode(data)
         except UNFIT:
             self.values_codec.check(value)
             raise
@@ -315,7 +320,7 @@ def _references(others: int) -> int:
     """Count what refers to a value that is in a dict, in a variable of whoever asks, and in some others."""
     held: dict[str, list[int]] = {"a": []}
     elsewhere = [held["a"]] * others
-    value: Any = _get(held, "a", elsewhere)
+    value: Any = held.get("a", elsewhere)
     return getrefcount(value)
 
 

@@ -1,14 +1,14 @@
 """The overlay of an element for rows in sequence: all of it, wherever it lies, read when it is touched.
 
 What entries were at the last known point is noted when they are first touched, so that rows can be undone at any time.
+Until a row has raised, an overlay is `quick`: no row is noted by itself then, and all since that point are undone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from itertools import compress
+from itertools import chain, compress, islice
 from operator import ne
 from typing import Any, Final
 
@@ -24,12 +24,18 @@ from millpond.state.overlay import Base
 from millpond.state.sequence.entries import UNREAD, Counts, Entries, Hidden, Lists, Numbers, Objects, exact_type
 from millpond.state.units import in_store_order, store_keys_of
 
-_contains = dict.__contains__
-_getitem = dict.__getitem__
 _NOTHING: Final[frozenset[type]] = frozenset()
 
 READ_BY_READ: Final = 4
 """To read an entry by itself costs about so many times what it costs in a walk over all of them."""
+
+NUMBER_BYTES: Final = 80
+"""What a number takes in a list and in the copy of it."""
+
+_NUMBERS: Final = frozenset((int, float, bool, type(None)))
+
+COPIED_MAX: Final = 1 << 20
+"""So many entries are copied at most to know them."""
 
 ENTRY_BYTES: Final = 400
 OBJECTS_BY_BYTES: Final = 4
@@ -69,6 +75,13 @@ class SequenceOverlay:
         self._noted: dict[Any, Any] = {}
         self._log: list[tuple[Any, Any]] = []
         self._free = [True]
+        # Of a quick overlay: what entries were at the known point, None if there was none. Of values that can change
+        # in place, these are those that were met before it, as copies or bytes; some of them were gone by then.
+        self.quick = False
+        self._point: dict[Any, Any] | None = None
+        self._asked_then = 0
+        self._removed: set[Any] = set()
+        self._copies = element.values.flat is not None and element.values.flat[2] <= _NUMBERS
         self.growth = 0
         self.entries = self._make()
         self.container = self._wrap()
@@ -84,8 +97,8 @@ class SequenceOverlay:
             made = Entries()
         else:
             made = Hidden() if not element.holds_objects else Lists() if values.flat else Objects()
-        if isinstance(made, Objects):
-            made.coded = {}
+        if isinstance(made, Hidden):
+            made.coded, made.met = {}, {}
         if isinstance(made, Lists) and values.flat is not None:
             made.flat = values.flat
         made.source, made.keys_codec, made.values_codec = self, element.keys, values
@@ -93,7 +106,7 @@ class SequenceOverlay:
         # Of what the container itself makes nothing is looked at.
         made.allowed = values.scalars or _NOTHING
         made.touched, made.asked, made.noted = {}, self._before, self._noted
-        made.empty()
+        made.begin()
         return made
 
     def _wrap(self) -> Any:
@@ -113,10 +126,8 @@ class SequenceOverlay:
         """What code uses that reaches entries directly; `free` is true while notes are those of no part of a row."""
         entries = self.entries
         return {
-            "raw": entries,
-            "get": dict.get.__get__(entries),
-            "has": _contains.__get__(entries),
-            "set": dict.__setitem__,
+            "held": entries.held,
+            "get": entries.held.get,
             "key": entries.exact,
             "allowed": entries.allowed,
             "asked": entries.asked,
@@ -124,9 +135,10 @@ class SequenceOverlay:
             "note": self._noted.setdefault,
             "coded": entries.coded if isinstance(entries, Objects) else {},
             "code": entries.coded.get if isinstance(entries, Objects) else None,
-            "pop": dict.pop.__get__(entries),
+            "pop": entries.held.pop,
             "log": self._log.append,
             "mark": entries.touched.setdefault,
+            "met": entries.met.setdefault if isinstance(entries, Hidden) else None,
             "free": self._free,
         }
 
@@ -148,8 +160,28 @@ class SequenceOverlay:
     def ask(self, unit: Any) -> None:
         """Read an entry that was not asked for; one that was written since stays what it is."""
         value = self.fetch(unit)
-        if value is not MISSING and not _contains(self.entries, unit):
-            dict.__setitem__(self.entries, unit, value)
+        if value is not MISSING and unit not in self.entries.held:
+            self.entries.held[unit] = value
+
+    def read_ahead(self, units: Iterable[Any]) -> None:
+        """Read entries at once that rows may touch, as far as they were not asked for."""
+        fresh = [unit for unit in dict.fromkeys(units) if unit not in self._before]
+        if not fresh:
+            return
+        self._fetches += len(fresh)
+        if not self._all_loaded and self._fetches > self._fetches_max:
+            self.ask_all()
+            fresh = [unit for unit in fresh if unit not in self._before]
+        if self._all_loaded:
+            self._before.update(dict.fromkeys(fresh))
+            return
+        found = self._known(self._base.get_many(self._keys(fresh)))
+        self._before.update(zip(fresh, found, strict=True))
+        there = [(unit, value) for unit, value in zip(fresh, found, strict=True) if value is not None]
+        held = self.entries.held
+        values = self._element.values.decode_many([value for _, value in there])
+        for (unit, _), value in zip(there, values, strict=True):
+            held.setdefault(unit, value)
 
     def fetch(self, unit: Any) -> Any:
         """Load one entry, or MISSING if the base has none or it was fetched before."""
@@ -169,9 +201,9 @@ class SequenceOverlay:
 
     def ask_all(self) -> None:
         """Read all entries that were not asked for."""
+        held = self.entries.held
         for unit, value in self.fetch_all().items():
-            if not _contains(self.entries, unit):
-                dict.__setitem__(self.entries, unit, value)
+            held.setdefault(unit, value)
 
     def fetch_all(self) -> Mapping[Any, Any]:
         """Load every entry that was not fetched before."""
@@ -200,9 +232,75 @@ class SequenceOverlay:
         """Know entries as they are now."""
         self._noted.clear()
         self._log.clear()
+        if self.quick:
+            self._asked_then = len(self._before)
+            if isinstance(self.entries, Hidden):
+                self._point = self._point or {}
+                self._keep_met(self.entries, self._point)
+            else:
+                self._point = self.entries.held.copy()
+
+    def _keep_met(self, entries: Hidden, point: dict[Any, Any]) -> None:
+        """Keep what entries are that were met since the known point."""
+        held = entries.held
+        there = [unit for unit in entries.met if unit in held]
+        if self._copies:
+            point.update((unit, held[unit].copy()) for unit in there)
+        else:
+            point.update(zip(there, self._encoded(there), strict=True))
+        self._removed.difference_update(there)
+        for unit in entries.met.keys() - there:
+            point.pop(unit, None)
+            self._removed.add(unit)
+        entries.met.clear()
+
+    def _encoded(self, units: Sequence[Any]) -> list[bytes]:
+        return self._element.values.encode_many(list(map(self.entries.held.__getitem__, units)))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to know entries anew costs more than to note what rows change."""
+        return not isinstance(self.entries, Hidden) and len(self.entries.held) > COPIED_MAX
+
+    def note_rows(self) -> None:
+        """Be quick no more, at a point that is known."""
+        entries, point = self.entries, self._point or {}
+        if self.quick and isinstance(entries, Objects) and point:
+            coded = zip(point, self._encoded(list(point)) if self._copies else point.values(), strict=True)
+            entries.coded.update(coded)
+        self.quick, self._point = False, None
+        self._removed.clear()
+
+    def _undo_all(self) -> None:
+        """Make all entries what they were at the last known point, or first; from now on, rows are noted."""
+        entries, point, before, decode = self.entries, self._point, self._before, self._element.values.decode
+        if point is None:
+            self.forget(held=READ_BY_READ * self._fetches_max)
+        elif isinstance(entries, Hidden):
+            for unit in entries.met:
+                kept = point.get(unit)
+                if kept is not None and self._copies:
+                    entries.held[unit] = kept.copy()
+                    continue
+                data = before.get(unit) if kept is None and unit not in self._removed else kept
+                if data is None:
+                    entries.held.pop(unit, None)
+                else:
+                    entries.held[unit] = decode(data)
+            entries.met.clear()
+        else:
+            read_since = islice(before.items(), self._asked_then, None)
+            entries.held.clear()
+            entries.held.update((unit, decode(data)) for unit, data in read_since if data is not None)
+            entries.held.update(point)
+        entries.touched.clear()
+        self.note_rows()
 
     def undo(self) -> None:
         """Make all entries what they were when it began; what they were first, if it never did."""
+        if self.quick:
+            self._undo_all()
+            return
         # Of several notes the first one counts.
         self._bring_back({**dict(reversed(self._log)), **self._noted})
         self.begin()
@@ -216,7 +314,9 @@ class SequenceOverlay:
     def leave(self, *, keep: bool) -> None:
         """End such a part: keep what it did, or undo it."""
         frame = self._frames.pop()
-        if keep and not self._frames and self._logs:
+        if keep and not self._frames and self.quick:
+            pass
+        elif keep and not self._frames and self._logs:
             self._log += frame.items()
         elif keep:
             around = self._frames[-1] if self._frames else self._noted
@@ -229,6 +329,11 @@ class SequenceOverlay:
 
     def note(self, unit: Any) -> None:
         """Note what an entry is before it is touched, if that is not known yet."""
+        if self.quick:
+            if isinstance(self.entries, Hidden):
+                self.entries.met[unit] = None
+            if not self._frames:
+                return
         notes = self._frames[-1] if self._frames else self._noted
         if self._logs and not self._frames:
             self._log.append((unit, self._now(unit)))
@@ -243,20 +348,20 @@ class SequenceOverlay:
     def _now(self, unit: Any) -> Any:
         """Return what brings an entry back: a value that can't be changed, or bytes; MISSING if there is none."""
         entries = self.entries
-        if not _contains(entries, unit):
+        if unit not in entries.held:
             return MISSING if unit in self._before or self._all_loaded else UNREAD
         if not isinstance(entries, Hidden):
-            return _getitem(entries, unit)
-        if isinstance(entries, Objects) and unit not in entries.touched:
+            return entries.held[unit]
+        if isinstance(entries, Objects) and not self.quick and unit not in entries.touched:
             data = entries.coded.get(unit) or self._before.get(unit)
             if data is not None:
                 return data
-        return self._element.values.encode(_getitem(entries, unit))
+        return self._element.values.encode(entries.held[unit])
 
     def _bring_back(self, noted: Mapping[Any, Any]) -> None:
         entries, decode = self.entries, self._element.values.decode
         for unit, was in noted.items():
-            coded = entries.coded if isinstance(entries, Objects) else {}
+            coded = entries.coded if isinstance(entries, Objects) and not self.quick else {}
             coded.pop(unit, None)
             value = was
             if was is UNREAD:
@@ -266,9 +371,9 @@ class SequenceOverlay:
             elif was is not MISSING and isinstance(entries, Hidden):
                 value, coded[unit] = decode(was), was
             if value is MISSING:
-                dict.pop(entries, unit, None)
+                entries.held.pop(unit, None)
             else:
-                dict.__setitem__(entries, unit, value)
+                entries.held[unit] = value
 
     def _find_overwritten(self, units: Sequence[Any]) -> None:
         """Look up what the base holds for units that were written without being read."""
@@ -284,16 +389,21 @@ class SequenceOverlay:
         """Return what differs from the base, in store order; tombstones are behind it."""
         entries = self.entries
         entries.end_row()
-        keys, live = self._in_store_order(list(entries.units()))
+        held = entries.held
+        keys, live = self._in_store_order(list(held))
         self._find_overwritten(live)
         before = list(map(self._before.__getitem__, live))
         values: list[bytes | None]
-        if isinstance(entries, Objects):
+        if self.quick and isinstance(entries, Hidden):
+            met = entries.met.keys() | (self._point or {}).keys()
+            changing = [unit for unit in live if unit in met]
+            values = list(map(dict(zip(changing, self._encoded(changing), strict=True)).get, live, before))
+        elif isinstance(entries, Objects):
             values = list(map(entries.coded.get, live, before))
         else:
-            values = [*self._element.values.encode_many(list(map(partial(_getitem, entries), live)))]
+            values = [*self._encoded(live)]
         changed = list(map(ne, values, before))
-        gone = [unit for unit, old in self._before.items() if old is not None and not _contains(entries, unit)]
+        gone = [unit for unit, old in self._before.items() if old is not None and unit not in held]
         self.growth += before.count(None) - len(gone)
         return Changes(
             [*compress(keys, changed), *self._keys(gone)], [*compress(values, changed), *([None] * len(gone))]
@@ -310,17 +420,26 @@ class SequenceOverlay:
     @property
     def size_bytes(self) -> int:
         """About what the entries that are held take in memory."""
-        coded = self.entries.coded.values() if isinstance(self.entries, Objects) else ()
-        return self._size_of(max(len(self._before), dict.__len__(self.entries)), (*self._before.values(), *coded))
+        entries = self.entries
+        coded = entries.coded.values() if isinstance(entries, Hidden) else ()
+        size = self._size_of(max(len(self._before), len(entries.held)), chain(self._before.values(), coded))
+        if self.quick and isinstance(entries, Hidden):
+            self.begin()
+            kept = sum(map(len, (self._point or {}).values()))
+            size += (NUMBER_BYTES if self._copies else OBJECTS_BY_BYTES) * kept
+        return size
 
     def _size_of(self, entries: int, stored: Iterable[bytes | None]) -> int:
         return entries * ENTRY_BYTES + OBJECTS_BY_BYTES * sum(map(len, filter(None, stored)))
 
     def forget(self, *, held: float = math.inf) -> None:
         """Hold nothing, between two rows and once the base has all that changed; it has about `held` entries then."""
-        self.entries.empty()
-        if isinstance(self.entries, Objects):
+        self.entries.held.clear()
+        if isinstance(self.entries, Hidden):
             self.entries.coded.clear()
+            self.entries.met.clear()
+        self._point = None
+        self._removed.clear()
         self._forget_read(held)
 
     def _forget_read(self, held: float) -> None:

@@ -22,7 +22,7 @@ class SequenceTimers(SequenceOverlay):
     def changes(self) -> Changes:
         """Return what differs from the base, unordered."""
         keys, values = super().changes()
-        held = {unit: dict.__getitem__(self.entries, unit) for unit in self.entries.units()}
+        held = self.entries.held
         moments = (self._timers.moment(value) for value in held.values())
         at = min((at for at in moments if at is not None), default=None)
         if at is not None:
