@@ -52,10 +52,10 @@ class WorkRoot:
         # Its kinds with another layout are no folders to put something else into.
         if type(kept) is FileStorage:
             own = Path(kept.url)
-            return cls(storage, given or own, own / OUTPUTS)
+            return cls(kept, given or own, own / OUTPUTS)
         # On a cluster the local stores are each host's own.
         beside = _beside(Path(local_root), checkpoint_uuid) if one_host and given is None else None
-        return cls(storage, given or beside, Path(IN_CHECKPOINT))
+        return cls(kept, given or beside, Path(IN_CHECKPOINT))
 
     @property
     def shares_files(self) -> bool:
