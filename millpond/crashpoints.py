@@ -104,10 +104,13 @@ IN_LEVELS = (
 IN_STORES = ("store.begun", "store.caught_up", "store.dropped", "scratch.filled", "snapshot.asked")
 """Local stores that are restored in parts, advanced behind an epoch or dropped, and snapshots made elsewhere."""
 
+IN_PARTS = ("part.computed",)
+"""An epoch that is cut around a few rows in sequence: some of its parts are done."""
+
 IN_SINKS = ("kafka.sent", "kafka.flushed", "kafka.committed", "table.staged", "table.committed")
 """Inside the transactions of sinks: rows are there and nobody sees them, or all see them and nobody knows it yet."""
 
-POINTS = (*IN_EPOCHS, *IN_STORAGE, *IN_TIDYING, *BY_HAND, *IN_LEVELS, *IN_STORES, *IN_SINKS)
+POINTS = (*IN_EPOCHS, *IN_STORAGE, *IN_TIDYING, *BY_HAND, *IN_LEVELS, *IN_STORES, *IN_PARTS, *IN_SINKS)
 """Every point there is; the crash tests visit all of them."""
 
 _seen: Counter[str] = Counter()

@@ -36,7 +36,7 @@ from millpond.compiler.plan.gather import gather
 from millpond.compiler.plan.key_slice.key_sets import find_key_sets
 from millpond.compiler.plan.split import split
 from millpond.compiler.plan.stratify import stratify
-from millpond.compiler.plan.ways import Ways
+from millpond.compiler.plan.way_choice import Ways
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.entries import abstract_methods
@@ -95,8 +95,7 @@ def draft_program(program: type[ProgramBase], until: Pass = generate, uncut: Ite
     ways = Ways(uncut)
     read: dict[frozenset[str], Draft] = {}
     draft = _draft(program, ways, until, read)
-    while draft.obstacles:
-        ways.slow_down(draft)
+    while ways.slow_down(draft):
         draft = _draft(program, ways, until, read)
     if until is generate:
         check_sequence(draft)

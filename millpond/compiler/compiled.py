@@ -198,6 +198,17 @@ class CompiledTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Meets:
+    """Which instance of partial state a row meets: that of a key of some columns, else that of all its arguments.
+
+    It is `sure` if that says all, so that it can be told in any way to run: no key that a method computes decides.
+    """
+
+    key: tuple[str, ...] | None = None
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledEntry:
     """An entry point as a graph of tasks, the first one first.
 
@@ -211,6 +222,7 @@ class CompiledEntry:
     commutes: bool
     steps: int | None
     aborts: bool = False
+    meets: Meets = Meets()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,14 @@ from millpond.checkpoint.records.manifest import Loss
 from millpond.checkpoint.records.work import EpochOutcome, EpochWork, Parent
 from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
+from millpond.crashpoints import crashpoint
 from millpond.engine.assemble import assemble
 from millpond.engine.durability.inputlog import with_input
 from millpond.engine.failures import leaving_out
 from millpond.engine.local_state.initialstate import LoadReport, Target
 from millpond.engine.messages import Control
-from millpond.engine.plan import EpochPlan, Excluded, Level, ProgramPlan
+from millpond.engine.plan import NOTHING_EARLIER, Earlier, EpochPlan, Excluded, Level, ProgramPlan
+from millpond.engine.sequence.cutting import after, as_one, has_room, in_turn
 from millpond.engine.sequence.ways import in_sequence
 from millpond.engine.time.eventtime import ParentWatermark
 from millpond.engine.time.timekeeping import Firing
@@ -32,6 +34,7 @@ from millpond.engine.time.timers import Due, Look
 from millpond.errors import ProgramError
 from millpond.keygroups import Layout
 from millpond.program import ProgramBase
+from millpond.storage.open import open_storage
 
 Rows = TypeVar("Rows")
 """The rows of an epoch, as an engine takes them."""
@@ -130,7 +133,36 @@ RunTasks = Callable[[ProgramPlan, EpochPlan], Reported]
 """Runs all tasks of an epoch by a plan, which may be another one than that of the run."""
 
 
-def work_of_rows(plan: ProgramPlan, request: Request, run_tasks: RunTasks, source_prefix: str = "") -> Computed:
+class Part(NamedTuple):
+    """Rows of an epoch that run in one way, after those of the parts before it."""
+
+    plan: ProgramPlan
+    run_tasks: RunTasks
+
+
+def work_of_parts(parts: Sequence[Part], whole: Part, request: Request, source_prefix: str = "") -> Computed:
+    """Compute an epoch part by part, each on what those before it changed; as a `whole` if that has no room."""
+    earlier, works, controls = Earlier(), list[EpochWork](), list[Control]()
+    storage = open_storage(whole.plan.storage_url)
+    for part in parts:
+        before = works[-1].counters if works else request.before
+        work, told = work_of_rows(*part, replace(request, before=before), source_prefix, earlier)
+        controls += in_turn(told, earlier.steps)
+        works.append(work)
+        earlier = after(storage, request.parent.mark, earlier, work, part.plan.steps)
+        crashpoint("part.computed")
+        if not has_room(whole.plan, earlier):
+            return work_of_rows(*whole, request, source_prefix)
+    return Computed(as_one(works, earlier.changed), controls)
+
+
+def work_of_rows(
+    plan: ProgramPlan,
+    run_tasks: RunTasks,
+    request: Request,
+    source_prefix: str = "",
+    earlier: Earlier = NOTHING_EARLIER,
+) -> Computed:
     """Compute an epoch over rows; one in which rows raise that may not stop it is run again without them."""
     parent = request.parent
 
@@ -143,6 +175,7 @@ def work_of_rows(plan: ProgramPlan, request: Request, run_tasks: RunTasks, sourc
             excluded=excluded,
             until=until,
             watermark=request.watermark,
+            earlier=earlier,
         )
         return _computed(used, epoch, request, run_tasks)
 
@@ -171,10 +204,18 @@ def _uncut_plan(plan: ProgramPlan, rows: Iterable[Excluded]) -> ProgramPlan | No
         return None
     relaxed = {name for name, entry in plan.program.entries.items() if entry.point.relaxed}
     whole = frozenset({plan.feeds[row.feed].entry for row in rows} | relaxed)
+    if not all(entry.meets.sure for entry in plan.program.entries.values()):
+        # Which instance of partial state rows meet would be another matter in any other way.
+        return None
     program = _uncut_program(plan.program.made_of, whole)
-    if program is None or any(program.graph.why_sequence(name) for name in whole):
+    if program is None or any(program.graph.why_sequence(name) for name in whole) or not _meet_alike(program, plan):
         return in_sequence(plan)
     return replace(plan, program=program)
+
+
+def _meet_alike(program: CompiledProgram, plan: ProgramPlan) -> bool:
+    """Say whether rows meet the same instances of partial state as they do by a plan."""
+    return all(entry.meets == plan.program.entries[name].meets for name, entry in program.entries.items())
 
 
 _Compiled = dict[frozenset[str], CompiledProgram | None]

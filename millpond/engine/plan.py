@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from millpond.checkpoint.records.manifest import Elements
-from millpond.checkpoint.records.work import Parent
+from millpond.checkpoint.records.work import NO_CHANGE, Changed, Parent
 from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask
 from millpond.engine.local_state.openstate import Restore
 from millpond.engine.messages import Letter
@@ -223,6 +223,17 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the parts of an epoch before one of them did: so many steps, and what they changed, the later files last."""
+
+    steps: int = 0
+    changed: Changed = NO_CHANGE
+
+
+NOTHING_EARLIER = Earlier()
+
+
+@dataclass(frozen=True, slots=True)
 class EpochPlan:
     """One epoch: its number, the parent that its tasks open their state at, and how all names of sources begin.
 
@@ -230,7 +241,8 @@ class EpochPlan:
     microseconds since 1970, chosen once by the driver: what `self.now` says in all its tasks. `excluded` are rows that
     an earlier try found to raise: they are only tried, and leave nothing. In a relaxed program they are not even tried,
     and with `until`, only rows before that one are.
-    `watermark` is the one that was committed with the parent: rows with event times are late by it.
+    `watermark` is the one that was committed with the parent: rows with event times are late by it. If the epoch is cut
+    around rows in sequence, this is a part of it, on top of `earlier` ones.
     """
 
     epoch: int
@@ -241,6 +253,7 @@ class EpochPlan:
     excluded: tuple[Excluded, ...] = ()
     until: Excluded | None = None
     watermark: ParentWatermark = field(default_factory=ParentWatermark)
+    earlier: Earlier = NOTHING_EARLIER
 
     def source_name(self, short: str | None) -> str | None:
         """Return the whole name of a source that travelled without its beginning."""

@@ -37,7 +37,16 @@ from millpond.checkpoint.retention.retention import Keep
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.plan.routing import argument_hash
 from millpond.engine.arrowtypes import arrow_type, to_arrow
-from millpond.engine.compute import Computed, Engine, Reported, Request, work_of_messages, work_of_rows
+from millpond.engine.compute import (
+    Computed,
+    Engine,
+    Part,
+    Reported,
+    Request,
+    work_of_messages,
+    work_of_parts,
+    work_of_rows,
+)
 from millpond.engine.driver import Driver
 from millpond.engine.local_state.initialstate import Into, Load, LoadReport, Target, load_rows, loadable
 from millpond.engine.messages import decode_control
@@ -56,7 +65,7 @@ from millpond.engine.plan import (
 )
 from millpond.engine.publish.publish import Publisher
 from millpond.engine.publish.replies import ABORTED, REPLY
-from millpond.engine.sequence.ways import HOME, plan_for
+from millpond.engine.sequence.ways import HOME, cut_around, plan_for
 from millpond.engine.task.intake import feed_column, keep_column
 from millpond.engine.time.eventtime import FeedTime
 from millpond.engine.time.laterows import TIME
@@ -93,6 +102,10 @@ class Fed:
     rows: Sequence[Row]
     times: Sequence[int | None] = ()
     first: int = 0
+
+    def between(self, start: int, end: int) -> Fed:
+        """Return the rows from one up to another."""
+        return Fed(self.rows[start:end], self.times[start:end], self.first + start)
 
 
 class Simulated(Engine[Fed, pa.Table]):
@@ -299,8 +312,14 @@ class Simulated(Engine[Fed, pa.Table]):
 
     def compute_rows(self, rows: Fed, request: Request) -> Computed:
         """Run the tasks of an epoch over its rows."""
+        parts = cut_around(self._plan, [self._numbers[entry] for entry, _ in rows.rows])
+        if not parts:
+            return work_of_rows(*self._part(rows), request)
+        return work_of_parts([self._part(rows.between(*part)) for part in parts], self._part(rows), request)
+
+    def _part(self, rows: Fed) -> Part:
         chosen = plan_for(self._plan, {self._numbers[entry] for entry, _ in rows.rows})
-        return work_of_rows(chosen, request, lambda plan, epoch: self._run(plan, epoch, self._sent(plan, rows)))
+        return Part(chosen, lambda plan, epoch: self._run(plan, epoch, self._sent(plan, rows)))
 
     def compute_messages(self, left: pa.Table, request: Request) -> Computed:
         """Go on with messages that the parent left."""

@@ -73,11 +73,11 @@ def entry_facts(graph: Graph, entry: str) -> Iterator[str]:
     else:
         yield f"exact because: {why_exact(graph, entry)}"
     if graph.why_sequence(entry):
-        yield f"in sequence because: {graph.why_sequence(entry)}"
+        yield f"{entry}: in sequence, because {graph.why_sequence(entry)}"
         yield "exchanges: 1, to the one task in which all rows of an epoch run that has rows of it; others are as fast"
         return
     if graph.why_gathered(entry):
-        yield f"gathered because: {graph.why_gathered(entry)}"
+        yield f"{entry}: gathered, because {graph.why_gathered(entry)}"
         yield "exchanges: 1 (gathered), after a look at the keys, however many rows share keys"
         return
     ways = [dispatch_text(edge) for edge in cost.path if edge.source is not None or edge.dispatch is not Dispatch.ANY]

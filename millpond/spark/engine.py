@@ -11,7 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millpond.checkpoint.records.manifest import Loss
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.compute import Committed, Computed, Engine, Request, work_of_messages, work_of_rows
+from millpond.engine.compute import (
+    Committed,
+    Computed,
+    Engine,
+    Part,
+    Request,
+    work_of_messages,
+    work_of_parts,
+    work_of_rows,
+)
 from millpond.engine.durability.replaying import could_replay
 from millpond.engine.elastic.rebalancer import Rebalancer
 from millpond.engine.local_state.initialstate import LoadReport, Target
@@ -20,7 +29,8 @@ from millpond.engine.plan import Level, ProgramPlan
 from millpond.engine.time.timekeeping import Firing
 from millpond.engine.time.timers import Due, Look, look_here
 from millpond.keygroups import Layout
-from millpond.spark.exchange.compute import EpochJob, Packed, plan_of_rows, run_messages
+from millpond.spark.exchange.compute import EpochJob, Packed, run_messages
+from millpond.spark.exchange.pieces import Piece, pieces_of
 from millpond.spark.exchange.route import Shape, shorten_sources, union_feeds
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.feeds.feeds import Feed
@@ -129,9 +139,18 @@ class SparkEngine(Engine[Batch, DataFrame]):
         self, packed: Packed, rows: DataFrame, request: Request, one_task_rows: int, only_file: str | None = None
     ) -> Computed:
         short, prefix = shorten_sources(rows, packed.shape, only_file)
-        job = EpochJob(short, packed, one_task_rows, self._one_host, self._anchor(request))
+        anchor = self._anchor(request)
         with self._named(packed.plan, request):
-            return work_of_rows(plan_of_rows(packed.plan, short), request, job.run, prefix)
+            # What is small enough for one task gains nothing by several.
+            pieces = pieces_of(packed.plan, short, None if one_task_rows else self._small_rows)
+            *parts, whole = (self._part(piece, packed, one_task_rows, anchor) for piece in pieces)
+            if not parts:
+                return work_of_rows(*whole, request, prefix)
+            return work_of_parts(parts, whole, request, prefix)
+
+    def _part(self, piece: Piece, packed: Packed, one_task_rows: int, anchor: Anchor | None) -> Part:
+        job = EpochJob(piece.rows, packed, one_task_rows, self._one_host, anchor)
+        return Part(piece.plan, lambda plan, epoch: piece.check(job.run(plan, epoch)))
 
     def _named(self, plan: ProgramPlan, request: Request) -> AbstractContextManager[None]:
         """Let Spark's UI show which epoch a job is of."""

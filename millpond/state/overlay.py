@@ -15,7 +15,8 @@ Differences are found by comparing bytes, so that a value changed in place is se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from operator import is_not, ne
@@ -309,6 +310,7 @@ class Layered:
     def __init__(self, below: Base, changes: Mapping[bytes, bytes | None]) -> None:
         self._below = below
         self._changes = changes
+        self._ordered: list[bytes] | None = None
 
     def get(self, key: bytes) -> bytes | None:
         """Return one entry, or None."""
@@ -322,8 +324,18 @@ class Layered:
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """Return all entries whose key starts with `prefix`, in key order."""
         entries: dict[bytes, bytes | None] = dict(self._below.scan(prefix))
-        entries.update((key, value) for key, value in self._changes.items() if key.startswith(prefix))
+        entries.update((key, self._changes[key]) for key in self._beginning(prefix))
         return [(key, value) for key in sorted(entries) if (value := entries[key]) is not None]
+
+    def _beginning(self, prefix: bytes) -> Iterator[bytes]:
+        """Return the changed keys that begin so: a walk over an element asks group by group."""
+        if self._ordered is None:
+            self._ordered = sorted(self._changes)
+        ordered = self._ordered
+        for at in range(bisect_left(ordered, prefix), len(ordered)):
+            if not ordered[at].startswith(prefix):
+                break
+            yield ordered[at]
 
 
 class DictBase:

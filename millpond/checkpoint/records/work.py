@@ -106,6 +106,9 @@ class Changed(msgspec.Struct, frozen=True):
     unsynced: UnsyncedChanges = UnsyncedChanges()
 
 
+NO_CHANGE = Changed()
+
+
 @dataclass(frozen=True, slots=True)
 class EpochWork:
     """All that an epoch computed; `pending` are files of messages that the next epoch goes on with.

@@ -8,14 +8,25 @@ from types import MappingProxyType
 
 from millpond.compiler.back.sequence import sequence_entry, with_sequence
 from millpond.compiler.back.window_adds import only_adds
-from millpond.compiler.compiled import CompiledEntry, CompiledProgram, CompiledTask, KeyFunction, KeySets, TaskFunction
+from millpond.compiler.compiled import (
+    CompiledEntry,
+    CompiledProgram,
+    CompiledTask,
+    KeyFunction,
+    KeySets,
+    Meets,
+    TaskFunction,
+)
 from millpond.compiler.draft import Draft, Method, Piece
 from millpond.compiler.ir.jumps import Jump, successors
-from millpond.graph.model import Dispatch, Edge, Graph, StateNode, TaskNode
+from millpond.graph.model import Dispatch, Edge, Graph, Mode, StateNode, TaskNode
 from millpond.program import Element
 from millpond.program.program import dropped_elements
 from millpond.state.containers.counter import Counter
 from millpond.state.containers.set import Set
+
+_ARGUMENTS = "*"
+"""Stands for all parameters, where others are named."""
 
 
 def assemble(
@@ -71,7 +82,28 @@ def _entry(
     reads_only = reads_only_entry(method)
     commutes = reads_only or (commuting_entry(method, draft.elements) and not method.aborts)
     steps = steps_of(method)
-    return CompiledEntry(method.point, tasks, reads_only, commutes and not method.relaxed, steps, method.aborts)
+    return CompiledEntry(
+        method.point, tasks, reads_only, commutes and not method.relaxed, steps, method.aborts, instance_met(method)
+    )
+
+
+def instance_met(method: Method) -> Meets:
+    """Which instance of partial state rows of a method meet: where their key brings them, or they were before."""
+    homes: dict[int, set[str | None]] = {number: set() for number in range(len(method.pieces))}
+    waiting: list[tuple[int, str | None]] = [(0, _ARGUMENTS)]
+    while waiting:
+        number, home = waiting.pop()
+        piece = method.pieces[number]
+        here = piece.routed if piece.dispatch is Dispatch.BY_KEY else home
+        if here not in homes[number]:
+            homes[number].add(here)
+            waiting += [(way.target, here) for way in piece.exits]
+    local = [n for n, piece in enumerate(method.pieces) if any(one.mode is Mode.LOCAL for one in piece.accesses)]
+    met = {home for number in local for home in homes[number]} or {_ARGUMENTS}
+    if met == {_ARGUMENTS}:
+        return Meets()
+    (only,) = met if len(met) == 1 else (None,)
+    return Meets(sure=False) if only is None else Meets(tuple(filter(None, only.split(","))))
 
 
 def steps_of(method: Method) -> int | None:

@@ -218,6 +218,7 @@ class _Cutter:
             reason=self._reason(cut),
             loose=frozenset(name for name in inputs if cut.before is not None and self._is_loose(cut, name)),
             checked=cut.checked,
+            routed="" if cut.identity == THE_KEY else routable(cut.identity) or None,
         )
 
     def _is_loose(self, cut: _Cut, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a relaxed program leaves between steps and epochs: changes for the next step, messages for the next epoch."""
+"""What is left within an epoch and behind it: changes for the next step or part, messages for the next epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millpond.checkpoint.recovery import read_changes
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.arrowstream import read_stream
 from millpond.engine.messages import MESSAGE_SCHEMA, decode_control
-from millpond.engine.plan import ProgramPlan
+from millpond.engine.plan import Earlier, ProgramPlan
 from millpond.errors import EpochError, StorageError
 from millpond.graph.model import Dispatch
 from millpond.ids import PartitionId
@@ -31,6 +31,15 @@ def interim_changes(storage: Storage, controls: Sequence[bytes]) -> dict[bytes, 
     for control in sorted(map(decode_control, controls), key=lambda control: control.step):
         changed.update(control.changed.inline.pairs())
         for state_file in control.changed.files:
+            changed.update(read_changes(storage, state_file).pairs())
+    return changed
+
+
+def read_earlier(storage: Storage, earlier: Earlier, groups: Sequence[int]) -> dict[bytes, bytes | None]:
+    """Return what the earlier parts of an epoch changed of some key groups, and perhaps of others."""
+    changed = dict(earlier.changed.inline.pairs())
+    for state_file in earlier.changed.files if groups else ():
+        if state_file.overlaps(groups[0], groups[-1]):
             changed.update(read_changes(storage, state_file).pairs())
     return changed
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
-from millpond.checkpoint.records.work import Changed, Parent
+from millpond.checkpoint.records.work import Changed
 from millpond.compiler.back.direct import TwoCodes
 from millpond.compiler.back.sequence import as_function
 from millpond.compiler.plan.routing import argument_hash
 from millpond.crashpoints import crashpoint
+from millpond.engine.plan import EpochPlan
 from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.task.working import WorkingState
 from millpond.errors import EpochError
@@ -76,10 +77,11 @@ class SequenceState(WorkingState):
     `begins` is what begins a row: if there is partial state, the instance that it meets.
     """
 
-    def prepare(self, parent: Parent, base: Spilled) -> None:
+    def prepare(self, epoch: EpochPlan, base: Spilled) -> None:
         """Make the program, over what a checkpoint holds and what was put down of it."""
-        files = [*parent.snapshot, *(file for epoch in parent.deltas for file in epoch.files)]
-        self._held: float = sum(file.entries for file in files)
+        parent, earlier = epoch.parent, epoch.earlier.changed
+        files = [*parent.snapshot, *(file for delta in parent.deltas for file in delta.files), *earlier.files]
+        self._held: float = sum(file.entries for file in files) + len(earlier.inline.keys)
         stored_bytes = sum(file.file.size_bytes for file in files)
         limit = self._plan.memory_bytes
         if limit and self._held * ENTRY_BYTES + OBJECTS_BY_BYTES * stored_bytes > limit:
@@ -204,9 +206,16 @@ class SequenceState(WorkingState):
         return self._overlays
 
     def _meet(self, entry: str, values: tuple[Any, ...]) -> None:
-        """Let a row meet the instance of partial state that follows from its arguments."""
-        layout = self._plan.layout
-        lane = layout.instance_of(KeyGroup((argument_hash(self._points[entry], values) or 0) % layout.key_groups))
+        """Let a row meet the instance of partial state that follows from its entry point and arguments."""
+        layout, point = self._plan.layout, self._points[entry]
+        key = self._plan.program.entries[entry].meets.key
+        if key is None:
+            group = KeyGroup((argument_hash(point, values) or 0) % layout.key_groups)
+        else:
+            given = dict(zip((name for name, _ in point.parameters), values, strict=True))
+            parts = tuple(given[name] for name in key)
+            group = layout.group_of(parts[0] if len(parts) == 1 else parts)
+        lane = layout.instance_of(group)
         vars(self.program).update((name, instances[lane]) for name, instances in self._instances.items())
 
     @contextmanager

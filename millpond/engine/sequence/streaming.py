@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,11 +80,15 @@ class SequenceRun(StepRun):
             opened.append(self._open(storage, partition))
             return opened[-1]
 
-        with view, PartitionedView(plan.layout, open_home) as homes, Spilled(homes, Path(plan.local_root)) as base:
+        every = range(plan.layout.key_groups)
+        with ExitStack() as open_now:
+            open_now.enter_context(view)
+            homes = open_now.enter_context(PartitionedView(plan.layout, open_home))
+            below = self._over_earlier(storage, homes, every)
+            base = open_now.enter_context(Spilled(below, Path(plan.local_root)))
             delivery = Delivery(plan, self.epoch, self.step, self.partition, self.portion)
-            every = range(plan.layout.key_groups)
             state = SequenceState(plan, self.step, self.partition, base, every, over=self._over())
-            state.prepare(self.epoch.parent, base)
+            state.prepare(self.epoch, base)
             rows = SequenceRows(plan, self.epoch, state, delivery)
             self._run_portions(storage, intake, rows, state, delivery)
             for one in (*opened, view):

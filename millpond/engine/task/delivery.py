@@ -78,7 +78,7 @@ class Delivery:
         self._plan = plan
         self._watermark = epoch.watermark
         self._epoch = epoch.epoch
-        self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{step:02}-{partition:05}"
+        self._place = f"{staging_mark(epoch.epoch, epoch.parent.uuid)}-{epoch.earlier.steps + step:02}-{partition:05}"
         if portion:
             self._place += f"-{portion:03}"
         self._replies: dict[int, list[pa.Table]] = {}

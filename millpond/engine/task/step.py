@@ -6,7 +6,7 @@ Knows nothing of Spark: rows come in as Arrow batches and leave as Arrow batches
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from millpond.checkpoint.records.work import Changed
 from millpond.clock import SystemClock
 from millpond.crashpoints import crashpoint
 from millpond.engine.durability.inputlog import log_input
-from millpond.engine.durability.pending import interim_changes, write_pending
+from millpond.engine.durability.pending import interim_changes, read_earlier, write_pending
 from millpond.engine.failures import failure_of, refusal
 from millpond.engine.gathered.partitionedview import PartitionedView
 from millpond.engine.gathered.transactions import Transactions, left_out
@@ -42,7 +42,7 @@ from millpond.ids import PartitionId
 from millpond.program.semantics.epoch_time import epoch_time, firing_until
 from millpond.state.local.localstore import LocalStore
 from millpond.state.local.storeview import StoreView
-from millpond.state.overlay import Layered
+from millpond.state.overlay import Base, Layered
 from millpond.storage.content import FileRef
 from millpond.storage.contract import Storage
 from millpond.storage.open import open_storage
@@ -111,7 +111,7 @@ class StepRun:
         intake.work = [one for one in intake.work if one.task.dispatch is not Dispatch.GATHERED]
         with view:
             interim = interim_changes(storage, intake.control) if self.plan.relaxed else {}
-            base = Layered(view, interim) if interim else view
+            base = Layered(view, interim) if interim else self._over_earlier(storage, view)
             for by_key in (True, False):
                 self.raised.clear()
                 delivery = Delivery(self.plan, self.epoch, self.step, self.partition, self.portion)
@@ -134,6 +134,12 @@ class StepRun:
         if self.step == 0:
             drop_gone(self.plan.local_root, self.epoch.parent, self.plan.layout)
         return told
+
+    def _over_earlier(self, storage: Storage, base: Base, groups: Sequence[int] | None = None) -> Base:
+        """Return a base with what earlier parts of the epoch changed of key groups, by default those of the task."""
+        owned = self.plan.layout.groups_of(self.partition) if groups is None else groups
+        changed = read_earlier(storage, self.epoch.earlier, owned)
+        return Layered(base, changed) if changed else base
 
     def _storage(self) -> Storage:
         """Return the storage that the task was given, or open it by its address."""
@@ -191,7 +197,7 @@ class StepRun:
 
         with PartitionedView(plan.layout, open_home) as homes:
             every = range(plan.layout.key_groups)
-            given = (plan, self.step, self.partition, homes, every)
+            given = (plan, self.step, self.partition, self._over_earlier(storage, homes, every), every)
             state = WorkingState(*given, over=self._over())
             with self._timed("gather"):
                 rows = Transactions(plan, self.epoch, work, state, delivery)

@@ -25,7 +25,6 @@ from millpond.engine.gathered.keysets import survey_parameters
 from millpond.engine.messages import Control, decode_control
 from millpond.engine.plan import EpochPlan, ProgramPlan
 from millpond.engine.sequence.portions import place_columns
-from millpond.engine.sequence.ways import plan_for, sequence_feeds
 from millpond.engine.task.intake import feed_column
 from millpond.engine.time.laterows import TIME
 from millpond.errors import EpochError
@@ -58,16 +57,6 @@ class Packed:
     def of(cls, plan: ProgramPlan, shape: Shape) -> Packed:
         """Pack a plan."""
         return cls(plan, pack(plan, plan.program.made_of), shape)
-
-
-def plan_of_rows(plan: ProgramPlan, rows: DataFrame) -> ProgramPlan:
-    """Return the plan of an epoch, by which feeds it has rows of; only those that decide it are looked at."""
-    slow = sequence_feeds(plan)
-    if not slow:
-        return plan
-    if len(slow) < len(plan.feeds) and rows.filter(F.col("feed").isin(slow)).isEmpty():
-        return plan
-    return plan_for(plan, slow)
 
 
 _SHIPMENTS_MAX = 4

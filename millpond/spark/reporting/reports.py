@@ -12,6 +12,7 @@ from millpond.engine.compute import Committed
 from millpond.engine.elastic.observed import HotKey, TaskLoad
 from millpond.engine.elastic.rebalancer import Rebalanced
 from millpond.engine.messages import BYTES_IN, Found
+from millpond.engine.sequence.cutting import PARTS
 from millpond.engine.sequence.rows import IN_SEQUENCE
 from millpond.program.semantics.epoch_time import moment_of
 from millpond.spark.reporting.html import epoch_html, run_html
@@ -36,7 +37,8 @@ class EpochReport:
     group and partition; `skew` is how much more rows the fullest partition had than an even share. `hot_keys` have many
     rows of late. `advice` is what was decided about owners, and what a program can do about keys. `queued_rows` were
     left in the sources by the batch before, None if no source tells.
-    `ways` is how many rows ran in which way: keyed, gathered, in sequence. `checkpoint_bytes` is how large the files
+    `ways` is how many rows ran in which way: keyed, gathered, in sequence; an epoch that was cut around a few of the
+    last kind ran in several `parts`. `checkpoint_bytes` is how large the files
     are that hold the state after the epoch. `batch` is the number of Spark's batch, as in its
     `StreamingQueryProgress`; None for epochs that are none.
     """
@@ -75,6 +77,7 @@ class EpochReport:
     advice: tuple[str, ...] = ()
     queued_rows: int | None = None
     ways: dict[str, int] = field(default_factory=dict)
+    parts: int = 1
     checkpoint_bytes: int = 0
     batch: int | None = None
 
@@ -156,6 +159,7 @@ def report_of(committed: Committed) -> EpochReport:
         restore_seconds=max((one.restore_s for one in seen), default=0.0),
         executors=len({one.where for one in seen if one.where}) or int(bool(seen)),
         ways=_ways(counters, rows),
+        parts=counters.get(PARTS, 1),
         checkpoint_bytes=_size(outcome.manifest),
         batch=outcome.manifest.offer.number if isinstance(outcome.manifest.offer, Batch) else None,
     )

@@ -65,7 +65,7 @@ def test_what_a_gathered_task_reads_and_writes_is_told():
     assert graph_text(GATHERED).splitlines()[6:16] == [
         "entry go",
         "  exact because: rows that share a key, directly or through others, run in input order in one task",
-        "  gathered because: go visits self.counts twice (lines 3, 4)",
+        "  go: gathered, because go visits self.counts twice (lines 3, 4)",
         "  exchanges: 1 (gathered), after a look at the keys, however many rows share keys",
         "  task go.0 at step 0, gathered, because: the feed",
         "    takes a, b",

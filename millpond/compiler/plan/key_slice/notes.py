@@ -176,18 +176,21 @@ class Notes:
     def _note(self, site: Site, key: ast.expr, env: Env) -> ast.expr:
         taint = self.taint(key, env)
         if taint is not None:
-            raise self._follows_state(site, key, taint)
+            raise self._follows_state(site, key, taint, env)
         self.bind(env, _named(key))
         pair = ast.Tuple([ast.Constant(site.element), key], ast.Load())
         return ast.Call(ast.Name(self._tools.note, ast.Load()), [pair], [])
 
-    def _follows_state(self, site: Site, key: ast.expr, taint: Taint) -> ProgramError:
+    def _follows_state(self, site: Site, key: ast.expr, taint: Taint, env: Env) -> ProgramError:
         source = self._method.source
         shown = source.text(key)
+        # A tuple with a part from elsewhere may be of keys that are the row's own.
+        own = isinstance(key, ast.Tuple) and any(self.taint(part, env) is None for part in key.elts)
+        shared = "" if own else f", and all rows share self.{site.element}"
         return bar(
             Bars.KEYS,
             "MP181",
-            f"self.{site.element}[{shown}] follows from {_short(source.text(taint.node))}",
+            f"self.{site.element}[{shown}] follows from {_short(source.text(taint.node))}{shared}",
             source,
             site.node,
             expected="keys that follow from the arguments of the entry point",

@@ -10,6 +10,7 @@ from millpond import Counter, Map, Partial, Partitioned, Program, Value, each, e
 from millpond.checkpoint.recovery import read_state
 from millpond.compiler.compile import compile_program
 from millpond.engine.plan import BadRows, Level
+from millpond.engine.sequence.cutting import CUT_ROWS_MAX, PARTS
 from millpond.engine.sequence.rows import IN_SEQUENCE
 from millpond.engine.sequence.ways import in_sequence, plan_for, sequence_feeds
 from millpond.engine.simulated import Simulated
@@ -40,9 +41,19 @@ def test_only_epochs_with_rows_that_must_run_in_sequence(tmp_path):
     run = Simulated(compile_program(Reported), tmp_path, 3)
     rows = [("add", (key, 1)) for key in "abcabcd"]
     assert IN_SEQUENCE not in counters(run.epoch(rows))
-    assert counters(run.epoch([*rows, ("report", ())]))[IN_SEQUENCE] == len(rows) + 1
+    many = [("report", ())] * (CUT_ROWS_MAX + 1)
+    assert counters(run.epoch([*rows, *many]))[IN_SEQUENCE] == len(rows) + len(many)
     assert IN_SEQUENCE not in counters(run.epoch(rows))
     assert run.replies()[len(rows) * 2] == 14
+
+
+def test_an_epoch_is_cut_around_few_rows_in_sequence(tmp_path):
+    run = Simulated(compile_program(Reported), tmp_path, 3)
+    rows = [("add", (key, 1)) for key in "abcabcd"]
+    told = counters(run.epoch([*rows, ("report", ()), ("report", ()), *rows, ("report", ())]))
+    assert (told[IN_SEQUENCE], told[PARTS], told["total.fed.add"], told["total.entries"]) == (3, 4, 14, 4)
+    assert [run.replies()[number] for number in (7, 8, 16)] == [7, 7, 14]
+    assert PARTS not in counters(run.epoch([("report", ())] * 2)), "these are all rows"
 
 
 def test_an_entry_point_in_sequence_changes_nothing_of_the_plan_of_the_others():
