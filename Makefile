@@ -70,7 +70,7 @@ versions: $(READY) ## Run the main paths on each Spark and each Python that docs
 	@for version in $(SPARK_VERSIONS); do sh scripts/versions.sh $$version $(PYTEST_ARGS) || exit 1; done
 	@for version in $(PYTHON_VERSIONS); do sh scripts/pythons.sh $$version $(PYTEST_ARGS) || exit 1; done
 
-mutants: $(READY) ## Test the tests: break the package by hand in more than ninety ways, each must be caught by its test
+mutants: $(READY) ## Test the tests: break the package by hand in more than 150 ways, each must be caught by its test
 	@$(PYTEST) -n 2 -m "campaign or slow" tests/mutants $(PYTEST_ARGS)
 
 audit: $(READY) ## Look for unsafe code (bandit) and for known weaknesses of what is installed (pip-audit, needs a network)

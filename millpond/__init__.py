@@ -24,6 +24,7 @@ from millpond.program.entries import entry
 from millpond.program.globals import each, merged
 from millpond.program.timers import on_timer
 from millpond.program.windows import on_window
+from millpond.serve.follower import follow
 from millpond.sinks.console import console
 from millpond.sinks.functions import foreach_epoch
 from millpond.sinks.memory import memory
@@ -66,6 +67,7 @@ __all__ = [
     "console",
     "each",
     "entry",
+    "follow",
     "foreach_epoch",
     "fork",
     "graph",

@@ -178,6 +178,10 @@ class ConnectorError(MillpondError):
     """MP845, 846: Spark has no connector as it was asked for."""
 
 
+class ServeError(MillpondError):
+    """MP88x, MP89x: a follower can't answer, or is asked for what it does not serve."""
+
+
 class Passing(BaseException):
     """What tells nothing of the row that is at work: nobody may catch it who catches whatever rows raise."""
 

@@ -32,10 +32,13 @@ FAMILIES = (
     ("MP5", "feeds and sinks", "FeedError"),
     ("MP6", "rows and windows", "RowError"),
     ("MP7", "set-up and command line", "SetupError"),
-    ("MP8", "the edge, loops and graphs", "ReadError"),
+    ("MP8", "edge, loops, graphs", "ReadError"),
 )
 
-ALSO = {"MP6": ("WindowError", "ConnectError", "ElasticError"), "MP8": ("MetricsError", "ConnectorError", "LoopError")}
+ALSO = {
+    "MP6": ("WindowError", "ConnectError", "ElasticError"),
+    "MP8": ("MetricsError", "ConnectorError", "LoopError", "ServeError"),
+}
 """Classes that share the codes of a family."""
 
 INTRODUCTIONS = {
@@ -51,7 +54,8 @@ INTRODUCTIONS = {
     "MP5": "Found before a query starts.",
     "MP8": (
         "Nothing of a checkpoint is changed by any of these. [STATE.md](STATE.md) tells what can be read, and how;\n"
-        "[LOOPS.md](LOOPS.md) and [GRAPHS.md](GRAPHS.md) tell how loops and graphs are described (MP85x, MP86x)."
+        "[LOOPS.md](LOOPS.md) and [GRAPHS.md](GRAPHS.md) tell how loops and graphs are described (MP85x, MP86x);\n"
+        "[SERVING.md](SERVING.md) tells what followers answer (MP879 to MP899)."
     ),
     "MP6": (
         "Nothing of the epoch is committed. MP61x and MP62x are about windows and aggregates, mostly found when they\n"
@@ -72,7 +76,11 @@ once.
 """
 
 # What a call means by position, for those that are not defined in the module that calls them.
-PARAMETERS = {"refuse": ("code", "summary", "source", "node"), "Error": ("code", "summary")}
+PARAMETERS = {
+    "refuse": ("code", "summary", "source", "node"),
+    "bar": ("bars", "code", "summary", "source", "node"),
+    "Error": ("code", "summary"),
+}
 
 
 @dataclass

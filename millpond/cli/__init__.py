@@ -1,7 +1,7 @@
 """The `millpond` command.
 
 In reading order: `commands`, `terminal`, `explain`, `check`, `unseen`, `doctor`, `state`, `stateshow`,
-`stateexport`, `stateverify`, `statekeep`.
+`stateexport`, `stateverify`, `statekeep`, `serving`.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any
 
 from millpond.cli.terminal import json_of
 from millpond.cli.unseen import Seen, read_unseen
+from millpond.compiler.back.sequence import with_copies
 from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft
 from millpond.compiler.independent import independent_errors
@@ -274,7 +275,7 @@ def check_program(program: type[ProgramBase]) -> Checked:
 
 def _copies(draft: Draft) -> Iterator[str]:
     """Say where an object of state is stored in a second place: when the row ends, it is two."""
-    for method in draft.methods:
+    for method in (*draft.methods, *(with_copies(draft, method) for method in draft.whole)):
         for node, element, elsewhere in method.copies:
             place = method.source.place(node)
             yield f"{place.file}:{place.line}: stored as a copy in self.{element}, since it is also in {elsewhere}"

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from millpond.cli import doctor as doctors
+from millpond.cli.serving import serve
 from millpond.cli.state import state
 from millpond.cli.terminal import Commands, errors_shown, output_checked
 from millpond.state.codec.shown import ascii_surrogates
@@ -20,6 +21,7 @@ app = typer.Typer(
     name="millpond", cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 app.add_typer(state)
+app.command()(serve)
 
 
 class Format(Enum):

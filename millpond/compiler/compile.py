@@ -35,7 +35,7 @@ from millpond.compiler.plan.gather import gather
 from millpond.compiler.plan.key_slice.key_sets import find_key_sets
 from millpond.compiler.plan.split import split
 from millpond.compiler.plan.stratify import stratify
-from millpond.compiler.plan.ways import Ways
+from millpond.compiler.plan.way_choice import Ways
 from millpond.errors import ProgramError
 from millpond.program import ProgramBase
 from millpond.program.entries import abstract_methods

@@ -282,7 +282,8 @@ class KeyPlan:
 class Method:
     """An entry point on its way through the compiler; each pass fills its own field.
 
-    `gathered` says why it is run gathered, "" if it is not; `aborts` whether it may refuse a row. `renews` are the
+    `gathered` says why it is run gathered, "" if it is not; one that is run `whole`, in sequence, may touch all of an
+    element; `aborts` whether it may refuse a row. `renews` are the
     elements whose places are made values again when a row ends, each with the reason; `own` are columns that are copied
     when it begins, since they are stored; `copies` says what is stored as a
     copy, since it is in another place of state, too: the value, the element, and where else.
@@ -305,6 +306,7 @@ class Method:
     pieces: tuple[Piece, ...] = ()
     aborts: bool = False
     gathered: str = ""
+    whole: bool = False
     keys: KeyPlan | None = None
     renews: Mapping[str, str] = field(default_factory=dict)
     own: tuple[str, ...] = ()

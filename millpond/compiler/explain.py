@@ -6,10 +6,11 @@ import contextlib
 import inspect
 import linecache
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Final, Literal
 
+from millpond.compiler.back.sequence import renewed
 from millpond.compiler.compile import draft_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.compiler.draft import Method
@@ -34,7 +35,8 @@ def explain(program: type[ProgramBase], format: Format = "text") -> str:  # noqa
         raise ProgramError("MP108", "explain() has no such format", expected=", ".join(FORMATS), found=str(format))
     draft = draft_program(program)
     assert draft.compiled is not None
-    methods = {method.name: method for method in (*draft.methods, *draft.whole)}
+    whole = (replace(method, renews=renewed(draft, method)) for method in draft.whole)
+    methods = {method.name: method for method in (*draft.methods, *whole)}
     shown = _Explained(program, draft.compiled, {name: methods[name] for name in draft.compiled.entries}, draft.faster)
     match format:
         case "mermaid":
@@ -116,15 +118,14 @@ class _Explained:
 
     def _hints(self) -> dict[str, list[str]]:
         graph = self.compiled.graph
-        hints = {name: [f"for a faster way: {hint}"] for name, hint in self.faster.items()}
-        return hints | {
+        return {
             name: [
-                *reorderings(graph, name, method.source),
+                *(f"for a faster way: {self.faster[one]}" for one in (name,) if one in self.faster),
+                *(() if graph.why_sequence(name) else reorderings(graph, name, method.source)),
                 *map(_ends_as_values, method.renews.items()),
                 *(f"the column {column} is copied when a row begins: it is stored" for column in method.own),
             ]
             for name, method in self.methods.items()
-            if not graph.why_sequence(name)
         }
 
     def _code(self, name: str, lines: tuple[int, ...]) -> list[str]:

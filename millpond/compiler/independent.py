@@ -10,12 +10,14 @@ import ast
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 
+from millpond.compiler.back.sequence import UncutCheck
 from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft, Method
 from millpond.compiler.front.callees import read_helper
 from millpond.compiler.front.restrict import Check
 from millpond.compiler.front.source import read_sources
 from millpond.compiler.ir.patterns import Sites
+from millpond.compiler.obstacles import ObstacleError
 from millpond.errors import ProgramError
 from millpond.program import Element, ProgramBase
 
@@ -29,7 +31,8 @@ def independent_errors(program: type[ProgramBase]) -> list[ProgramError]:
     errors: list[ProgramError] = []
     helpers: set[str] = set()
     for method in draft.methods:
-        helpers |= _look_at(method, Check(draft, method, helper=False), draft.elements, errors)
+        checks = Check(draft, method, helper=False), UncutCheck(draft, method, helper=False)
+        helpers |= _look_at(method, *checks, draft.elements, errors)
     looked: set[str] = set()
     while helpers - looked:
         name = min(helpers - looked)
@@ -46,15 +49,21 @@ def _look_at_helper(draft: Draft, name: str, errors: list[ProgramError]) -> set[
     except ProgramError as error:
         errors.append(error)
         return set()
-    return _look_at(helper, check, draft.elements, errors)
+    return _look_at(helper, check, UncutCheck(draft, helper, helper=True), draft.elements, errors)
 
 
-def _look_at(method: Method, check: Check, elements: Mapping[str, Element], errors: list[ProgramError]) -> set[str]:
+def _look_at(
+    method: Method, check: Check, uncut: UncutCheck, elements: Mapping[str, Element], errors: list[ProgramError]
+) -> set[str]:
     sites = Sites(method, elements)
     for statement in _one_by_one(method.tree.body):
         try:
-            check.visit(statement)
-            sites.of(statement)
+            try:
+                check.visit(statement)
+                sites.of(statement)
+            except ObstacleError:
+                # It only bars a fast way; refused is what no row in sequence could do either.
+                uncut.visit(statement)
         except ProgramError as error:
             errors.append(error)
     return check.helpers

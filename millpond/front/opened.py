@@ -29,11 +29,12 @@ from types import TracebackType
 from typing import Self
 
 from millpond.checkpoint.forking import point_of
+from millpond.checkpoint.read.groups import KeyGroups
 from millpond.checkpoint.read.history import History, Point, names_of
 from millpond.checkpoint.read.typed import TypedReader
 from millpond.engine.schema import element_schema
 from millpond.errors import ReadError
-from millpond.front.tables import StateTable
+from millpond.front.tables import Groups, StateTable
 from millpond.program.declare import Element
 from millpond.program.program import ProgramBase
 from millpond.state.expiry import AgedType
@@ -57,12 +58,17 @@ class OpenCheckpoint:
     """The state after one epoch: a table for each element, by name."""
 
     def __init__(
-        self, storage: Storage, program: type[ProgramBase] | None = None, epoch: int | str | None = None
+        self,
+        storage: Storage,
+        program: type[ProgramBase] | None = None,
+        epoch: int | str | None = None,
+        *,
+        found: tuple[History, Point] | None = None,
     ) -> None:
         self._storage = storage
         self._program = program
-        self._history = History(storage)
-        self._point: Point = point_of(self._history, epoch)
+        self._history = found[0] if found else History(storage)
+        self._point: Point = found[1] if found else point_of(self._history, epoch)
         self._tables: dict[str, StateTable] = {}
         self._declared: Mapping[str, Element] = {} if program is None else _stored(program)
 
@@ -70,6 +76,11 @@ class OpenCheckpoint:
     def epoch(self) -> int:
         """The epoch after which this is the state; 0 is the empty state before the first."""
         return self._point.epoch
+
+    @property
+    def hash(self) -> str:
+        """The hash of the epoch's manifest, which names it among all timelines."""
+        return self._point.hash
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -102,7 +113,11 @@ class OpenCheckpoint:
             genesis, instances = self._history.genesis, self._point.instances
             reader = TypedReader(reader.index, reader.schema, genesis.key_groups, instances, element)
             aged = isinstance(element.type, AgedType)
-        return StateTable(self._history, self._point, reader, self.at, aged=aged)
+        return StateTable(self._history, self._point, reader, self.at, aged=aged, groups=self._entries(reader.index))
+
+    def _entries(self, index: int) -> Groups:
+        """Return what reads the entries of an element, by its index: here the files of the checkpoint."""
+        return KeyGroups(self._history.storage, self._point, index)
 
     def __contains__(self, name: object) -> bool:
         return name in names_of(self._point)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import heapq
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, get_args
@@ -19,12 +18,11 @@ import pyarrow as pa
 
 from millpond.checkpoint.read.elements import ElementReader
 from millpond.checkpoint.read.entries import Change, Kind
-from millpond.checkpoint.read.groups import KeyGroups
 from millpond.checkpoint.read.history import History, Point
 from millpond.checkpoint.read.typed import TypedReader
 from millpond.checkpoint.upkeep.merging import merge_instances
 from millpond.engine.statetables import BATCH_ROWS, Column, fits_column
-from millpond.errors import EpochError, MissingError, ReadError, StateError
+from millpond.errors import EpochError, MillpondError, MissingError, ReadError, StateError
 from millpond.ids import InstanceId
 from millpond.program.declare import Distribution, Element, Merge
 from millpond.state.containers.counter import Counter
@@ -52,6 +50,22 @@ _WHOLE = ("set", "list")
 _CONTAINERS: dict[str, Any] = {kind.kind: kind for kind in (Map, Counter, Vector, Set, List, Matrix, Value)}
 
 
+class Groups(Protocol):
+    """Reads the entries of one element at one point, by store key or key group."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a store key; None if there is none, or if its time is over."""
+        ...
+
+    def entries(self, group: int) -> list[Unit]:
+        """Return the entries of a key group by store key, ascending."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held."""
+        ...
+
+
 class _At(Protocol):
     def __call__(self, epoch: int | str | None = None) -> OpenCheckpoint: ...
 
@@ -74,14 +88,17 @@ class StateTable:
         aged: bool,
         instance: int | None = None,
         merge: Merge | None = None,
-        groups: KeyGroups | None = None,
+        groups: Groups,
+        shows: ElementReader | None = None,
     ) -> None:
         self._history, self._point, self._reader, self._at = history, point, reader, at
         self._aged, self._instance = aged, instance
         if merge is None and instance is None and isinstance(reader, TypedReader):
             merge = reader.element.merge
         self._merge = merge
-        self._groups = groups or KeyGroups(history.storage, point, reader.index)
+        self._groups = groups
+        self._shows = shows or reader
+        self._apart = reader.partial and instance is None
 
     @property
     def name(self) -> str:
@@ -97,11 +114,6 @@ class StateTable:
     def instances(self) -> int | None:
         """How many instances partial state has; None if the element is not partial, or if this is one of them."""
         return self._point.instances if self._apart else None
-
-    @property
-    def _apart(self) -> bool:
-        """Whether entries lie in several instances."""
-        return self._reader.partial and self._instance is None
 
     def instance(self, number: int) -> StateTable:
         """Return one instance of partial state, as a table of its own."""
@@ -126,7 +138,13 @@ class StateTable:
         self._check_partial()
         return self._view(merge=merge)
 
-    def _view(self, instance: int | None = None, merge: Merge | None = None) -> StateTable:
+    def plain(self) -> StateTable:
+        """Return the same table with keys and values as what they are made of, without classes of the program."""
+        return self._view(instance=self._instance, merge=self._merge, shows=self._plain())
+
+    def _view(
+        self, instance: int | None = None, merge: Merge | None = None, shows: ElementReader | None = None
+    ) -> StateTable:
         return StateTable(
             self._history,
             self._point,
@@ -136,7 +154,13 @@ class StateTable:
             instance=instance,
             merge=merge,
             groups=self._groups,
+            shows=shows or (None if self._shows is self._reader else self._shows),
         )
+
+    @property
+    def shows(self) -> ElementReader:
+        """What decodes keys and values."""
+        return self._shows
 
     def at(self, epoch: int | str | None = None) -> StateTable:
         """Return the element after another epoch: its number, the name of a savepoint, or the newest one now."""
@@ -171,22 +195,26 @@ class StateTable:
         return THE_KEY if key is _NO_KEY else key
 
     def _find(self, key: Any) -> tuple[Any] | None:
-        reader = self._reader
+        reader = self._shows
         if not self._apart:
-            with self._reading():
-                data = self._groups.get(reader.store_key(key, self._instance))
-            return None if data is None else (self._shown([data])[0],)
+            data = self._stored(reader.store_key(key, self._instance))
+            return None if data is None else (self.decode_value(data),)
         merge = self._check_merge()
         reader.codec.check(key)
         if reader.schema.kind in _WHOLE:
             return next(((value,) for found, value in self.items() if found == key), None)
         unit = reader.codec.encode(key)
-        with self._reading():
-            held = [self._groups.get(reader.store_key(key, number)) for number in range(self._point.instances)]
+        held = [self._stored(reader.store_key(key, number)) for number in range(self._point.instances)]
         if not any(data is not None for data in held):
             return None
         one = [iter(() if data is None else ((unit, data),)) for data in held]
-        return next((value,) for _, value in self._decoded(merge_instances(_merged_element(reader, merge), one)))
+        return next((value,) for _, value in self._decoded(merge_instances(_merged_element(self._reader, merge), one)))
+
+    def _stored(self, key: bytes) -> bytes | None:
+        try:
+            return self._groups.get(key)
+        except MissingError as error:
+            raise self._left_behind(error) from error
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Walk over keys and values, key group by key group, in the order of keys within one: the same on every run.
@@ -221,7 +249,7 @@ class StateTable:
 
         Every key group is looked at, one after the other. What is held is the entries in the range, or `limit` of them.
         """
-        codec = self._reader.codec
+        codec = self._shows.codec
         low = b"" if start is None else codec.encode(start)
         high = None if stop is None else codec.encode(stop)
         within = (unit for unit in self._units() if low <= unit[0] and (high is None or unit[0] < high))
@@ -301,11 +329,14 @@ class StateTable:
 
     def decode_key(self, unit: bytes) -> Any:
         """Decode the key of an entry."""
-        return self._reader.decode_key(unit)
+        return self._shows.decode_key(unit)
 
     def decode_value(self, data: bytes) -> Any:
         """Decode the value of an entry; a member of a `Set` is True."""
-        return self._shown([data])[0]
+        if not self._reader.has_values:
+            return True
+        value = self._shows.decode_value(data)
+        return value[1] if self._aged else value
 
     def has_keys_of(self, other: StateTable) -> bool:
         """Tell whether keys are of the type that they have in another table of the element."""
@@ -319,21 +350,23 @@ class StateTable:
             yield from self.units(part)
 
     def _group(self, group: int) -> Iterator[Unit]:
-        with self._reading():
+        try:
             found = self._groups.entries(group)
+        except MissingError as error:
+            raise self._left_behind(error) from error
         return ((unit_of(key), value) for key, value in found)
 
     def _decoded(self, units: Iterator[Unit] | list[Unit]) -> Iterator[tuple[Any, Any]]:
         rest = iter(units)
         while some := list(islice(rest, 1024)):
-            keys = self._reader.decode_keys([unit for unit, _ in some])
+            keys = self._shows.decode_keys([unit for unit, _ in some])
             yield from zip(keys, self._shown([value for _, value in some]), strict=True)
 
     def _shown(self, values: list[bytes]) -> list[Any]:
         """Decode values; what an entry with a time to live is stored with stays behind."""
         if not self._reader.has_values:
             return [True] * len(values)
-        return self._decode(self._reader, values)
+        return self._decode(self._shows, values)
 
     def _decode(self, reader: ElementReader, values: list[bytes]) -> list[Any]:
         decoded = reader.decode_values(values)
@@ -344,7 +377,7 @@ class StateTable:
 
         What no column of its own type can hold is JSON, of plain values.
         """
-        typed, plain = self._reader, self._plain()
+        typed, plain = self._shows, self._plain()
         kinds = typed.has_keys * [("key", typed.key_type.hint)] + typed.has_values * [("value", self._value_hint())]
         columns = [(Column.of(name, hint), plain) for name, hint in kinds]
         if isinstance(typed, TypedReader):
@@ -401,21 +434,17 @@ class StateTable:
             hint="millpond.open(checkpoint, Program) merges by the `merge=` of the declaration, if it has one",
         )
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _left_behind(self, error: MissingError) -> MillpondError:
         """Tell an epoch that was given up meanwhile from a file that is missing."""
-        try:
-            yield
-        except MissingError as error:
-            if self.epoch == 0 or self._history.holds(self.epoch):
-                raise
-            raise EpochError(
-                "MP450",
-                f"epoch {self.epoch} is not kept in this checkpoint any more",
-                expected="an epoch that the job keeps",
-                found=error.summary,
-                hint="open a newer epoch with `at()`; a savepoint keeps an epoch for as long as it is needed",
-            ) from error
+        if self.epoch == 0 or self._history.holds(self.epoch):
+            return error
+        return EpochError(
+            "MP450",
+            f"epoch {self.epoch} is not kept in this checkpoint any more",
+            expected="an epoch that the job keeps",
+            found=error.summary,
+            hint="open a newer epoch with `at()`; a savepoint keeps an epoch for as long as it is needed",
+        )
 
 
 def _merged_element(reader: ElementReader, merge: Merge) -> Element:

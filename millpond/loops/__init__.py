@@ -5,7 +5,7 @@
 docs/GRAPHS.md what is ready made for graphs.
 
 In reading order: `termination`, `iterate`, `synchrony`, `combining`, `loop`, `contexts`, `lanes`, `kinds`, `program`,
-`vertices/`.
+`shards`, `exchanged`, `vertices/`.
 """
 
 from __future__ import annotations

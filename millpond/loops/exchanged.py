@@ -22,6 +22,7 @@ from millpond.loops.shards import Shards
 from millpond.program.declare import Partitioned
 from millpond.program.entries import HANDLER, entry
 from millpond.program.program import ProgramBase
+from millpond.program.semantics.reach import members_of
 from millpond.program.timers import going_on, interleaved, on_timer
 from millpond.program.windows import on_window
 from millpond.state.containers.map import Map
@@ -145,16 +146,12 @@ def exchanged_program(kind: LoopKind, window: Any, *, budget: int | None = None)
     most = checked_budget(budget) or ROUNDS
     work = _Work(Shards(kind))
 
-    class Exchanged(ProgramBase):
+    class Rounds(ProgramBase):
         waiting = Partitioned(_MAP[int, _DICT[_TUPLE[int, int], bytes]])
         queue = Partitioned(_MAP[int, _TUPLE[int, _LIST[_TUPLE[int, int]]]])
         desks = Partitioned(_MAP[int, _TUPLE[bool, _DICT[int, _LIST[bytes]], _DICT[int, _LIST[bytes]]]])
         shards = Partitioned(_MAP[int, kind.stored_type])
         carried = Partitioned(_MAP[int, kind.carried_type])
-
-        @entry
-        def add(self, loop_key: Any, loop_row: Any) -> None:
-            self.gathered.add(shard_of(loop_key), row=(loop_key, microseconds(self.now), loop_row))
 
         @on_window(window, rows=gathered_rows(kind.row_type))
         def gathered(self, shard: int, closed: list[ClosedWindow]) -> None:
@@ -206,7 +203,30 @@ def exchanged_program(kind: LoopKind, window: Any, *, budget: int | None = None)
         going_on(tokens)
         interleaved(tokens)
 
-    return _typed(Exchanged, kind)
+    return _typed(_wide(Rounds, kind) if kind.wide else _narrow(Rounds), kind)
+
+
+def _narrow(program: Any) -> type[ProgramBase]:
+    """Let a row come to the shard of its key."""
+
+    class Exchanged(program):  # type: ignore[misc]
+        @entry
+        def add(self, loop_key: Any, loop_row: Any) -> None:
+            self.gathered.add(shard_of(loop_key), row=(loop_key, microseconds(self.now), loop_row))
+
+    return Exchanged
+
+
+def _wide(program: Any, kind: LoopKind) -> type[ProgramBase]:
+    """Let a row come to all shards that it belongs to."""
+
+    class Exchanged(program):  # type: ignore[misc]
+        @entry
+        def add(self, loop_key: Any, loop_row: Any) -> None:
+            for shard in kind.shards(loop_key, loop_row):
+                self.gathered.add(shard, row=(loop_key, microseconds(self.now), loop_row))
+
+    return Exchanged
 
 
 def _typed(program: type[ProgramBase], kind: LoopKind) -> type[ProgramBase]:
@@ -216,5 +236,5 @@ def _typed(program: type[ProgramBase], kind: LoopKind) -> type[ProgramBase]:
     parts = (datetime.datetime, datetime.datetime, *kind.result_hints)
     key, _, row = kind.row_type.__args__
     vars(program)["add"].__annotations__.update(loop_key=key, loop_row=row)
-    getattr(vars(program)[TOKENS], HANDLER).__annotations__.update({"return": _LIST[_TUPLE[parts]]})
+    getattr(members_of(program)[TOKENS], HANDLER).__annotations__.update({"return": _LIST[_TUPLE[parts]]})
     return program

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from millpond.errors import LoopError
 from millpond.keygroups import moment_at, plain_key
+from millpond.loops.combining import shard_of
 from millpond.loops.contexts import Context, Frozen
 from millpond.loops.lanes import Bounds, Packed
 from millpond.loops.loop import Loop, LoopShape, LoopWindow
@@ -87,6 +88,17 @@ class LoopKind:
         made = Context(self.loop, self.until, self.synchrony, window=bounds_of(window), carried=carried)
         made.enter(self.unpack(packed).items())
         return LoopIteration(self, made)
+
+    wide = False
+    """Whether a row belongs to the shards of several keys."""
+
+    def shards(self, key: Any, row: Any) -> list[int]:  # noqa: ARG002
+        """Return the shards that a row belongs to."""
+        return [shard_of(key)]
+
+    def entered(self, shard: int, packed: bytes) -> dict[Any, list[Any]]:
+        """Return what `entry` gets in a shard, by key."""
+        return self.unpack({shard: packed})
 
     def unpack(self, packed: Packed) -> dict[Any, list[Any]]:
         """Return what `entry` gets of rows that were packed by shard, by key."""

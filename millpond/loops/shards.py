@@ -104,7 +104,7 @@ class Shards:
     def begin(self, window: Bounds, shard: int, packed: bytes | None, carried: Any) -> Step:
         """Begin a window with the rows of a shard; None if it has none."""
         kind = self.kind
-        rows = {} if packed is None else kind.unpack({shard: packed})
+        rows = {} if packed is None else kind.entered(shard, packed)
         made = ShardContext(kind.loop, kind.until, kind.synchrony, window=bounds_of(window), carried=carried)
         made.begin(shard, rows.items())
         return self._step(made, carried)

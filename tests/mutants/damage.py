@@ -51,7 +51,7 @@ DAMAGE = (
         "heads: a commit is not noted",
         "checkpoint/commit/checkpoint.py",
         f"{_ROLLBACK}test_a_whole_folder_of_manifests_that_was_removed_is_missed",
-        "            self._heads.note(manifest.epoch, manifest_hash(data))\n",
+        "            self._heads.note(manifest.epoch, digest)\n",
         "",
     ),
     mutant(

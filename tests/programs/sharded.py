@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import UTC, datetime
 from typing import ClassVar
 
 from millpond.keygroups import microseconds
-from millpond.loops import Loop, fixpoint, rounds, run_loop, stale, state, strict, when, within
-from millpond.loops.combining import SHARDS, shard_of
+from millpond.loops import Loop, Vertex, fixpoint, rounds, run_loop, stale, state, strict, when, within
+from millpond.loops.combining import SHARDS
 from millpond.loops.kinds import LoopKind
 from millpond.loops.shards import Shards
+from millpond.loops.vertices.kinds import VertexKind
 
 WINDOW = (microseconds(datetime(2024, 1, 1, tzinfo=UTC)), microseconds(datetime(2024, 1, 2, tzinfo=UTC)))
 
@@ -75,9 +77,15 @@ def graph(seed, keys, edges):
 def exchanged(loop, rows, until, synchrony, draw):
     """Let shards post to each other, each going on as soon as it has all posts of a turn, in any order."""
     kind = LoopKind(loop, until, synchrony, key=int, columns={"target": int})
+    return posted(kind, [(key, at, (target,)) for key, own in rows.items() for at, target in enumerate(own)], draw)
+
+
+def posted(kind, rows, draw):
+    """Let the shards of a kind post to each other."""
     shards, packed = Shards(kind), {}
-    for key, targets in rows.items():
-        packed.setdefault(shard_of(key), []).extend((key, place, (target,)) for place, target in enumerate(targets))
+    for row in rows:
+        for shard in kind.shards(row[0], row[2]):
+            packed.setdefault(shard, []).append(row)
     desks = {shard: {sender: [] for sender in range(SHARDS)} for shard in range(SHARDS)}
     stored, found = {}, []
     for shard in draw.sample(range(SHARDS), SHARDS):
@@ -98,6 +106,23 @@ def exchanged(loop, rows, until, synchrony, draw):
     assert not stored, "some shard waits for ever"
     assert not any(came for desk in desks.values() for came in desk.values()), "posts were left"
     return sorted(found)
+
+
+class Reached(Vertex):
+    """How many edges come to a vertex and leave it, and the least sum of weights on a way from vertex 0."""
+
+    combine = min
+    far: float = state(math.inf)
+
+    def compute(self, messages: list[float]) -> None:
+        nearer = 0.0 if self.id == 0 else min(messages, default=math.inf)
+        if nearer < self.far:
+            self.far = nearer
+            for target, weight in self.edges:
+                self.send(target, nearer + (1.0 if weight is None else weight))
+
+    def finalize(self) -> list[float]:
+        return [self.far, float(self.in_degree), float(len(self.edges))]
 
 
 def alone(loop, rows, until, synchrony):
@@ -126,3 +151,16 @@ def check_shards(seed: int) -> None:
     keys = draw.choice([1, 4, 60])
     rows = graph(seed, keys, draw.choice([1, 9, 150]))
     assert exchanged(loop, rows, until, synchrony, draw) == alone(loop, rows, until, synchrony), seed
+
+
+def check_vertices(seed: int) -> None:
+    """Check that a program of vertices gives the same in shards as in one place; some edges are removed again."""
+    draw = random.Random(seed)
+    size, directed = draw.choice([1, 5, 40]), draw.random() < 0.5
+    rows = [(draw.randrange(size), at, (draw.randrange(size), float(draw.randrange(9)), None)) for at in range(60)]
+    rows += [(one, 60, (other[0], None, True)) for one, _, other in draw.sample(rows, 9)]
+    kind = VertexKind(Reached, fixpoint(), draw.choice([strict, stale(2)]), vertex=int, directed=directed)
+    shard = {0: kind.pack(rows)}
+    one = kind.begin(WINDOW, shard, {})
+    one.advance(None)
+    assert posted(kind, rows, draw) == sorted(one.rows()), seed

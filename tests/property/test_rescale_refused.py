@@ -156,11 +156,11 @@ def test_of_two_drivers_that_rescale_at_once_one_wins_and_its_state_is_whole(tmp
     compute = Rescale.compute
     winners = []
 
-    def overtaken(self, storage, parent):
+    def overtaken(self, storage, parent, scratch):
         if not winners:
             winners.append(None)
             winners[:] = [Simulated(COMPILED, tmp_path, 2, instances=9)]
-        return compute(self, storage, parent)
+        return compute(self, storage, parent, scratch)
 
     monkeypatch.setattr(Rescale, "compute", overtaken)
     error = refused(EpochError, lambda: Simulated(COMPILED, tmp_path, 2, instances=2))

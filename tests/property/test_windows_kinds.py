@@ -81,7 +81,7 @@ def test_windows_over_time_with_aggregates_in_any_order(lateness, fresh):  # noq
     ("kinds", "aggregates"), [(KINDS, AGGREGATES), (OVER_TIME, ANY_ORDER)], ids=["all kinds", "any order"]
 )
 @pytest.mark.parametrize(
-    "stories", [range(3), pytest.param(range(3, 30), marks=pytest.mark.slow)], ids=["some", "more"]
+    "stories", [range(3), *slow_or_wide([range(3, 12)], [range(12, 30)])], ids=["some", "more", "many"]
 )
 def test_windows_survive_crashes_at_any_write(stories, kinds, aggregates, fresh, monkeypatch):  # noqa: F811
     dying = Dying(monkeypatch)
@@ -89,7 +89,7 @@ def test_windows_survive_crashes_at_any_write(stories, kinds, aggregates, fresh,
     assert sum(crashes) >= len(stories)
 
 
-@pytest.mark.parametrize("every", slow_or_wide([3], [1]))
+@pytest.mark.parametrize("every", slow_or_wide([6], [1]))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_alone_with_an_aggregate_alone(kind, every, fresh):  # noqa: F811
     told = 0

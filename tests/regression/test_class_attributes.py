@@ -40,6 +40,8 @@ FINE = {
     "numbers of the class": "x = [type(self).BASE[0], getattr(self, 'BASE')[0], self.first[0]]",
     "an object of the class": "box = type(Box(k))(2); box.n = 3; x = [box.n, *box.tags]",
     "a method by super": "x = list(super().inherited())",
+    "an entry point of the base by its name": "x = Base.kept(self, k)",
+    "its own class": "x = [len(self.__class__.BASE)]",
     "the name of the class": "x = [len(type(Box(k)).__name__)]",
     "a field by its name": "box = Box(k); setattr(box, 'n', getattr(box, 'n', 0) + 1); x = [box.n]",
 }
@@ -72,6 +74,8 @@ class Base(Program):
     boxes = Partitioned(Map[int, Box])
     BASE = [1, 2]
     def inherited(self) -> list[int]: return self.BASE
+    @entry
+    def kept(self, k: int) -> list[int]: return [*self.lists.get(k, []), k]
 
 class P(Base):
     @classmethod

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from millpond import memory, parquet
+from tests.spark.feeding import stream_of, write_part
 from tests.unit.examples.sources_page import code_with, run_block
 
 COUNTRIES = {f"u{n}": ("de", "fr", "it")[n % 3] for n in range(6)}
@@ -86,13 +87,11 @@ def test_a_model_is_loaded_once_in_each_worker_and_not_for_each_epoch(spark, tmp
     scored = module("scored_orders", MODEL)
     rows = [(f"u{n % 5}", n) for n in range(60)]
     for part in range(6):
-        (tmp_path / "in").mkdir(exist_ok=True)
         some = [{"user": user, "amount": amount} for user, amount in rows[part * 10 : part * 10 + 10]]
-        pq.write_table(pa.Table.from_pylist(some), tmp_path / "in" / f"{part}.parquet")
-    frame = spark.readStream.schema("user string, amount long").option("maxFilesPerTrigger", 1)
+        write_part(tmp_path / "in", part, pa.Table.from_pylist(some))
     replies = memory()
     job = scored.Scores.on(spark, checkpoint=tmp_path / "ck", local_root=tmp_path / "local", partitions=2)
-    job.feed("score", frame.parquet(str(tmp_path / "in")), to=replies)
+    job.feed("score", stream_of(spark, tmp_path / "in"), to=replies)
     job.run()
     plain = scored.Scores()
     assert sorted(row["reply"] for row in replies.rows()) == sorted(plain.score(*row) for row in rows)

@@ -6,12 +6,12 @@ import datetime
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from millpond import EventTime, Map, Partitioned, Program, entry, parquet
 from millpond.sinks import delta, iceberg
+from tests.spark.feeding import stream_of, write_part
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 SCHEMA = pa.schema([("user", pa.string()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
@@ -37,18 +37,15 @@ def rows_of(epoch):
 
 
 def test_each_goes_to_a_sink_of_another_kind(spark, tmp_path):
-    (tmp_path / "in").mkdir()
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
     for epoch in range(4):
-        table = pa.Table.from_pylist(rows_of(epoch), schema=SCHEMA)
-        pq.write_table(table, tmp_path / "in" / f"{epoch}.parquet")
+        write_part(tmp_path / "in", epoch, pa.Table.from_pylist(rows_of(epoch), schema=SCHEMA))
         if epoch % 2 == 0:
             continue
-        source = spark.readStream.schema("user string, amount long, at timestamp").option("maxFilesPerTrigger", 1)
         job = Spent.on(spark, checkpoint=tmp_path / "ck", local_root=tmp_path / "local", partitions=2)
         job.feed(
             "pay",
-            source.parquet(str(tmp_path / "in")),
+            stream_of(spark, tmp_path / "in"),
             to=parquet(tmp_path / "replies", partition_by=["user"], join=True),
             on_bad_row=delta(tmp_path / "bad"),
             keep=["user", "amount"],
@@ -61,7 +58,10 @@ def test_each_goes_to_a_sink_of_another_kind(spark, tmp_path):
         expected.extend((*pair, plain.pay(*pair)) for pair in some)
     replies = ds.dataset(tmp_path / "replies", format="parquet", partitioning="hive").to_table().to_pylist()
     assert sorted((row["user"], row["amount"], row["reply"]) for row in replies) == sorted(expected)
-    assert {path.name for path in (tmp_path / "replies").iterdir() if path.name[0] != "_"} == {"user=u0", "user=u1"}
+    assert {path.name for path in (tmp_path / "replies").iterdir() if path.name[0] not in "._"} == {
+        "user=u0",
+        "user=u1",
+    }
     letters = DeltaTable(tmp_path / "bad").to_pyarrow_table().to_pylist()
     assert sorted(letter["position"] for letter in letters) == [4] * 4
     late = load_catalog("tests", **catalog).load_table("shop.late").scan().to_arrow().to_pylist()

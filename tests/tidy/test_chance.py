@@ -244,15 +244,30 @@ STRANGE = {"COLUMNS": "40", "FORCE_COLOR": "1", "AWS_PROFILE": "x", "SPARK_HOME"
 @pytest.mark.slow
 def test_two_runs_of_a_test_draw_the_same_whoever_runs_it(tmp_path):
     told = []
-    for turn, more in enumerate(({}, STRANGE)):
+    # In a worker of xdist, which gets the seed of hashes with its environment; and in pytest's own.
+    own = {**STRANGE, "PYTHONHASHSEED": "0"}
+    for turn, (more, workers) in enumerate((({}, 1), (own, 0))):
         folder = tmp_path / str(turn)
         folder.mkdir()
         (folder / "test_asked.py").write_text(ASKED.replace("{names}", str(set(STRANGE))))
         (folder / "conftest.py").write_text("from tests.conftest import *\n")
-        words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", "--rootdir", ".", "-c", "/dev/null")
-        done = subprocess.run(
-            [sys.executable, *words], cwd=folder, env=_fresh() | more, capture_output=True, text=True, check=False
+        words = (
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-n",
+            str(workers),
+            "--rootdir",
+            ".",
+            "-c",
+            "/dev/null",
         )
+        done = subprocess.run(
+            [sys.executable, *words, "-n", str(workers)],
+            cwd=folder, env=_fresh() | more, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout
         told.append((folder / "told").read_text())
     assert told[0] == told[1]

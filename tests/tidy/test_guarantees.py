@@ -6,6 +6,8 @@ import ast
 import re
 import tomllib
 
+from tests.crash import test_fuzz, test_kill_wide, test_points
+from tests.mutants.faults import MUTANTS
 from tests.tidy.tree import ROOT
 
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -53,3 +55,30 @@ def test_every_campaign_is_named_with_its_number_of_tries():
         words = CAMPAIGNS[match[1]]["run"]
         if match[2] and COUNT in words:
             assert match[2].replace(",", "") == words[words.index(COUNT) + 1], match[1]
+
+
+def test_numbers_that_can_be_counted_are_those_of_the_tests():
+    many, storages = 3 * len(test_points.CASES), len(test_kill_wide.BACKENDS)
+    told = [
+        f"| {len(test_points.one_each())} kills at named points |",
+        f"| `marked`: {many} kills, and 750 by the clock on each of {storages} storages |",
+        f"[{len(test_points.POINTS)} named points]",
+        f"| {len(test_fuzz.KINDS)} readers |",
+        f"[more than {len(MUTANTS) // 50 * 50} ways]",
+    ]
+    assert [words for words in told if words not in PAGE] == []
+
+
+DRAWN = re.compile(r"^(?:RUNS|PROGRAMS) = some_of\((\d+)\)$", re.MULTILINE)
+TRIES = re.compile(r"(\d+) (?:runs|programs)")
+
+
+def test_what_a_run_of_all_tests_draws_is_two_fifths_of_what_a_campaign_does():
+    counted = 0
+    for promise, test, tries, _ in rows(PAGE):
+        for path, _ in TEST.findall(test):
+            drawn = DRAWN.search((ROOT / path).read_text(encoding="utf-8"))
+            if drawn:
+                assert TRIES.match(tries)[1] == str(int(drawn[1]) * 2 // 5), promise
+                counted += 1
+    assert counted >= 4

@@ -31,6 +31,7 @@ ROOMS = (
     "spark",
     "sources",
     "front",
+    "serve",
     "cli",
 )
 

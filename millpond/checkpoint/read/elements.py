@@ -45,22 +45,22 @@ class ElementReader:
         self.key_type: TypeText = read_type(schema.key)
         self.value_type: TypeText = read_type(schema.value)
 
-    @property
+    @cached_property
     def partial(self) -> bool:
         """Whether the element has instances."""
         return self.schema.distribution == "partial"
 
-    @property
+    @cached_property
     def keyed(self) -> bool:
         """Whether the key of an entry says under which key group it lies."""
         return not self.partial and self.schema.kind not in _SINGLE
 
-    @property
+    @cached_property
     def has_keys(self) -> bool:
         """Whether entries have a key: a `Value` is one thing."""
         return self.schema.kind != "value"
 
-    @property
+    @cached_property
     def has_values(self) -> bool:
         """Whether entries have a value: a member of a `Set` is all there is."""
         return self.schema.kind != "set"

@@ -12,13 +12,9 @@ from typing import Any
 from millpond.checkpoint.read.elements import ElementReader
 from millpond.checkpoint.records.manifest import ElementSchema
 from millpond.errors import StateError
-from millpond.ids import InstanceId
 from millpond.program.declare import Element
 from millpond.state.codec.keycodec import KeyCodec
 from millpond.state.codec.valuecodec import ValueCodec
-from millpond.state.containers.value import THE_KEY
-from millpond.state.local.storekey import store_key
-from millpond.state.units import store_keys_of
 
 
 class TypedReader(ElementReader):
@@ -36,14 +32,6 @@ class TypedReader(ElementReader):
     @cached_property
     def _values(self) -> ValueCodec:
         return self.element.type.values
-
-    def store_key(self, key: Any, instance: int | None = None) -> bytes:
-        """Say where an entry is stored; a key of another type than declared is refused."""
-        if self.keyed:
-            return store_keys_of(self.index, self.codec, [key], self.layout.key_groups)[0]
-        unit = self.codec.encode(key)
-        group = self.layout.group_of(THE_KEY) if instance is None else self.layout.home_of(InstanceId(instance))
-        return store_key(self.index, group, unit)
 
     def decode_key(self, unit: bytes) -> Any:
         """Decode the key of one entry; bytes that are no such key are refused."""

@@ -15,8 +15,10 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, Final
 
+from millpond.compiler.analysis.mutability import is_frozen
 from millpond.compiler.analysis.outside.check import check_outside
 from millpond.compiler.analysis.sets.order import check_set_order
+from millpond.compiler.analysis.values import find_values
 from millpond.compiler.back.direct import DirectCode, direct_code
 from millpond.compiler.compiled import CompiledEntry, CompiledTask, Done
 from millpond.compiler.diagnostics import refuse
@@ -27,6 +29,7 @@ from millpond.compiler.front.inlining.helpers import is_own
 from millpond.compiler.front.inlining.inline import inline
 from millpond.compiler.front.restrict import Check
 from millpond.compiler.front.scope import MISSING
+from millpond.compiler.ir.normal_form import normalise
 from millpond.errors import ProgramError
 from millpond.graph.model import Access, Dispatch, Edge, Graph, Mode, TaskNode
 from millpond.program import Element, EntryPoint, ProgramBase
@@ -36,6 +39,7 @@ from millpond.program.semantics.rows import ABORT
 from millpond.state.copying import copied
 
 _FLAT: Final = frozenset((int, float, str, bytes, bool, type(None)))
+IN_SEQUENCE: Final = "rows in sequence work on its own objects"
 _SETTERS: Final = (setattr, delattr, vars, object.__setattr__, object.__delattr__)
 
 
@@ -52,7 +56,7 @@ def check_sequence(draft: Draft) -> None:
             if name not in checked:
                 checked.add(name)
                 one = method if name == method.name else read_helper(draft.program, name)
-                waiting += sorted(_Check(draft, one, helper=one is not method).run())
+                waiting += sorted(UncutCheck(draft, one, helper=one is not method).run())
         check_outside(replace(draft, methods=(_written_out(draft, method),)))
 
 
@@ -65,7 +69,24 @@ def _written_out(draft: Draft, method: Method) -> Method:
     return written
 
 
-class _Check(Check):
+def with_copies(draft: Draft, method: Method) -> Method:
+    """Return a method that runs in sequence with what it stores as a copy, as far as that is seen."""
+    written = replace(_written_out(draft, method), gathered=IN_SEQUENCE, whole=True)
+    (seen,) = find_values(normalise(replace(draft, methods=(written,)))).methods
+    return seen if seen.found is None else replace(seen, copies=tuple(seen.values.stored_again()))
+
+
+def renewed(draft: Draft, method: Method) -> dict[str, str]:
+    """Return the elements whose places are made values when a row in sequence ends, each with the reason."""
+    named = names_in_reach(draft.program, method.point.function)
+    return {
+        name: IN_SEQUENCE
+        for name, element in draft.elements.items()
+        if name in named and element.type.holds_objects and not is_frozen(element.type.value_hint)
+    }
+
+
+class UncutCheck(Check):
     """Checks a method that is not cut, or a helper of one."""
 
     def visit_Name(self, node: ast.Name) -> None:  # noqa: N802
@@ -161,7 +182,7 @@ class _Check(Check):
         if read and is_entry(program, name) and name not in self._draft.elements:
             # It is checked where it is compiled itself.
             return
-        if read and name in self._draft.elements and not self._of_class:
+        if read and ((name in self._draft.elements and not self._of_class) or name == "__class__"):
             return
         member = inspect.getattr_static(program, name, None)
         if read and isinstance(member, property) and not hasattr(ProgramBase, name):
@@ -173,7 +194,7 @@ class _Check(Check):
         """Check the code of a property of the program as that of a helper."""
         getter = member.fget
         if getter is not None and self._method.name != getter.__name__:
-            found = _Check(self._draft, _read_property(self._draft.program, getter), helper=True)
+            found = UncutCheck(self._draft, _read_property(self._draft.program, getter), helper=True)
             self.helpers |= found.run()
 
     def check_decorators(self) -> None:

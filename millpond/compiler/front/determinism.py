@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from millpond.compiler.front.meanings import Meanings
 from millpond.compiler.front.scope import MISSING, Scope
+from millpond.program.semantics.ambient import as_written
 from millpond.program.semantics.epoch_time import moment_of
 
 _CLOCK: Final = "the clock differs at every run; self.now does not"
@@ -250,6 +251,8 @@ def _is_own(meaning: Any, module: str) -> bool:
 
 
 def _functions_of(meaning: Any) -> Iterator[types.FunctionType]:
+    # An entry point that is called through its class, as `Base.go(self, x)`.
+    meaning = as_written(meaning)
     while not isinstance(meaning, types.FunctionType) and hasattr(meaning, "__wrapped__"):
         meaning = meaning.__wrapped__
     if isinstance(meaning, types.FunctionType):

@@ -211,7 +211,7 @@ class Sites:
 
     def _refuse_bare(self, node: ast.AST) -> None:
         element, everywhere = self._owner(node)
-        if element is None:
+        if element is None or self.method.whole:
             return
         if everywhere:
             raise refuse(
@@ -281,9 +281,11 @@ class Sites:
         place: ast.expr | None,
         everywhere: bool,
         certain: bool,
-    ) -> Site:
+    ) -> Site | None:
         table = self.elements[element].type.operations
         for operation in operations:
+            if operation not in table and self.method.whole:
+                return None
             if operation not in table:
                 kind = self.elements[element].type.container.__name__
                 raise bar(
@@ -302,6 +304,8 @@ class Sites:
         element = self.elements[name]
         if element.partial or element.type.single:
             return None
+        if self.method.whole:
+            return place
         if element.type.container is Matrix and operation.axis not in ("", element.type.by):
             raise bar(
                 Bars.SIGHT,

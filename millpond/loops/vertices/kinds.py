@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from millpond.errors import LoopError
+from millpond.loops.combining import shard_of
 from millpond.loops.contexts import Context
 from millpond.loops.kinds import LoopIteration, LoopKind, bounds_of
 from millpond.loops.lanes import Bounds, Packed
@@ -135,6 +136,17 @@ class VertexKind(LoopKind):
     def pack(self, rows: Iterable[EdgeRow]) -> bytes:
         """Return rows as bytes."""
         return EdgePacking(self.vertex).pack(rows)
+
+    wide = True
+
+    def shards(self, key: Any, row: Any) -> list[int]:
+        """Return the shards of both ends of an edge: a vertex is entered with the edges that come to it, too."""
+        return sorted({shard_of(end) for end in (key, row[0]) if end is not None})
+
+    def entered(self, shard: int, packed: bytes) -> dict[Any, list[Any]]:
+        """Return the vertices of a shard, with their edges."""
+        rows = vertex_rows(Edges.of(EdgePacking(self.vertex).rows({shard: packed})), directed=self.directed)
+        return {vertex: own for vertex, own in rows if shard_of(vertex) == shard}
 
     def begin(self, window: Bounds, packed: Packed, carried: Any) -> LoopIteration:
         """Begin with all vertices of a snapshot."""

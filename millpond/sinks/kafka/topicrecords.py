@@ -99,11 +99,12 @@ def _texts(column: pa.Array, encode: Any) -> pa.Array:
     kind = column.type
     if pa.types.is_integer(kind):
         return pc.fill_null(column.cast(pa.string()), "null")
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_nested(kind):
-        texts = [encode(value) for value in column.to_pylist()]
-    else:
-        # No comma is in the JSON of what is neither text nor a collection.
+    of = pa.types
+    if any(one(kind) for one in (of.is_floating, of.is_boolean, of.is_decimal, of.is_timestamp, of.is_date)):
+        # No comma is in the JSON of any of them.
         texts = encode(column.to_pylist())[1:-1].split(b",") if len(column) else []
+    else:
+        texts = [encode(value) for value in column.to_pylist()]
     return pa.array(texts, pa.binary()).cast(pa.string())
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import collections
 from operator import itemgetter
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from millpond.state.containers.access import MAP_OPERATIONS, READ_ALL, Operation
 from millpond.state.containers.map import DefaultMap
@@ -43,7 +43,7 @@ class Counter(DefaultMap[K, int]):
         for key, count in collections.Counter(*others, **named).items():
             self[key] += count
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: Any) -> Any:
         for key, count in other.items():
             self[key] = max(self[key], count)
         for key in [key for key, count in self.items() if count <= 0]:

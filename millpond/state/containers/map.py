@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from millpond.errors import StateError
 from millpond.state.codec.keyforms import in_key_order
@@ -60,7 +60,7 @@ class Map(dict[K, V]):
         for key, value in dict(*others, **named).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: Any) -> Any:
         self.update(other)
         return self
 

@@ -15,12 +15,15 @@ from millpond.compiler.compile import compile_program
 from millpond.crashpoints import IN_EPOCHS
 from millpond.engine.simulated import Simulated
 from millpond.engine.time.eventtime import FeedTime
+from millpond.loops import fixpoint
 from millpond.loops.exchanged import TOKENS, exchanged_program, steps_of
+from millpond.loops.vertices.kinds import VertexKind
 from millpond.program.semantics.epoch_time import epoch_time, us_of
 from millpond.testing import at, crash, lost_local_state, simulate, torn_write
 from millpond.windowing import tumbling
 from tests.children import in_child
-from tests.programs.looped import carried_kind, carried_of, made_up, shown, spread_kind, spread_of
+from tests.programs.looped import START, carried_kind, carried_of, made_up, shown, spread_kind, spread_of
+from tests.programs.sharded import Reached
 
 WINDOW = tumbling("10 s")
 KINDS = {"spread": (spread_kind, spread_of), "carried": (carried_kind, carried_of)}
@@ -57,6 +60,19 @@ def test_any_cut_gives_what_the_oracle_gives(kind, partitions, budget):
     assert not any(run.state["waiting"].values())
     assert set(map(repr, run.state["desks"].values())) == {"(False, {}, {})"}
     assert len(run.faults) == 4
+
+
+def test_vertices_lie_in_all_partitions():
+    edges = [(0, 1), (1, 2), (2, 0), (2, 3), (4, 4), (0, 1)]
+    steps = [at(START, ("add", source, (target, 2.0, None))) for source, target in edges]
+    steps.append(at(START, ("add", 2, (3, None, True))))
+    program = exchanged_program(VertexKind(Reached, fixpoint(), vertex=int), WINDOW)
+    run = simulate(program, steps, epochs=2, partitions=3, close=True)
+    found = {}
+    for row in (row for fired in run.fired if fired.handler == TOKENS for row in fired.reply):
+        found.setdefault(row[2], []).append(row[3])
+    # The edge from 2 to 3 was removed, two lie between 0 and 1, and nobody comes to 4 but itself.
+    assert found == {0: [0.0, 1.0, 2.0], 1: [2.0, 2.0, 1.0], 2: [4.0, 1.0, 1.0], 4: [float("inf"), 1.0, 1.0]}
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from millpond.compiler.front.scope import MISSING
+from millpond.program.semantics.ambient import as_written
 
 
 class Use(Enum):
@@ -129,6 +130,7 @@ def is_package_own(meaning: Any, module: str) -> bool:
 
 def plain_function(meaning: Any) -> Any:
     """A function without what is wrapped around it."""
+    meaning = as_written(meaning)
     while not isinstance(meaning, types.FunctionType) and hasattr(meaning, "__wrapped__"):
         meaning = meaning.__wrapped__
     return meaning

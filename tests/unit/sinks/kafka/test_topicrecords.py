@@ -19,6 +19,7 @@ ROWS = {
     "yes": [True, None, False],
     "none": pa.nulls(3),
     "big": pa.array(["a,b", None, ","], pa.large_string()),
+    "few": pa.array(["a,b", None, "a,b"]).dictionary_encode(),
     "t": ['a "quoted" \\ é\n', None, ""],
     'odd "name"': ["x", None, "y"],
     "many": [[1, None], None, []],

@@ -11,7 +11,7 @@ from millpond.compiler.compile import draft_program
 from millpond.compiler.draft import Draft
 from millpond.compiler.front.source import read_sources
 from millpond.compiler.obstacles import Bars, ObstacleError
-from millpond.compiler.plan.ways import Ways
+from millpond.compiler.plan.way_choice import Ways
 
 
 class Bank(Program):
