@@ -25,7 +25,7 @@ from millpond.checkpoint.records.manifest import Genesis
 from millpond.checkpoint.records.times import Times
 from millpond.compiler.compile import compile_in_sequence, compile_program
 from millpond.compiler.compiled import CompiledProgram
-from millpond.engine.plan import BadRows, EpochPlan, FeedPlan, Order, ProgramPlan
+from millpond.engine.plan import BadRows, FeedPlan, Order, ProgramPlan
 from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.sequence.state import SequenceState
 from millpond.engine.sequence.ways import HOME
@@ -153,8 +153,7 @@ class Answering:
         )
         base = Spilled(held, Path(plan.local_root))
         state = SequenceState(plan, 0, HOME, base, range(layout.key_groups), over=dict(point.over_us))
-        parent = parent_of(self._genesis, point.manifest, point.hash)
-        state.prepare(EpochPlan(point.epoch + 1, parent), base)
+        state.prepare(parent_of(self._genesis, point.manifest, point.hash), base)
         return state
 
 

@@ -30,7 +30,7 @@ from millpond.engine.time.timekeeping import Firing
 from millpond.engine.time.timers import Due, Look, look_here
 from millpond.keygroups import Layout
 from millpond.spark.exchange.compute import EpochJob, Packed, run_messages
-from millpond.spark.exchange.pieces import Piece, pieces_of
+from millpond.spark.exchange.epochcuts import Piece, pieces_of
 from millpond.spark.exchange.route import Shape, shorten_sources, union_feeds
 from millpond.spark.exchange.tables import frame_of
 from millpond.spark.feeds.feeds import Feed

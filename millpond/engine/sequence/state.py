@@ -11,12 +11,11 @@ from typing import Any
 
 from millpond.checkpoint.records.deltas import write_delta
 from millpond.checkpoint.records.manifest import StateFile
-from millpond.checkpoint.records.work import Changed
+from millpond.checkpoint.records.work import NO_CHANGE, Changed, Parent
 from millpond.compiler.back.direct import TwoCodes
 from millpond.compiler.back.sequence import as_function
 from millpond.compiler.plan.routing import argument_hash
 from millpond.crashpoints import crashpoint
-from millpond.engine.plan import EpochPlan
 from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.task.working import WorkingState
 from millpond.errors import EpochError
@@ -77,9 +76,8 @@ class SequenceState(WorkingState):
     `begins` is what begins a row: if there is partial state, the instance that it meets.
     """
 
-    def prepare(self, epoch: EpochPlan, base: Spilled) -> None:
-        """Make the program, over what a checkpoint holds and what was put down of it."""
-        parent, earlier = epoch.parent, epoch.earlier.changed
+    def prepare(self, parent: Parent, base: Spilled, earlier: Changed = NO_CHANGE) -> None:
+        """Make the program, over what a checkpoint holds, what earlier parts changed, and what was put down of it."""
         files = [*parent.snapshot, *(file for delta in parent.deltas for file in delta.files), *earlier.files]
         self._held: float = sum(file.entries for file in files) + len(earlier.inline.keys)
         stored_bytes = sum(file.file.size_bytes for file in files)

@@ -88,7 +88,7 @@ class SequenceRun(StepRun):
             base = open_now.enter_context(Spilled(below, Path(plan.local_root)))
             delivery = Delivery(plan, self.epoch, self.step, self.partition, self.portion)
             state = SequenceState(plan, self.step, self.partition, base, every, over=self._over())
-            state.prepare(self.epoch, base)
+            state.prepare(self.epoch.parent, base, self.epoch.earlier.changed)
             rows = SequenceRows(plan, self.epoch, state, delivery)
             self._run_portions(storage, intake, rows, state, delivery)
             for one in (*opened, view):

@@ -1,4 +1,4 @@
 """An epoch as one Spark job: routed, exchanged, worked on, collected by a single action.
 
-In reading order: `compute`, `pieces`, `route`, `hashing`, `worker`, `collecting`, `tables`.
+In reading order: `compute`, `epochcuts`, `route`, `hashing`, `worker`, `collecting`, `tables`.
 """
