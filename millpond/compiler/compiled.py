@@ -199,12 +199,13 @@ class CompiledTask:
 
 @dataclass(frozen=True, slots=True)
 class Meets:
-    """Which instance of partial state a row meets: that of a key of some columns, else that of all its arguments.
+    """Which instances of partial state a row meets: of some elements that of a key, of all others that of its arguments.
 
-    It is `sure` if that says all, so that it can be told in any way to run: no key that a method computes decides.
+    `keys` names those elements, each with the columns of the key. It is `sure` if that says all, so that it can be told
+    in any way to run: no key that a method computes decides, and no element is met in two places.
     """
 
-    key: tuple[str, ...] | None = None
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     sure: bool = True
 
 

@@ -23,12 +23,12 @@ from millpond.checkpoint.commit.commit import parent_of
 from millpond.checkpoint.read.history import Point
 from millpond.checkpoint.records.manifest import Genesis
 from millpond.checkpoint.records.times import Times
-from millpond.compiler.compile import compile_in_sequence, compile_program
+from millpond.compiler.compile import compile_program
 from millpond.compiler.compiled import CompiledProgram
 from millpond.engine.plan import BadRows, FeedPlan, Order, ProgramPlan
 from millpond.engine.sequence.spilled import Spilled
 from millpond.engine.sequence.state import SequenceState
-from millpond.engine.sequence.ways import HOME
+from millpond.engine.sequence.ways import HOME, as_in_sequence
 from millpond.errors import ServeError
 from millpond.keygroups import Layout
 from millpond.program.declare import Element
@@ -58,7 +58,7 @@ class Answering:
 
     def __init__(self, program: type[ProgramBase], genesis: Genesis) -> None:
         compiled = compile_program(program)
-        self._program = compile_in_sequence(program)
+        self._program = as_in_sequence(compiled)
         self._genesis = genesis
         self.entries: Mapping[str, Served] = _served(program, compiled)
         self._changing = sorted(compiled.entries.keys() - self.entries.keys())

@@ -6,6 +6,7 @@ Leaves: Method.renews of these. Where a method can't be lowered, all elements ar
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Final
 
@@ -61,7 +62,9 @@ def _renews(draft: Draft, method: Method) -> dict[str, str]:
     every = dict.fromkeys(draft.elements, "how it is used is not known")
     if method.point.timer or any(one.partial or one.ttl is not None for one in draft.elements.values()):
         return every
-    alone = replace(draft, methods=(method,), whole=(), obstacles={}, gathered={method.name: "in sequence"})
+    # Passes change trees in place, and this one is still to be checked, and shown, as it is written.
+    own = replace(method, tree=copy.deepcopy(method.tree))
+    alone = replace(draft, methods=(own,), whole=(), obstacles={}, gathered={method.name: "in sequence"})
     try:
         for run in _PASSES:
             alone = run(alone)

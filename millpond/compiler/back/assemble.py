@@ -88,7 +88,7 @@ def _entry(
 
 
 def instance_met(method: Method) -> Meets:
-    """Which instance of partial state rows of a method meet: where their key brings them, or they were before."""
+    """Which instances of partial state rows of a method meet: where their key brings them, or they were before."""
     homes: dict[int, set[str | None]] = {number: set() for number in range(len(method.pieces))}
     waiting: list[tuple[int, str | None]] = [(0, _ARGUMENTS)]
     while waiting:
@@ -98,12 +98,19 @@ def instance_met(method: Method) -> Meets:
         if here not in homes[number]:
             homes[number].add(here)
             waiting += [(way.target, here) for way in piece.exits]
-    local = [n for n, piece in enumerate(method.pieces) if any(one.mode is Mode.LOCAL for one in piece.accesses)]
-    met = {home for number in local for home in homes[number]} or {_ARGUMENTS}
-    if met == {_ARGUMENTS}:
-        return Meets()
-    (only,) = met if len(met) == 1 else (None,)
-    return Meets(sure=False) if only is None else Meets(tuple(filter(None, only.split(","))))
+    met: dict[str, set[str | None]] = {}
+    for number, piece in enumerate(method.pieces):
+        for access in piece.accesses:
+            if access.mode is Mode.LOCAL:
+                met.setdefault(access.state, set()).update(homes[number])
+    keys: list[tuple[str, tuple[str, ...]]] = []
+    for element, places in met.items():
+        (home,) = places if len(places) == 1 else (None,)
+        if home is None:
+            return Meets(sure=False)
+        if home != _ARGUMENTS:
+            keys.append((element, tuple(filter(None, home.split(",")))))
+    return Meets(tuple(keys))
 
 
 def steps_of(method: Method) -> int | None:

@@ -204,17 +204,15 @@ class SequenceState(WorkingState):
         return self._overlays
 
     def _meet(self, entry: str, values: tuple[Any, ...]) -> None:
-        """Let a row meet the instance of partial state that follows from its entry point and arguments."""
+        """Let a row meet the instances of partial state that follow from its entry point and arguments."""
         layout, point = self._plan.layout, self._points[entry]
-        key = self._plan.program.entries[entry].meets.key
-        if key is None:
-            group = KeyGroup((argument_hash(point, values) or 0) % layout.key_groups)
-        else:
+        group = KeyGroup((argument_hash(point, values) or 0) % layout.key_groups)
+        lanes = dict.fromkeys(self._instances, layout.instance_of(group))
+        for element, key in self._plan.program.entries[entry].meets.keys:
             given = dict(zip((name for name, _ in point.parameters), values, strict=True))
             parts = tuple(given[name] for name in key)
-            group = layout.group_of(parts[0] if len(parts) == 1 else parts)
-        lane = layout.instance_of(group)
-        vars(self.program).update((name, instances[lane]) for name, instances in self._instances.items())
+            lanes[element] = layout.instance_of(layout.group_of(parts[0] if len(parts) == 1 else parts))
+        vars(self.program).update((name, self._instances[name][lane]) for name, lane in lanes.items())
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

@@ -55,14 +55,15 @@ def in_sequence(plan: ProgramPlan) -> ProgramPlan:
         return plan
     made = next((slow for fast, slow in _plans if fast is plan), None)
     if made is None:
-        made = replace(plan, program=_meeting(_compiled(plan.program.made_of), plan.program))
+        made = replace(plan, program=as_in_sequence(plan.program))
         _plans.append((plan, made))
         del _plans[:-_PLANS_MAX]
     return made
 
 
-def _meeting(slow: CompiledProgram, fast: CompiledProgram) -> CompiledProgram:
-    """Let rows meet the instances of partial state that they meet in epochs without rows in sequence."""
+def as_in_sequence(fast: CompiledProgram) -> CompiledProgram:
+    """Return a program with all rows in sequence; they meet the instances of partial state that they meet elsewhere."""
+    slow = _compiled(fast.made_of)
     entries = {name: replace(one, meets=fast.entries[name].meets) for name, one in slow.entries.items()}
     return replace(slow, entries=MappingProxyType(entries))
 

@@ -60,6 +60,20 @@ class Both(Computed, Reported):
     pass
 
 
+class Twice(Reported):
+    """An entry point that meets two elements in instances of its own: by its arguments, and then by a key."""
+
+    rules = Partial(Counter[str])
+
+    @entry
+    def ruled(self, key: str, n: int) -> int:
+        self.rules[key] += 1
+        rules = len(self.rules)
+        self.total[key] = self.total.get(key, 0) + rules
+        self.near[key] += n
+        return rules * 100 + len(self.near)
+
+
 def rows_of(program: type[Program], rng: random.Random, count: int):
     names = list(program.entries())
     for _ in range(count):
@@ -69,7 +83,7 @@ def rows_of(program: type[Program], rng: random.Random, count: int):
 
 
 @pytest.mark.parametrize("many", [0, 4], ids=["whole", "cut"])
-@pytest.mark.parametrize("program", [Reported, Both])
+@pytest.mark.parametrize("program", [Reported, Both, Twice])
 def test_the_way_of_an_epoch_is_not_seen_in_instances(program, many, tmp_path, monkeypatch):
     monkeypatch.setattr(ways, "CUT_ROWS_MAX", many)
     rng = random.Random(many)
@@ -84,7 +98,8 @@ def test_the_way_of_an_epoch_is_not_seen_in_instances(program, many, tmp_path, m
 
 def test_what_decides_about_the_instance_is_known_when_compiling():
     near, both = compile_program(Computed).entries, compile_program(Both)
-    assert [near[name].meets for name in ("add", "pair", "loose")] == [Meets(("key",)), Meets(("key", "n")), Meets()]
+    told = [near[name].meets for name in ("add", "pair", "loose")]
+    assert told == [Meets((("near", ("key",)),)), Meets((("near", ("key", "n")),)), Meets()]
     assert near["long"].meets == Meets(sure=False), "alone it keeps its steps"
     assert "the instance of partial state" in both.graph.why_sequence("long")
     assert not both.graph.why_sequence("add")
