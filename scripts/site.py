@@ -43,7 +43,7 @@ REFERENCE = {
     ),
     "state": (
         "State, sources and sinks",
-        f"{CONTAINERS} open read_state read_changes fork parquet memory console foreach_epoch",
+        f"{CONTAINERS} open follow read_state read_changes fork parquet memory console foreach_epoch",
         [
             "millpond.sources.kafka.kafka",
             "millpond.sinks.kafka.sink.kafka",

@@ -199,7 +199,7 @@ class CompiledTask:
 
 @dataclass(frozen=True, slots=True)
 class Meets:
-    """Which instances of partial state a row meets: of some elements that of a key, of all others that of its arguments.
+    """Which instances of partial state a row meets: of some elements that of a key, of others that of its arguments.
 
     `keys` names those elements, each with the columns of the key. It is `sure` if that says all, so that it can be told
     in any way to run: no key that a method computes decides, and no element is met in two places.

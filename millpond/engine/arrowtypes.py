@@ -13,10 +13,10 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import inspect
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from functools import partial
 from operator import itemgetter
 from typing import Any, get_args, get_origin
 
@@ -29,6 +29,7 @@ from millpond.state.codec.canonical import canonical_set, in_canonical_order
 from millpond.state.codec.typenames import type_text
 from millpond.state.codec.valuecodec import has_nan
 from millpond.state.containers.vector import Vector
+from millpond.state.copying import copied
 
 _SCALARS: dict[Any, pa.DataType] = {
     int: pa.int64(),
@@ -240,19 +241,24 @@ def _read_uuid(text: str) -> uuid.UUID:
     return found
 
 
-def _only_keeps(kind: Any) -> bool:
-    """Return whether making a record does no more than to take its fields."""
+def _maker(kind: type) -> Callable[..., Any]:
+    """Return what makes a record of its fields; its class may refuse them, but what completes it changes none."""
     if not dataclasses.is_dataclass(kind):
-        return True
-    return not hasattr(kind, "__post_init__") and all(field.init for field in dataclasses.fields(kind))
+        return kind
+    made_of: Callable[..., Any] = kind
+    given = [field.name for field in dataclasses.fields(kind) if field.init]
+    if not hasattr(kind, "__post_init__") and len(given) == len(dataclasses.fields(kind)):
+        return made_of
+    # What else it is made of is not in a column.
+    asks = set(inspect.signature(made_of).parameters) == set(given)
 
+    def made(**fields: Any) -> Any:
+        record = made_of(**{name: copied(fields[name]) for name in given}) if asks else object.__new__(kind)
+        for name, value in fields.items():
+            object.__setattr__(record, name, value)
+        return record
 
-def _filled(kind: type, **fields: Any) -> Any:
-    """Make a record of its fields; the code that completes a new one ran when it was made, and does not run again."""
-    record: Any = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(record, name, value)
-    return record
+    return made
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
@@ -274,7 +280,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         parts = [(name, _converter(part)) for name, part in fields]
         if origin is tuple:
             return lambda row: tuple(None if row[n] is None else convert(row[n]) for n, convert in parts)
-        maker = hint_bare if _only_keeps(hint_bare) else partial(_filled, hint_bare)
+        maker = _maker(hint_bare)
         return lambda row: maker(**{n: None if row[n] is None else convert(row[n]) for n, convert in parts})
     item = _converter(arguments[0])
     make_list: Callable[[Any], Any] = tuple if origin is tuple else origin

@@ -73,9 +73,9 @@ VALUES = (
     ),
     mutant(
         "outside: functions of the program's own package are not looked into",
-        "compiler/analysis/outside/check.py",
+        "compiler/analysis/outside/opening.py",
         "regression/test_outside_of_rows.py::test_a_change_of_what_is_outside_is_refused_at_its_line",
-        "types.FunctionType) and self._is_home(function.__module__):\n",
+        "types.FunctionType) and is_home(function.__module__, program):\n",
         "types.FunctionType) and function.__module__ == '':\n",
     ),
 )

@@ -163,7 +163,7 @@ class MapMachine(RuleBasedStateMachine):
 
 
 class CounterMachine(MapMachine):
-    """A counter does what a dict with a default does, and reading stores nothing."""
+    """A counter does what a dict with a default does, but that its update adds; and reading stores nothing."""
 
     @initialize(
         base=st.dictionaries(KEYS, st.integers(-2, 2)),
@@ -196,7 +196,9 @@ class CounterMachine(MapMachine):
 
     @rule(more=st.dictionaries(KEYS, st.integers(-2, 2), max_size=3))
     def update(self, more):
-        self.both(lambda entries: entries.update(more))
+        self.map.update(more)
+        for key, value in more.items():
+            self.model[key] = self.model.get(key, 0) + value
 
 
 class SetMachine(RuleBasedStateMachine):
