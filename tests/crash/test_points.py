@@ -91,8 +91,8 @@ def every_case():
 
 
 POINTS = tuple(point for point in ALL_POINTS if point not in {*IN_SINKS, *IN_PARTS})
-"""Those in sinks need servers: tests/contract/test_sink_kills.py visits them; those between the parts of an epoch that is
-cut around few rows are visited by tests/unit/engine/sequence/test_cutting.py."""
+"""Those in sinks need servers: tests/contract/test_sink_kills.py visits them; those between the parts of an epoch that
+is cut around few rows are visited by tests/unit/engine/sequence/test_cutting.py."""
 
 CASES = tuple(every_case())
 
