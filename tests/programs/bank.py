@@ -25,8 +25,9 @@ class Bank(Program):
         return self.accounts[name]
 
     @entry
-    def name_heir(self, name: str, heir: str) -> None:
+    def name_heir(self, name: str, heir: str) -> str:
         self.heirs[name] = heir
+        return heir
 
     @entry
     def move(self, source: str, target: str, cents: int) -> int:

@@ -17,7 +17,7 @@ from tests.spark.spread_job import SpreadDriver
 CHAIN = 60
 """So many keys in a row: what the first one says takes as many rounds to the last."""
 
-POINTS = ("manifest.committed:16", "epoch.computed:2", "publish.started:2")
+POINTS = ("manifest.committed:46", "epoch.computed:2", "publish.started:2")
 """Where the driver dies, one start after the other; the first time behind the fortieth round."""
 
 FEW_POINTS = POINTS[:1]
