@@ -20,7 +20,7 @@ CHAIN = 60
 POINTS = ("manifest.committed:46", "epoch.computed:2", "publish.started:2")
 """Where the driver dies, one start after the other; the first time behind the fortieth round."""
 
-FEW_POINTS = POINTS[:1]
+KILLED = {"few": POINTS[:1], "all": POINTS}
 
 
 def rounds_of(folder):
@@ -30,7 +30,7 @@ def rounds_of(folder):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "points",
-    [pytest.param(FEW_POINTS, id="few"), pytest.param(POINTS, id="all", marks=pytest.mark.campaign)],
+    [pytest.param(points, id=name, marks=pytest.mark.campaign) for name, points in KILLED.items()],
 )
 def test_a_loop_killed_in_its_fortieth_round_goes_on_with_twice_as_many_partitions(tmp_path, points):
     rows = [(START + timedelta(milliseconds=key), key, key + 1) for key in range(CHAIN)]
