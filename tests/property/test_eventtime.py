@@ -14,6 +14,7 @@ from millpond.engine.sequential import Sequential
 from millpond.engine.simulated import Simulated
 from millpond.engine.time.eventtime import FIRST_US, FeedTime
 from millpond.program.semantics.epoch_time import epoch_time
+from tests import sizes
 from tests.programs.eventtimed import EventPlain
 from tests.programs.timed import (
     SECOND,
@@ -165,6 +166,9 @@ def test_a_simulated_run_equals_plain_python_with_the_same_times(program, late, 
         seen["fired"] += len(plain.fired)
 
     check()
+    if sizes.SMALL:
+        # The few cases of a small run need not have all of it.
+        return
     # With as many feeds as this one has, the watermark seldom moves.
     assert seen["late"] > 0 or program is Aged
     assert seen["fired"] > 0 or not HANDLERS[program]
