@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import confluent_kafka
 import pytest
 
 from millpond.engine.publish.deadletters import BadRow, letter_table
@@ -157,6 +158,34 @@ def test_a_large_file_keeps_its_writer_after_a_start(servers, tmp_path, monkeypa
         json.loads(writers.write_apart(before._topic, TOKEN.writer, slot, files.files[:1], frozenset(), since)) > since
     )
     assert sorted(row["n"] for row in rows_in(servers, topic)) == [1, 2, 3, 4]
+
+
+def test_a_writer_that_was_fenced_between_two_records_says_so(servers, tmp_path):
+    """Records are refused without a reason then; whoever asks for the transaction is told it."""
+    sink = kafka(servers, topic_name())
+    sink.recover(at_epoch(0), [])
+    old = writers.Writer(sink._topic, "fenced", 0)
+    told = []
+
+    class Fenced:
+        def __getattr__(self, name):
+            return getattr(old_producer, name)
+
+        def begin_transaction(self):
+            old_producer.begin_transaction()
+            writers.Writer(sink._topic, "fenced", 0)
+            while not told:
+                try:
+                    old_producer.produce(sink._topic.name, b"{}")
+                    old_producer.poll(0.05)
+                except confluent_kafka.KafkaException as error:
+                    told.append(error.args[0].code())
+
+    old_producer, old._producer = old._producer, Fenced()
+    with pytest.raises(SinkError, match="MP801") as caught:
+        old.write(staged(tmp_path, TOKEN, {"n": [1]}).files, set())
+    assert caught.value.__cause__.args[0].code() == confluent_kafka.KafkaError._FATAL
+    assert list(rows_in(servers, sink._topic.name)) == []
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])

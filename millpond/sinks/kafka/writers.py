@@ -115,9 +115,22 @@ class Writer:
                 crashpoint("kafka.flushed")
                 self._producer.commit_transaction(self._topic.timeout_s)
             except client("confluent_kafka", "kafka").KafkaException as error:
-                self._abort(error.args[0])
-                raise
+                cause = self._cause(error.args[0])
+                self._abort(cause)
+                raise refusal(cause, "write to", self._topic.name) from error
         crashpoint("kafka.committed")
+
+    def _cause(self, error: Any) -> Any:
+        """Return what lies behind an error that only says that the producer is of no use any more."""
+        kafka = client("confluent_kafka", "kafka")
+        if error.code() != kafka.KafkaError._FATAL:  # noqa: SLF001
+            return error
+        try:
+            # Nothing is committed by that: calls of transactions tell why, while a record is refused without a reason.
+            self._producer.commit_transaction(self._topic.timeout_s)
+        except kafka.KafkaException as told:
+            return told.args[0]
+        return error
 
     def _abort(self, error: Any) -> None:
         kafka = client("confluent_kafka", "kafka")
