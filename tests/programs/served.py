@@ -119,5 +119,11 @@ class Shop(Program):
         return count
 
     @entry
+    def spare(self, name: str) -> int:
+        if name not in self.names:
+            self.abort(f"no {name}")
+        return self.total.get(0)
+
+    @entry
     def fail(self, name: str) -> int:
         return self.accounts[name].balance

@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from millpond.checkpoint.read.plain import as_json
 from millpond.errors import (
-    Aborted,
     DamagedStoreError,
     MillpondError,
     RowError,
@@ -78,8 +77,6 @@ def refused(status: int, code: str, summary: str, headers: Mapping[str, str] | N
 
 def failed(error: BaseException) -> Response:
     """Return the answer for an error: codes and their words, and of all else only that something is wrong."""
-    if isinstance(error, Aborted):
-        return answered({"aborted": error.reason}, status=422)
     status = STATUS.get(error.code) if isinstance(error, MillpondError) else None
     if isinstance(error, MillpondError) and status is not None:
         told = {"code": error.code, "summary": error.summary, "expected": error.expected, "found": error.found}

@@ -129,7 +129,9 @@ class Routes:
             arguments = _arguments(served, body)
             try:
                 reply = await asyncio.to_thread(state.ask, name, **arguments)
-            except (MillpondError, Aborted):
+            except Aborted as refusal:
+                return answered({**_of(state), "aborted": refusal.reason}, status=422)
+            except MillpondError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the user's code raises is its answer
                 _LOG.warning("%s raised %s", name, type(error).__name__, exc_info=error)
@@ -153,7 +155,7 @@ def guarded(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except Exception as error:  # noqa: BLE001 - no stack trace leaves this process
-            if not isinstance(error, MillpondError | Aborted):
+            if not isinstance(error, MillpondError):
                 _LOG.exception("a request failed")
             return failed(error)
 

@@ -126,6 +126,13 @@ def test_what_changes_state_or_does_not_fit_is_refused(asked, path, body, status
     assert "Traceback" not in answer.text
 
 
+def test_what_an_entry_point_refuses_is_of_an_epoch_too(asked, follower):
+    answer = asked.post("/spare", json={"name": "eve"})
+    assert answer.status_code == 422
+    assert answer.json() == {"epoch": 2, "session": follower.session, "aborted": "no eve"}
+    assert asked.post("/spare", json={"name": "ann"}).json()["reply"] == 7
+
+
 def test_a_client_that_has_the_epoch_is_told_so(asked, follower, job):
     tag = asked.get("/state/accounts/ann").headers["etag"]
     assert asked.get("/state/accounts/ann", headers={"if-none-match": tag}).status_code == 304
